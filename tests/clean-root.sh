@@ -94,7 +94,7 @@ play() { # NAME SUITE FOLDER MIRROR COMMAND...: everything on one system
     fi
     copy_sources
     rm -rf "$root/root/muster"
-    mkdir -p "$root/root/muster"
+    git clone --quiet --depth 1 "file://$PWD" "$root/root/muster"
     git ls-files -co --exclude-standard -z | tar --null --files-from=- -cf - | tar -C "$root/root/muster" -xf -
     packages=$(inside 'dpkg-query -W -f "\${Package}\n" | wc -l')
     echo "clean-root: $name: $packages packages, $(du -sm --one-file-system "$root" | cut -f1) MB ($(elapsed))"

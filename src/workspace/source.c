@@ -33,6 +33,8 @@ static const char git_script[] =
 
 static const char zip_script[] =
     "if command -v curl > /dev/null; then curl -fsSL -o \"$2.archive\" -- \"$1\"; "
+    "elif ! command -v wget > /dev/null; then echo 'Neither curl nor wget is installed here.' >&2; "
+    "exit 1\n"
     "else wget -q -O \"$2.archive\" -- \"$1\"; fi || exit 1\n" UNPACK;
 
 static const char s3_script[] = "case $1 in */) exec aws s3 sync --quiet \"$1\" \"$2\";; esac\n"

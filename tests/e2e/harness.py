@@ -12,7 +12,9 @@ waiting for when the limit passes. Every process a test starts is ended by its p
 """
 
 import functools
+import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -153,6 +155,20 @@ def python_with(*modules, where="True"):
                 probe, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60 * PATIENCE).returncode == 0:
             return python
     raise Skip(f"no Python here can import {' and '.join(modules)} (MUSTER_TEST_PYTHONS names further ones)")
+
+
+@functools.cache
+def kubectl_minor():
+    """The 27 of kubectl 1.27."""
+    text = subprocess.run(["kubectl", "version", "--client", "-o", "json"], check=True, text=True, stdout=subprocess.PIPE,
+                          timeout=60 * PATIENCE).stdout
+    return int(re.match(r"\d+", json.loads(text)["clientVersion"]["minor"])[0])
+
+
+def need_kubectl(minor):
+    """Skips where kubectl is older than 1.`minor`, which knows what the test types (Debian 12's is 1.20)."""
+    if kubectl_minor() < minor:
+        raise Skip(f"needs kubectl 1.{minor}; this machine's is 1.{kubectl_minor()}")
 
 
 class Muster:

@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies, as kubectl shows them."""
 
-from harness import Muster, check
+from harness import Muster, check, need_kubectl
 
 POLICY = """
 apiVersion: admissionregistration.k8s.io/v1
@@ -27,6 +27,7 @@ spec:
 
 
 def test_a_policy_refuses_with_its_message():
+    need_kubectl(24)
     with Muster() as m:
         m.apply(POLICY)
         done = m.kubectl("create", "configmap", "a", "--from-literal=x=1", ok=False)

@@ -5,7 +5,7 @@ import json
 import subprocess
 import tempfile
 
-from harness import Muster, check, wait_for
+from harness import Muster, check, need_kubectl, wait_for
 from pods import apply
 
 
@@ -21,6 +21,7 @@ def request(folder, name, subject, **spec):
 
 
 def test_an_approved_certificate_is_signed_and_good_for_the_api():
+    need_kubectl(27)
     with tempfile.TemporaryDirectory() as folder, Muster() as m:
         apply(m, request(folder, "jo", "/O=team/CN=jo", expirationSeconds=3600))
         csr = m.get("csr", "jo")

@@ -3,7 +3,7 @@
 import os
 import re
 
-from harness import Muster, check
+from harness import Muster, check, need_kubectl
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TEMPLATES = os.path.join(ROOT, "deploy/chart/muster/templates")
@@ -25,6 +25,7 @@ def rendered():
 
 
 def test_network_policies_of_the_chart_are_valid_and_name_what_is_there():
+    need_kubectl(25)
     with Muster() as m:
         said = m.kubectl("create", "--validate=strict", "-f", "-", input=rendered()).stdout
         check(said.count("created") == 2, f"two policies: {said}")

@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from harness import Muster, check, wait_for
+from harness import Muster, check, need_kubectl, wait_for
 from pods import apply, container, logs, pod, wait_phase
 
 
@@ -13,6 +13,7 @@ def ephemeral(m, name, which):
 
 
 def test_kubectl_debug_adds_a_container_to_a_pod_that_runs():
+    need_kubectl(24)
     with Muster() as m:
         apply(m, pod("a", container("echo 1 > /only-main; exec sleep 31234"), terminationGracePeriodSeconds=0))
         wait_phase(m, "a", "Running")

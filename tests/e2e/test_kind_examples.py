@@ -4,7 +4,8 @@ names, and the commands of the guides to KAI Scheduler and Kubeflow Trainer work
 import os
 import re
 
-from harness import EXAMPLES, PORT_OF_PYTORCHJOBS, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, needs, torch_pythons, wait_for
+from harness import (EXAMPLES, PORT_OF_PYTORCHJOBS, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, need_kubectl, needs,
+                     torch_pythons, wait_for)
 from kubeflow import KINDS, create, job
 
 LIMIT_S = 150  # for one folder: the jobs run beside each other
@@ -161,6 +162,7 @@ def test_manifests_of_torchrun_controller():
 @apart(PORT_OF_TRAINJOBS)
 @needs("the pods that stand for other operators on one machine")
 def test_the_guide_to_kubeflow_with_kai_line_by_line():
+    need_kubectl(23)
     with Muster(nodes=4, gpus_per_node=1) as m:
         m.kubectl("get", "crd", "pytorchjobs.kubeflow.org")
         m.kubectl("get", "pods", "-n", "kubeflow")

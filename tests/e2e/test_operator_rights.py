@@ -6,7 +6,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from harness import ROOT, Muster, binary, check, free_port, wait_for
+from harness import ROOT, Muster, binary, check, free_port, need_kubectl, wait_for
 
 RBAC = os.path.join(ROOT, "deploy", "rbac")
 
@@ -21,6 +21,7 @@ def said(port):
 
 
 def test_readyz_names_the_right_that_is_missing():
+    need_kubectl(24)
     with Muster(nodes=1) as m:
         m.kubectl("apply", "-f", os.path.join(RBAC, "role.yaml"))
         account = shutil.copy(m.kubeconfig, os.path.join(m.folder, "operator.kubeconfig"))

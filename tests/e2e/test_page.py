@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from harness import ROOT, Muster, binary, check, run, wait_for
+from harness import ROOT, Muster, binary, check, need_kubectl, run, wait_for
 from test_rights import Client
 
 
@@ -57,6 +57,7 @@ def link_of(muster):
 
 
 def test_page_a_link_signs_in_once_and_gives_what_the_token_may():
+    need_kubectl(24)
     with Muster() as m:
         owner = Browser(m, {"code": link_of(m)})
         check(owner.entered == 201, f"the link of muster up: {owner.entered} {owner.said}")

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 
-from harness import Muster, Skip, binary, check, run, wait_for
+from harness import Muster, Skip, binary, check, need_kubectl, run, wait_for
 from pods import container, pod
 
 ALICE, BOB = 70001, 70002
@@ -95,6 +95,7 @@ def test_people_run_as_themselves_and_see_their_own_home():
 
 
 def test_people_do_not_get_what_is_not_theirs():
+    need_kubectl(24)
     with Two() as t:
         uid = {"securityContext": {"runAsUser": ALICE}}
         tries = {

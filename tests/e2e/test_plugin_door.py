@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 
-from harness import Muster, Skip, check, wait_for
+from harness import Muster, Skip, check, need_kubectl, wait_for
 from test_agent_bridge import own_network
 from test_plugin_commands import FLAGS, QUEUE, project
 from test_plugin_hostile import SECRET, Sync, commit, entry
@@ -203,6 +203,7 @@ def as_reader(m):
 
 
 def test_a_person_who_may_not_read_the_secret_is_told():
+    need_kubectl(24)
     with Muster(nodes=1, gpus_per_node=2, flags=FLAGS) as m:
         m.apply(QUEUE)
         m.apply(READER)

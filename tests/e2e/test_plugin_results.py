@@ -10,7 +10,7 @@ import threading
 import urllib.error
 import urllib.request
 
-from harness import Muster, binary, check, run, wait_for
+from harness import Muster, binary, check, need_kubectl, run, wait_for
 from test_plugin_commands import FLAGS, QUEUE, need_torch, project
 from test_plugin_terminal import Terminal
 
@@ -65,6 +65,7 @@ def let_go(m, name, pods):
 
 
 def test_pull_while_it_runs_and_after_its_end():
+    need_kubectl(24)
     wrote = ["config", "name\x1b[31m", "out/deep/model"]
     with Muster(nodes=2, gpus_per_node=2, flags=FLAGS) as m:
         submit(m, "job", 4)

@@ -4,7 +4,7 @@ on a machine that pretends to have their nodes. Ranks are real torchrun's; what 
 import os
 import subprocess
 
-from harness import EXAMPLES, ROOT, Muster, Skip, check, wait_for
+from harness import EXAMPLES, ROOT, Muster, Skip, check, need_kubectl, wait_for
 
 NODES = ("--cpus-per-node", "128", "--memory-per-node", "1024Gi",
          "--node-labels", "gpu.nvidia.com/class=H100,torchrun.ai/gpu-type=h100-80gb")
@@ -220,6 +220,7 @@ def test_submit_change_and_submit_again():
 
 
 def test_the_manifests_in_the_docs_are_accepted():
+    need_kubectl(25)
     with Muster(nodes=1, gpus_per_node=8, flags=NODES) as m:
         for name in ("torchrunqueue", "torchrunjob"):
             with open(os.path.join(ROOT, "docs", "kinds", name + ".md")) as f:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from harness import EXAMPLES, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, run, torch_pythons, wait_for
+from harness import EXAMPLES, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, need_kubectl, run, torch_pythons, wait_for
 
 JOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -52,6 +52,7 @@ def state(m, name):
 
 
 def test_a_job_runs_as_one_gang_and_completes():
+    need_kubectl(23)
     with Muster() as m:
         names = m.kubectl("get", "clustertrainingruntimes", "-o", "name").stdout
         check("torch-distributed" in names and "mpi-distributed" in names, names)
@@ -84,6 +85,7 @@ def test_a_job_runs_as_one_gang_and_completes():
 
 
 def test_failure_deadline_suspension_and_pending_reasons():
+    need_kubectl(26)
     with Muster(gpus_per_node=1) as m:
         create(m, "bad", "exit 3", runtime="plain")
         wait_for(lambda: holds(m, "bad", "Failed"), "the job to fail", 60)

@@ -2,7 +2,7 @@
 
 import json
 
-from harness import Muster, check, needs, wait_for
+from harness import Muster, check, need_kubectl, needs, wait_for
 
 TEMPLATE = """
   selector: {matchLabels: {app: %(name)s}}
@@ -112,6 +112,7 @@ def test_a_deployment_is_rolled_out_and_back_with_kubectl():
 
 @needs("the controllers of a controller-manager on one machine")
 def test_sets_jobs_at_moments_and_quotas():
+    need_kubectl(21)
     with Muster() as m:
         m.apply(SETS)
         m.kubectl("rollout", "status", "statefulset/db", "--timeout=60s", limit=90)
@@ -157,6 +158,7 @@ def test_pods_that_stand_for_others_are_for_who_asks_for_them():
 
 @needs("the controllers of a controller-manager on one machine")
 def test_small_answers_of_the_api_server():
+    need_kubectl(25)
     with Muster() as m:
         service = wait_for(lambda: m.get("service", "kubernetes"), "the Service of the API server")
         check(service["spec"]["ports"][0]["port"] == 443, "the Service of the API server has another port")
