@@ -245,7 +245,11 @@ static void on_reply(void *user, const struct transport_reply *reply)
     struct question *question = user;
     struct err *err = &question->err;
 
-    if (reply->code < 0)
+    if (reply->code == -ETIMEDOUT)
+        (void)err_set(
+            err, reply->code, "Post \"" STR_FMT STR_FMT "\": no answer before the deadline of %d s",
+            STR_ARG(question->url), STR_ARG(question->path), question->hook->timeout_seconds);
+    else if (reply->code < 0)
         (void)err_set(err, reply->code, "Post \"" STR_FMT STR_FMT "\": %s", STR_ARG(question->url),
                       STR_ARG(question->path), reply->err ? reply->err->text : "no answer");
     else if (reply->status < 200 || reply->status > 299)

@@ -37,6 +37,21 @@ static void to_v2(struct arena *arena, struct json *schema)
         to_v2(arena, json_get(schema, "additionalProperties"));
 }
 
+/* Of a kind that takes any field at its root only the type is told: who validates by version 2
+ * would refuse what is not among the fields. */
+static void kind_to_v2(struct arena *arena, struct json *schema)
+{
+    static const char *const told[] = {"description", "properties", "required",
+                                       "additionalProperties",
+                                       "x-kubernetes-preserve-unknown-fields"};
+
+    if (json_get(schema, "x-kubernetes-group-version-kind") &&
+        json_bool_or(json_get(schema, "x-kubernetes-preserve-unknown-fields"), false))
+        for (size_t i = 0; i < COUNT_OF(told); i++)
+            json_remove(schema, str_from(told[i]));
+    to_v2(arena, schema);
+}
+
 static void add_path(struct arena *arena, struct json *paths, const struct kind *kind)
 {
     static const char *const parameters[] = {"dryRun", "fieldManager", "fieldValidation"};
@@ -65,7 +80,7 @@ struct json *openapi_json_v2(struct arena *arena, const struct api *api, struct 
     for (size_t i = 0; i < kinds_count(api->kinds); i++)
         add_path(arena, paths, kinds_at(api->kinds, i));
     JSON_FOREACH(schemas, schema)
-        to_v2(arena, schema);
+        kind_to_v2(arena, schema);
     json_set(root, STR("definitions"), schemas);
     return root;
 }

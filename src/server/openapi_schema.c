@@ -226,8 +226,9 @@ static void add_names(struct arena *arena, struct json *properties)
     struct json *version = json_set(properties, STR("apiVersion"), primitive(arena, TYPE_STRING));
     struct json *kind = json_set(properties, STR("kind"), primitive(arena, TYPE_STRING));
 
-    json_add_c(arena, version, "description", "group and version of this form of the object");
-    json_add_c(arena, kind, "description", "what kind of object this is");
+    json_add_c(arena, version, "description",
+               "APIVersion defines the group and version of this form of the object");
+    json_add_c(arena, kind, "description", "Kind says what kind of object this is");
 }
 
 /* A type and what it refers to, once. A kind within another object says what it is, as any does. */
@@ -254,7 +255,7 @@ static void add_identity(struct arena *arena, struct json *schemas, struct json 
     add_names(arena, properties);
     struct json *meta = reference(arena, openapi_type_name(arena, meta_type));
 
-    json_add_c(arena, meta, "description", "name, labels and the like");
+    json_add_c(arena, meta, "description", "Standard object's metadata: name, labels and the like");
     json_set(properties, STR("metadata"), meta);
     add_type(arena, schemas, meta_type);
 }
