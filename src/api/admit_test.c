@@ -214,7 +214,14 @@ TEST(a_patch_of_a_runtime_is_dated_when_it_changes)
     const char *other =
         "{\"manager\":\"a.io/b\",\"time\":\"then\",\"trainingRuntimeSpec\":{\"a\":2}}";
 
+    const char *mine = "{\"manager\":\"a.io/c\",\"time\":\"mine\"}";
+    const char *later =
+        "{\"manager\":\"a.io/b\",\"time\":\"later\",\"trainingRuntimeSpec\":{\"a\":1}}";
+
     EXPECT(str_is(patch_time(&arena, one, ""), "1970-01-01T00:16:40Z"));
+    EXPECT(str_is(patch_time(&arena, mine, ""), "mine")); /* who makes one may date it */
+    EXPECT(str_is(patch_time(&arena, mine, old), "mine"));
+    EXPECT(str_is(patch_time(&arena, later, old), "then")); /* nothing changed but its date */
     EXPECT(str_is(patch_time(&arena, one, old), "then"));
     EXPECT(str_is(patch_time(&arena, old, old), "then"));
     EXPECT(str_is(patch_time(&arena, other, old), "1970-01-01T00:16:40Z"));

@@ -62,7 +62,8 @@ static const struct json *patch_before(const struct json *old, const struct json
     return NULL;
 }
 
-/* Each patch has the moment of its last change. */
+/* Each patch has the moment of its last change. Who makes one may say when that was; later the date
+ * follows what the patch says. */
 void admit_trainjob_default(struct admit *admit)
 {
     struct str now = time_text(admit->arena, admit->now_ms);
@@ -72,10 +73,11 @@ void admit_trainjob_default(struct admit *admit)
     JSON_FOREACH(json_at(admit->object, "spec.runtimePatches"), patch) {
         const struct json *before = patch_before(admit->old, patch);
         const struct json *what = json_get(patch, "trainingRuntimeSpec");
+        bool changed = before && !json_equal(json_get(before, "trainingRuntimeSpec"), what);
 
-        if (!before || !json_equal(json_get(before, "trainingRuntimeSpec"), what))
+        if (changed || (!before && json_is_null(json_get(patch, "time"))))
             json_add_str(admit->arena, patch, "time", now);
-        else if (json_get(before, "time"))
+        else if (before && json_get(before, "time"))
             json_set(patch, STR("time"), json_clone(admit->arena, json_get(before, "time")));
     }
 }
