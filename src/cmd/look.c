@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <unistd.h>
 #include <uv.h>
 
 #define GPU               "nvidia.com/gpu"
@@ -74,7 +75,10 @@ void look_print(const struct look_values *values,
         json_write_pretty(&out, json);
         buf_addc(&out, '\n');
     } else if (table) {
-        table_write(&out, table, true);
+        struct table fitting = *table;
+
+        fitting.wraps_at = term_open(STDOUT_FILENO, NULL).wraps_at;
+        table_write(&out, &fitting, true);
     }
     (void)fwrite(out.p, 1, out.len, stdout);
 }

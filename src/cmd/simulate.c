@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* muster simulate FILE...: what would happen, without a cluster.
  *
@@ -196,9 +197,11 @@ static void write_table(struct sim *sim, struct buf *out)
 {
     static const char *const headers[] = {"POD", "GROUP", "STATE", "NODE", "WHY", NULL};
     static const char *const evicted[] = {"CYCLE", "EVICTED", "BY", "WHY", NULL};
+    unsigned wraps_at = term_open(STDOUT_FILENO, NULL).wraps_at;
     struct table table;
 
     table_init(&table, sim->arena, headers);
+    table.wraps_at = wraps_at;
     for (size_t i = 0; i < sim->pods.count; i++) {
         const struct sim_pod *pod = &sim->pods.items[i];
         const struct sched_waiting *why = sim_waiting(sim, pod);
@@ -217,6 +220,7 @@ static void write_table(struct sim *sim, struct buf *out)
         return;
     buf_addc(out, '\n');
     table_init(&table, sim->arena, evicted);
+    table.wraps_at = wraps_at;
     for (size_t i = 0; i < sim->evictions.count; i++) {
         const struct sim_eviction *eviction = &sim->evictions.items[i];
 

@@ -73,7 +73,8 @@ static int history_run(struct invocation *invocation)
         term_write(&session.out, buf_str(&text));
     else if (past_table(&table, &session.arena, buf_str(&text),
                         &(struct past_options){.ns = v->all ? NULL : session.config.ns,
-                                               .limit = v->limit}))
+                                               .limit = v->limit,
+                                               .wraps_at = session.out.wraps_at}))
         term_write(&session.out, buf_str(&table));
     else
         session_say(&session, "no job has ended yet");

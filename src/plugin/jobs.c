@@ -73,8 +73,10 @@ static void list_write(struct session *session,
                        struct view_objects jobs,
                        struct buf *text)
 {
-    struct view_jobs_options options = {
-        .wide = v->output == OUTPUT_WIDE, .with_namespace = v->all, .now_ms = clock_now_ms()};
+    struct view_jobs_options options = {.wide = v->output == OUTPUT_WIDE,
+                                        .with_namespace = v->all,
+                                        .wraps_at = session->out.wraps_at,
+                                        .now_ms = clock_now_ms()};
 
     if (jobs.count && options.wide)
         session_list_if(session, &kind_podgroup, v->all ? "*" : session->config.ns, NULL,

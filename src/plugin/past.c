@@ -94,6 +94,7 @@ size_t past_table(struct buf *out,
                        ? lines.count - (size_t)options->limit
                        : 0;
     table_init(&table, arena, headers);
+    table.wraps_at = options->wraps_at;
     for (size_t i = first; i < lines.count; i++)
         past_row(&table, lines.items[i]);
     if (lines.count > first)

@@ -25,8 +25,9 @@ bool past_add(struct buf *out, const struct json *job, bool deleted);
 struct str past_trim(struct str text);
 
 struct past_options {
-    const char *ns; /* NULL: all */
-    int64_t limit;  /* the newest so many; 0: all */
+    const char *ns;    /* NULL: all */
+    int64_t limit;     /* the newest so many; 0: all */
+    unsigned wraps_at; /* of struct term */
 };
 /* The table of the newest jobs of a text of lines, each job once, in their order. Returns how many. */
 size_t past_table(struct buf *out,

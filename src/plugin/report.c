@@ -142,6 +142,7 @@ static int report_run(struct invocation *invocation)
     if (r == 0) {
         struct str kept = kept_lines(&session, STR(""));
 
+        options.wraps_at = session.out.wraps_at;
         buf_add(&text, kept);
         for (size_t i = 0; r == 0 && spent_kind(i); i++)
             r = collect_kind(&session, spent_kind(i), kept, &text, &err);

@@ -324,7 +324,9 @@ static void table_row(struct table *table, const struct row *row)
 
 static const char *const by_words[] = {"queue", "user", "node", "job"};
 
-static void report_table(struct buf *out, const struct report *report, enum spent_by by)
+static void report_table(struct buf *out,
+                         const struct report *report,
+                         const struct spent_options *options)
 {
     static const char *const headers[][12] = {
 #define STATE_HEADERS                                                                           \
@@ -338,7 +340,8 @@ static void report_table(struct buf *out, const struct report *report, enum spen
     };
     struct table table;
 
-    table_init(&table, report->arena, headers[by]);
+    table_init(&table, report->arena, headers[options->by]);
+    table.wraps_at = options->wraps_at;
     MAP_FOREACH(&report->rows, entry)
         table_row(&table, entry->value);
     table_row(&table, &report->all);
@@ -451,7 +454,7 @@ size_t spent_report(struct buf *out,
     size_t count = report.rows.count;
     if (options->form == SPENT_TABLE) {
         report.all.key = STR("(all)");
-        report_table(out, &report, options->by);
+        report_table(out, &report, options);
     } else if (options->form == SPENT_CSV) {
         report_csv(out, &report, options->by);
     } else {

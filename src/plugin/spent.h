@@ -68,6 +68,7 @@ enum spent_form {
 struct spent_options {
     enum spent_by by;
     enum spent_form form;
+    unsigned wraps_at; /* of struct term */
     int64_t from_ms;
     int64_t now_ms;
 };

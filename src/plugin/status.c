@@ -56,7 +56,7 @@ static void status_add_pods(struct session *session, const char *job, struct buf
     struct view_objects pods = {0};
 
     pods.items = job_pods(session, job, &pods.count, NULL);
-    view_pods(text, &session->arena, pods);
+    view_pods(text, &session->arena, pods, session->out.wraps_at);
 }
 
 static void status_add_jobs(struct session *session, const char *array, struct buf *text)
@@ -66,7 +66,9 @@ static void status_add_jobs(struct session *session, const char *array, struct b
     if (array_jobs(session, array, &jobs.items, &jobs.count, NULL) < 0 || !jobs.count)
         return;
     buf_addc(text, '\n');
-    view_jobs(text, &session->arena, jobs, &(struct view_jobs_options){.now_ms = clock_now_ms()});
+    view_jobs(
+        text, &session->arena, jobs,
+        &(struct view_jobs_options){.wraps_at = session->out.wraps_at, .now_ms = clock_now_ms()});
 }
 
 /* "prepare (Running)": how a job that this one waits for stands. */
@@ -186,7 +188,8 @@ static int explain_run(struct invocation *invocation)
     if (r == 0)
         r = session_get(&session, &kind_torchrunjob, job_arg(invocation->args[0]), &job, &err);
     if (r == 0) {
-        struct view_explain view = {.job = job, .now_ms = clock_now_ms()};
+        struct view_explain view = {
+            .job = job, .wraps_at = session.out.wraps_at, .now_ms = clock_now_ms()};
 
         session_list_if(&session, &kind_podgroup, session.config.ns, NULL, &view.groups);
         session_list_if(
@@ -231,7 +234,7 @@ static int queues_table(struct session *session,
                          &jobs.count, err);
 
     if (r == 0)
-        view_queues(text, &session->arena, queues, jobs, clock_now_ms());
+        view_queues(text, &session->arena, queues, jobs, session->out.wraps_at, clock_now_ms());
     return r;
 }
 

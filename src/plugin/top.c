@@ -29,7 +29,7 @@ static const struct option top_options[] = {
 
 static int top_draw(struct session *session, struct buf *text, struct err *err)
 {
-    struct view_top view = {.now_ms = clock_now_ms()};
+    struct view_top view = {.wraps_at = session->out.wraps_at, .now_ms = clock_now_ms()};
     int r = session_list(session, &kind_node, "*", NULL, &view.nodes.items, &view.nodes.count, err);
 
     if (r == 0)

@@ -84,6 +84,7 @@ void view_jobs(struct buf *out,
     struct table table;
 
     table_init(&table, arena, options->wide ? wide : narrow);
+    table.wraps_at = options->wraps_at;
     for (size_t i = 0; i < jobs.count; i++) {
         const struct object *job = jobs.items[i];
         struct json *tree = object_json(job, arena);
@@ -138,7 +139,7 @@ static bool is_said(const struct buf *out, struct str sentence)
     return sentence.len && str_contains(buf_str(out), sentence);
 }
 
-void view_pods(struct buf *out, struct arena *arena, struct view_objects pods)
+void view_pods(struct buf *out, struct arena *arena, struct view_objects pods, unsigned wraps_at)
 {
     static const char *const headers[] = {"POD", "PHASE", "NODE", "GENERATION", "WORDS", NULL};
     struct str before = STR("");
@@ -147,6 +148,7 @@ void view_pods(struct buf *out, struct arena *arena, struct view_objects pods)
     if (pods.count == 0)
         return;
     table_init(&table, arena, headers);
+    table.wraps_at = wraps_at;
     for (size_t i = 0; i < pods.count; i++) {
         const struct object *pod = pods.items[i];
         struct json *tree = object_json(pod, arena);
@@ -236,7 +238,7 @@ void view_explain(struct buf *out, struct arena *arena, const struct view_explai
     view_line(out, "Phase:", phase_or_pending(tree));
     view_line(out, "Because:", json_str_at(tree, "status.message"));
     explain_add_groups(out, arena, view);
-    view_pods(out, arena, view->pods);
+    view_pods(out, arena, view->pods, view->wraps_at);
     explain_add_events(out, arena, view);
 }
 
@@ -272,6 +274,7 @@ void view_queues(struct buf *out,
                  struct arena *arena,
                  struct view_objects queues,
                  struct view_objects jobs,
+                 unsigned wraps_at,
                  int64_t now_ms)
 {
     static const char *const headers[] = {"NAME",      "KAI QUEUE", "GPUS/NODE", "RUNNING",
@@ -279,6 +282,7 @@ void view_queues(struct buf *out,
     struct table table;
 
     table_init(&table, arena, headers);
+    table.wraps_at = wraps_at;
     for (size_t i = 0; i < queues.count; i++) {
         const struct object *queue = queues.items[i];
         struct json *tree = object_json(queue, arena);
@@ -350,6 +354,7 @@ void view_top(struct buf *out, struct arena *arena, const struct view_top *view)
     }
     buf_addc(out, '\n');
     table_init(&table, arena, headers);
+    table.wraps_at = view->wraps_at;
     for (size_t i = 0; i < view->jobs.count; i++) {
         const struct object *job = view->jobs.items[i];
         struct json *tree = object_json(job, arena);

@@ -22,6 +22,7 @@ struct view_jobs_options {
     bool wide;
     bool with_namespace;        /* NAME is NAMESPACE/NAME */
     struct view_objects groups; /* pod groups, also of others; for when jobs start (wide) */
+    unsigned wraps_at;          /* of struct term, here and below: tables fit */
     int64_t now_ms;
 };
 
@@ -37,7 +38,7 @@ struct str view_starts(struct arena *arena,
                        struct view_objects groups,
                        int64_t now_ms);
 /* Nothing, not even the headers, when there is no pod. */
-void view_pods(struct buf *out, struct arena *arena, struct view_objects pods);
+void view_pods(struct buf *out, struct arena *arena, struct view_objects pods, unsigned wraps_at);
 /* What a pod is doing, or why it does not, in one line. */
 struct str view_pod_words(const struct json *pod);
 
@@ -47,6 +48,7 @@ struct view_explain {
     struct view_objects groups; /* pod groups, also of others */
     struct view_objects pods;   /* of the job */
     struct view_objects events; /* also of others; they are sorted */
+    unsigned wraps_at;
     int64_t now_ms;
 };
 
@@ -57,12 +59,14 @@ void view_queues(struct buf *out,
                  struct arena *arena,
                  struct view_objects queues,
                  struct view_objects jobs,
+                 unsigned wraps_at,
                  int64_t now_ms);
 
 struct view_top {
     struct view_objects nodes;
     struct view_objects pods;
     struct view_objects jobs;
+    unsigned wraps_at;
     int64_t now_ms;
 };
 

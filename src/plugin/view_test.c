@@ -112,7 +112,7 @@ TEST(queues_count_what_runs_and_what_waits_but_not_what_is_suspended_or_over)
     _cleanup_(buf_done) struct buf out = {0};
 
     view_queues(&out, &arena, objects(&arena, &kind_torchrunqueue, some_queues),
-                objects(&arena, &kind_torchrunjob, some_jobs), an_hour_later());
+                objects(&arena, &kind_torchrunjob, some_jobs), 0, an_hour_later());
     EXPECT(str_is(buf_str(&out),
                   "NAME   KAI QUEUE   GPUS/NODE   RUNNING   GPUS USED   WAITING   AGE\n"
                   "q      team        4           1         8           1         60m\n"
@@ -131,9 +131,9 @@ TEST(status_shows_pods_with_their_words)
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {0};
 
-    view_pods(&out, &arena, (struct view_objects){0});
+    view_pods(&out, &arena, (struct view_objects){0}, 0);
     EXPECT(out.len == 0);
-    view_pods(&out, &arena, objects(&arena, &kind_pod, some_pods));
+    view_pods(&out, &arena, objects(&arena, &kind_pod, some_pods), 0);
     EXPECT(str_contains(buf_str(&out), STR("\na-worker-0   Running       m        1")));
     EXPECT(str_contains(buf_str(&out), STR("\na-worker-1   Terminating   <none>")));
 }

@@ -19,6 +19,7 @@
 
 #define COLUMNS_DEFAULT 80
 #define COLUMN_GAP      3 /* blanks between the columns of a table */
+#define CELL_MIN        4 /* of a column that is shortened: two letters and ".." */
 #define BAR_CELLS       30
 
 static const char *environment_find(char *envp[], const char *name)
@@ -36,10 +37,12 @@ struct term term_open(int fd, char *envp[])
     struct term term = {.fd = fd, .columns = COLUMNS_DEFAULT};
     struct winsize size = {0};
 
-    term.live = isatty(fd) == 1 && strcmp(environment_find(envp, "TERM"), "dumb") != 0;
+    bool terminal = isatty(fd) == 1;
+    term.live = terminal && strcmp(environment_find(envp, "TERM"), "dumb") != 0;
     term.coloured = term.live && *environment_find(envp, "NO_COLOR") == '\0';
-    if (term.live && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+    if (terminal && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
         term.columns = size.ws_col;
+    term.wraps_at = terminal ? term.columns : 0;
     return term;
 }
 
@@ -103,6 +106,59 @@ static size_t column_width(const struct table *table, size_t column, bool with_h
     return widest;
 }
 
+/* The column that is shortened next: the widest, the first one last; column_count: none can be. */
+static size_t column_to_shorten(const size_t *widths, size_t count)
+{
+    size_t widest = count;
+
+    for (size_t column = 1; column < count; column++)
+        if (widths[column] > CELL_MIN && (widest == count || widths[column] > widths[widest]))
+            widest = column;
+    return widest == count && widths[0] > CELL_MIN ? 0 : widest;
+}
+
+/* Widths that fit; returns the gap between columns. */
+static size_t table_fit(const struct table *table, size_t *widths)
+{
+    size_t count = table->column_count;
+    size_t gap = COLUMN_GAP;
+    size_t all = 0;
+
+    for (size_t column = 0; column < count; column++)
+        all += widths[column];
+    if (!table->wraps_at)
+        return gap;
+    while (gap > 1 && all + gap * (count - 1) > table->wraps_at)
+        gap--;
+    while (all + gap * (count - 1) > table->wraps_at) {
+        size_t column = column_to_shorten(widths, count);
+
+        if (column == count)
+            break;
+        widths[column]--;
+        all--;
+    }
+    return gap;
+}
+
+/* The first `width` characters of a text, or fewer of them and "..". */
+static void cell_add(struct buf *buf, struct str cell, size_t width)
+{
+    bool cut = term_width(cell) > width;
+    size_t left = cut && width > 2 ? width - 2 : width;
+    size_t end = 0;
+
+    for (; end < cell.len; end++) {
+        bool begins = ((unsigned char)cell.p[end] & 0xc0) != 0x80;
+
+        if (begins && left-- == 0)
+            break;
+    }
+    buf_add(buf, str_sub(cell, 0, end));
+    if (cut && width > 2)
+        buf_add(buf, STR(".."));
+}
+
 void table_write(struct buf *buf, const struct table *table, bool with_headers)
 {
     assert(table->column_count);
@@ -110,13 +166,15 @@ void table_write(struct buf *buf, const struct table *table, bool with_headers)
 
     for (size_t column = 0; column < table->column_count; column++)
         widths[column] = column_width(table, column, with_headers);
+    size_t gap = table_fit(table, widths);
     for (size_t i = with_headers ? 0 : table->column_count; i < table->cells.count; i++) {
         size_t column = i % table->column_count;
+        size_t width = term_width(table->cells.items[i]);
         bool last = column + 1 == table->column_count || i + 1 == table->cells.count;
 
-        buf_add(buf, table->cells.items[i]);
-        for (size_t blanks = widths[column] + COLUMN_GAP - term_width(table->cells.items[i]);
-             !last && blanks; blanks--)
+        cell_add(buf, table->cells.items[i], widths[column]);
+        width = width > widths[column] ? widths[column] : width;
+        for (size_t blanks = widths[column] + gap - width; !last && blanks; blanks--)
             buf_addc(buf, ' ');
         if (last)
             buf_addc(buf, '\n');

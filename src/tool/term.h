@@ -21,6 +21,7 @@ struct term {
     bool live;     /* a terminal that can move its cursor */
     bool coloured; /* live, and the user did not say NO_COLOR */
     unsigned columns;
+    unsigned wraps_at; /* columns at which a terminal wraps; 0: it is none, lines may be long */
 };
 
 enum term_colour {
@@ -37,9 +38,14 @@ struct term term_open(int fd, char *envp[]);
 /* Escape sequence that starts a colour, and the one that ends it; "" without colours. */
 const char *term_colour(const struct term *term, enum term_colour colour);
 
-/* ---- tables ---- rows of cells under headers, three blanks between columns, as kubectl prints */
+/* ---- tables ---- rows of cells under headers, three blanks between columns, as kubectl prints
+ *
+ * On a terminal that is too narrow the gaps shrink to one blank, then the widest columns are
+ * shortened, their cells ending in "..": the first one, which has the names that people type, only
+ * when nothing else is left. No line wraps. */
 struct table {
     struct arena *arena;
+    unsigned wraps_at; /* of struct term; 0: as wide as it is */
     size_t column_count;
     VEC(struct str) cells; /* the headers first */
 };

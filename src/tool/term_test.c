@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "test.h"
 #include "tool/term.h"
@@ -42,6 +43,47 @@ TEST(term_table_aligns_columns_and_ends_lines_without_blanks)
     table_write(&buf, &table, false);
     EXPECT(str_starts(buf_str(&buf), STR("a        Running   5s\n")));
     arena_done(&arena);
+}
+
+TEST(term_table_fits_a_narrow_terminal_and_keeps_names_longest)
+{
+    static const char *const headers[] = {"NAME", "PHASE", "MESSAGE", NULL};
+    static const struct {
+        const char *why;
+        unsigned wraps_at;
+        const char *text;
+    } rows[] = {
+        {"no terminal: as wide as it is", 0,
+         "NAME            PHASE     MESSAGE\n"
+         "a-longer-name   Running   all of its pods run\n"},
+        {"narrower gaps are enough", 42,
+         "NAME          PHASE   MESSAGE\n"
+         "a-longer-name Running all of its pods run\n"},
+        {"the widest is shortened", 30,
+         "NAME          PHASE   MESSAGE\n"
+         "a-longer-name Running all of..\n"},
+        {"then the next, the name last", 23,
+         "NAME          PH.. ME..\n"
+         "a-longer-name Ru.. al..\n"},
+        {"and then the name", 16,
+         "NAME   PH.. ME..\n"
+         "a-lo.. Ru.. al..\n"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf buf = {0};
+        struct table table;
+
+        test_case(rows[i].why);
+        table_init(&table, &arena, headers);
+        table.wraps_at = rows[i].wraps_at;
+        table_add(&table, STR("a-longer-name"));
+        table_add(&table, STR("Running"));
+        table_add(&table, STR("all of its pods run"));
+        table_write(&buf, &table, true);
+        EXPECT(str_is(buf_str(&buf), rows[i].text));
+    }
 }
 
 TEST(term_without_a_terminal_writes_no_escapes)
