@@ -222,7 +222,7 @@ class Demo:
         self.wait("the reason", lambda: "GPU" in self.job("too-big").get("message", ""))
         self.reason = self.job("too-big")["message"]
         for row in self.torchrun("explain", "too-big").splitlines():
-            if row.startswith(("Phase:", "Because:")):
+            if row.startswith(("TorchrunJob", "Says")):
                 screen.result(row)
         self.torchrun("delete", "--force", "too-big")
         screen.done(f"no GPU was held for it meanwhile ({self.timed('a reason for waiting', began)})")

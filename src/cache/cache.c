@@ -1,5 +1,6 @@
 #include "cache/cache.h"
 
+#include "api/group.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/map.h"
@@ -26,8 +27,6 @@ struct bucket {
     size_t name_len;
     char name[];
 };
-
-#define GROUP_ANNOTATION "pod-group-name" /* what control/grouping/group.h calls so */
 
 struct table {
     const struct kind *kind;

@@ -2,7 +2,6 @@
 
 #include "api/api.h"
 #include "api/object.h"
-#include "api/quantity.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -22,11 +21,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define GPU               "nvidia.com/gpu"
-#define NANO_OF_HUNDREDTH 10000000
-
 const char *const look_tables[] = {"table", "json", NULL};
-const char *const look_texts[] = {"text", "json", NULL};
 
 struct question {
     struct look *look;
@@ -155,59 +150,4 @@ int look_all(struct look *look,
                 &question, err);
     } while (r == 0 && question.continue_token.len);
     return r;
-}
-
-int look_one(struct look *look,
-             const struct kind *kind,
-             struct str ns,
-             struct str name,
-             const struct json **ret,
-             struct err *err)
-{
-    struct question question = {0};
-    int r = ask(look, &(struct api_request){.verb = API_GET, .kind = kind, .ns = ns, .name = name},
-                &question, err);
-
-    if (r < 0)
-        return question.err.http_status == 404 ? -ENOENT : r;
-    *ret = question.one;
-    return 0;
-}
-
-struct str look_queue_share(struct arena *arena, const struct json *queue, const char *field)
-{
-    const struct json *value = json_get(json_at(queue, "spec.resources.gpu"), field);
-    struct str text = json_number_text(value);
-
-    if (!text.len)
-        return STR("-");
-    return str_is(text, "-1") ? STR("unlimited") : str_dup(arena, text);
-}
-
-int64_t look_queue_hundredths(const struct json *queue, const char *field)
-{
-    struct quantity quantity = {0};
-    const struct json *amounts = json_get(json_get(queue, "status"), field);
-
-    if (quantity_parse(json_str(json_get(amounts, GPU)), &quantity, NULL) < 0)
-        return 0;
-    return quantity.nano < 0 ? -1 : (int64_t)(quantity.nano / NANO_OF_HUNDREDTH);
-}
-
-struct str look_queue_amount(struct arena *arena, const struct json *queue, const char *field)
-{
-    long long value = (long long)look_queue_hundredths(queue, field);
-
-    if (value < 0)
-        return STR("unlimited");
-    return value % 100 ? str_printf(arena, "%lld.%02lld", value / 100, value % 100)
-                       : str_printf(arena, "%lld", value / 100);
-}
-
-struct str look_group_subject(struct arena *arena, const struct json *group)
-{
-    struct str owner = json_str_at(group, "metadata.ownerReferences.0.name");
-
-    return str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(json_str_at(group, "metadata.namespace")),
-                      STR_ARG(owner.len ? owner : json_str_at(group, "metadata.name")));
 }

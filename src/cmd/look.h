@@ -37,7 +37,6 @@ enum look_output {
     LOOK_JSON,
 };
 extern const char *const look_tables[]; /* LOOK_OUTPUT of a command that prints a table */
-extern const char *const look_texts[];  /* and of one that prints lines */
 
 /* The options that go with struct look_values, at its start. */
 #define LOOK_OPTIONS                                                                             \
@@ -49,7 +48,6 @@ extern const char *const look_texts[];  /* and of one that prints lines */
             .value = "NAME", .help = "context in it (default: the current one)"                  \
     }
 
-/* `forms` is look_tables or look_texts. */
 #define LOOK_OUTPUT(forms, first, text)                                          \
     {                                                                            \
         "output", 'o', OPTION_CHOICE, offsetof(struct look_values, output),      \
@@ -73,25 +71,8 @@ int look_all(struct look *look,
              struct str ns,
              struct look_list *ret,
              struct err *err);
-/* -ENOENT without words when there is none. */
-int look_one(struct look *look,
-             const struct kind *kind,
-             struct str ns,
-             struct str name,
-             const struct json **ret,
-             struct err *err);
 /* One request of any kind; *ret is the object of the answer, unless NULL. */
 int look_call(struct look *look,
               const struct api_request *request,
               const struct json **ret,
               struct err *err);
-/* GPUs of a queue's status in `field` (allocated, requested, fairShare) in hundredths; -1:
- * unlimited. */
-int64_t look_queue_hundredths(const struct json *queue, const char *field);
-/* The same in words: "2", "0.50", "unlimited". */
-struct str look_queue_amount(struct arena *arena, const struct json *queue, const char *field);
-/* NAMESPACE/NAME of what a group was made for, or of the group itself where nothing owns it. */
-struct str look_group_subject(struct arena *arena, const struct json *group);
-/* What a queue's spec says of its GPUs in `field` (quota, limit): "-" when nothing, "unlimited"
- * for -1. */
-struct str look_queue_share(struct arena *arena, const struct json *queue, const char *field);

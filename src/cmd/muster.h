@@ -14,8 +14,6 @@ extern const struct command command_reserve;
 extern const struct command command_store;
 extern const struct command command_simulate;
 extern const struct command command_replay;
-extern const struct command command_queue_tree;
-extern const struct command command_explain_wait;
 extern const struct command command_gpu;
 extern const struct command command_image;
 extern const struct command command_open;

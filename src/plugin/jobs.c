@@ -10,6 +10,7 @@
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/view.h"
+#include "plugin/watch.h"
 #include "tool/clock.h"
 
 #include <errno.h>
@@ -19,7 +20,6 @@
 /* list, logs: what there is, and what it printed. */
 
 /* ---- list ---- */
-#define WATCH_PAUSE_MS 500
 
 struct list_values {
     struct common_values common;
@@ -42,6 +42,16 @@ static const struct option list_options[] = {
     {0},
 };
 
+void print_tree(struct buf *out, bool yaml, const struct json *tree)
+{
+    if (yaml) {
+        yaml_write(out, tree);
+    } else {
+        json_write_pretty(out, tree);
+        buf_addc(out, '\n');
+    }
+}
+
 void print_objects(struct session *session, int output, const struct object **objects, size_t count)
 {
     _cleanup_(buf_done) struct buf text = {0};
@@ -59,12 +69,8 @@ void print_objects(struct session *session, int output, const struct object **ob
     }
     if (count == 1)
         list = object_json(objects[0], arena);
-    if (output == OUTPUT_JSON) {
-        json_write_pretty(&text, list);
-        buf_addc(&text, '\n');
-    } else if (output == OUTPUT_YAML) {
-        yaml_write(&text, list);
-    }
+    if (output != OUTPUT_NAME)
+        print_tree(&text, output == OUTPUT_YAML, list);
     term_write(&session->out, buf_str(&text));
 }
 
@@ -94,36 +100,26 @@ static int list_ask(struct session *session,
                         &ret->items, &ret->count, err);
 }
 
-/* Until it is interrupted, or the server is gone. Ages are no news: the table is printed again when
- * a job came, went or changed. */
-static int list_watch(struct session *session, const struct list_values *v, struct err *err)
+static int list_draw(struct session *session,
+                     void *user,
+                     struct buf *out,
+                     uint64_t *ret_seen,
+                     struct err *err)
 {
-    uint64_t shown = UINT64_MAX;
+    struct view_objects jobs = {0};
+    int r = list_ask(session, user, &jobs, err);
 
-    for (;;) {
-        _cleanup_(buf_done) struct buf text = {0};
-        struct view_objects jobs = {0};
-        uint64_t seen = 0;
-        int r = list_ask(session, v, &jobs, err);
-
-        if (r < 0)
-            return r;
-        for (size_t i = 0; i < jobs.count; i++)
-            seen += jobs.items[i]->revision + 1;
-        list_write(session, v, jobs, &text);
-        if (seen != shown && text.len) {
-            buf_addc(&text, '\n');
-            term_write(&session->out, buf_str(&text));
-        }
-        shown = seen;
-        arena_done(&session->arena);
-        session_pause(session, WATCH_PAUSE_MS);
-    }
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < jobs.count; i++)
+        *ret_seen += jobs.items[i]->revision + 1;
+    list_write(session, user, jobs, out);
+    return 0;
 }
 
 static int list_run(struct invocation *invocation)
 {
-    const struct list_values *v = invocation->values;
+    struct list_values *v = invocation->values;
     bool table = v->output == OUTPUT_TABLE || v->output == OUTPUT_WIDE;
     _cleanup_(buf_done) struct buf text = {0};
     struct view_objects jobs = {0};
@@ -134,7 +130,8 @@ static int list_run(struct invocation *invocation)
     if (r == 0 && v->watch && !table)
         r = err_set(&err, -EINVAL, "--watch prints tables; leave --output out");
     if (r == 0)
-        r = v->watch ? list_watch(&session, v, &err) : list_ask(&session, v, &jobs, &err);
+        r = v->watch ? watch_table(&session, list_draw, v, &err)
+                     : list_ask(&session, v, &jobs, &err);
     if (r < 0) {
         r = session_fail(&session, &err);
     } else if (!table) {

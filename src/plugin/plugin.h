@@ -15,6 +15,7 @@
 
 struct api;
 struct api_request;
+struct buf;
 struct client;
 struct json;
 struct kind;
@@ -231,6 +232,8 @@ void upload_done(struct upload *upload);
 /* Tells the job which revision it has: one that waits for its folder starts now. */
 int upload_tell(struct session *session, const char *job, const char *revision, struct err *err);
 
+/* A tree as JSON for people, or as YAML. */
+void print_tree(struct buf *out, bool yaml, const struct json *tree);
 /* -o json|yaml|name: one object as it is, several as a List. */
 void print_objects(struct session *session,
                    int output,

@@ -84,6 +84,10 @@ static int find_config(struct session *session,
         return session_use_local(session, &options, place == SESSION_HERE, err);
     if (options.env && *options.env)
         return r;
+    r = kubeconfig_in_cluster(&session->config_arena, getenv("KUBERNETES_SERVICE_HOST"),
+                              getenv("KUBERNETES_SERVICE_PORT"), &session->config, err);
+    if (r != -ENOENT)
+        return r;
     if (access(local_kubeconfig(&session->config_arena), R_OK) == 0)
         return session_use_local(session, &options, false, err);
     return err_set(err, -ENOENT,

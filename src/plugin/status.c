@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* status, explain, queues: how things stand, in words. */
+/* status: how a job stands, in words. */
 
 struct status_values {
     struct common_values common;
@@ -173,102 +173,4 @@ const struct command command_status = {
     .args_min = 1,
     .args_max = 1,
     .run = status_run,
-};
-
-/* ---- explain ---- */
-
-static int explain_run(struct invocation *invocation)
-{
-    _cleanup_(object_unrefp) struct object *job = NULL;
-    _cleanup_(buf_done) struct buf text = {0};
-    struct session session;
-    struct err err = {0};
-    int r = session_open(&session, invocation, &err);
-
-    if (r == 0)
-        r = session_get(&session, &kind_torchrunjob, job_arg(invocation->args[0]), &job, &err);
-    if (r == 0) {
-        struct view_explain view = {
-            .job = job, .wraps_at = session.out.wraps_at, .now_ms = clock_now_ms()};
-
-        session_list_if(&session, &kind_podgroup, session.config.ns, NULL, &view.groups);
-        session_list_if(
-            &session, &kind_pod, session.config.ns,
-            str_printf(&session.arena, "torchrun-job-name=" STR_FMT, STR_ARG(job->name)).p,
-            &view.pods);
-        session_list_if(&session, &kind_event, session.config.ns, NULL, &view.events);
-        view_explain(&text, &session.arena, &view);
-        term_write(&session.out, buf_str(&text));
-    } else {
-        r = session_fail(&session, &err);
-    }
-    session_close(&session);
-    return r;
-}
-
-static const struct option explain_options[] = {
-    COMMON_OPTIONS,
-    {0},
-};
-
-const struct command command_explain = {
-    .name = "explain",
-    .summary = "explain what a job waits for, and why",
-    .usage = "JOB",
-    .options = explain_options,
-    .values_size = sizeof(struct common_values),
-    .args_min = 1,
-    .args_max = 1,
-    .run = explain_run,
-};
-
-/* ---- queues ---- */
-
-static int queues_table(struct session *session,
-                        struct view_objects queues,
-                        struct buf *text,
-                        struct err *err)
-{
-    struct view_objects jobs = {0};
-    int r = session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs.items,
-                         &jobs.count, err);
-
-    if (r == 0)
-        view_queues(text, &session->arena, queues, jobs, session->out.wraps_at, clock_now_ms());
-    return r;
-}
-
-static int queues_run(struct invocation *invocation)
-{
-    const struct status_values *v = invocation->values;
-    _cleanup_(buf_done) struct buf text = {0};
-    const struct object **queues = NULL;
-    struct session session;
-    struct err err = {0};
-    size_t count = 0;
-    int r = session_open(&session, invocation, &err);
-
-    if (r == 0)
-        r = session_list(&session, &kind_torchrunqueue, session.config.ns, NULL, &queues, &count,
-                         &err);
-    if (r == 0 && count && v->output <= OUTPUT_WIDE)
-        r = queues_table(&session, (struct view_objects){queues, count}, &text, &err);
-    if (r < 0)
-        r = session_fail(&session, &err);
-    else if (v->output > OUTPUT_WIDE)
-        print_objects(&session, v->output, queues, count);
-    else if (count == 0)
-        session_say(&session, "no queues in namespace %s", session.config.ns);
-    else
-        term_write(&session.out, buf_str(&text));
-    session_close(&session);
-    return r;
-}
-
-const struct command command_queues = {
-    .name = "queues",
-    .summary = "show the queues and what runs in them",
-    .options = status_options,
-    .values_size = sizeof(struct status_values),
-    .run = queues_run,
 };

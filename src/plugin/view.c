@@ -9,13 +9,11 @@
 #include "plugin/job.h"
 #include "tool/term.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define BAR_WIDTH    24
-#define LAST_LINES   "; its last lines:"
-#define AS_ABOVE     "as above"
-#define EVENTS_SHOWN 10
+#define BAR_WIDTH  24
+#define LAST_LINES "; its last lines:"
+#define AS_ABOVE   "as above"
 
 static struct str number_or(struct arena *arena, const struct json *value, const char *otherwise)
 {
@@ -166,139 +164,6 @@ void view_pods(struct buf *out, struct arena *arena, struct view_objects pods, u
         before = words;
     }
     buf_addc(out, '\n');
-    table_write(out, &table, true);
-}
-
-/* ---- explain ---- */
-
-static void explain_add_new(struct buf *out, const char *name, struct str sentence)
-{
-    if (!is_said(out, sentence))
-        view_line(out, name, sentence);
-}
-
-/* The gang's own words: its pod group says what it waits for. */
-static void explain_add_groups(struct buf *out,
-                               struct arena *arena,
-                               const struct view_explain *view)
-{
-    for (size_t i = 0; i < view->groups.count; i++) {
-        const struct object *group = view->groups.items[i];
-        struct json *tree = object_json(group, arena);
-
-        if (!is_group_of(group, view->job))
-            continue;
-        view_line(out, "Gang:", group->name);
-        view_line(out, "Needs:",
-                  str_printf(arena, "%lld pods at once",
-                             (long long)json_i64_or(json_at(tree, "spec.minMember"), 1)));
-        explain_add_new(out, "Waits for:", json_str_at(tree, "status.message"));
-        JSON_FOREACH(json_at(tree, "status.schedulingConditions"), condition)
-            explain_add_new(out, "Scheduler:", json_str(json_get(condition, "message")));
-        view_line(out, "Estimate:", band_words(arena, group_estimate(tree), view->now_ms));
-    }
-}
-
-/* Later changes have larger numbers; names and times say less. */
-static int by_version(const void *a, const void *b)
-{
-    const struct object *const *x = a;
-    const struct object *const *y = b;
-
-    return ((*x)->revision > (*y)->revision) - ((*x)->revision < (*y)->revision);
-}
-
-static void explain_add_events(struct buf *out,
-                               struct arena *arena,
-                               const struct view_explain *view)
-{
-    size_t shown = 0;
-
-    if (view->events.count)
-        qsort(view->events.items, view->events.count, sizeof(*view->events.items), by_version);
-    for (size_t i = view->events.count; i-- > 0 && shown < EVENTS_SHOWN;) {
-        struct json *tree = object_json(view->events.items[i], arena);
-        struct str about = json_str_at(tree, "involvedObject.name");
-        struct str message = json_str(json_get(tree, "message"));
-
-        if (!str_starts(about, view->job->name) || is_said(out, message))
-            continue;
-        if (shown++ == 0)
-            buf_add(out, STR("\nEvents, newest first:\n"));
-        buf_addf(out, "  " STR_FMT "  " STR_FMT ": " STR_FMT "\n", STR_ARG(about),
-                 STR_ARG(json_str(json_get(tree, "reason"))), STR_ARG(message));
-    }
-}
-
-void view_explain(struct buf *out, struct arena *arena, const struct view_explain *view)
-{
-    struct json *tree = object_json(view->job, arena);
-
-    view_line(out, "Job:", view->job->name);
-    view_line(out, "Phase:", phase_or_pending(tree));
-    view_line(out, "Because:", json_str_at(tree, "status.message"));
-    explain_add_groups(out, arena, view);
-    view_pods(out, arena, view->pods, view->wraps_at);
-    explain_add_events(out, arena, view);
-}
-
-struct queue_counts {
-    int64_t running;
-    int64_t gpus; /* of those that run */
-    int64_t waiting;
-};
-
-static struct queue_counts queue_count(struct arena *arena,
-                                       struct view_objects jobs,
-                                       struct str queue)
-{
-    struct queue_counts counts = {0};
-
-    for (size_t i = 0; i < jobs.count; i++) {
-        struct json *tree = object_json(jobs.items[i], arena);
-        struct str phase = json_str_at(tree, "status.phase");
-
-        if (!str_eq(job_queue(tree), queue))
-            continue;
-        if (str_is(phase, "Running")) {
-            counts.running++;
-            counts.gpus += json_i64_or(json_at(tree, "status.numGPUs"), 0);
-        } else if (!str_is(phase, "Suspended") && !job_is_over(phase)) {
-            counts.waiting++;
-        }
-    }
-    return counts;
-}
-
-void view_queues(struct buf *out,
-                 struct arena *arena,
-                 struct view_objects queues,
-                 struct view_objects jobs,
-                 unsigned wraps_at,
-                 int64_t now_ms)
-{
-    static const char *const headers[] = {"NAME",      "KAI QUEUE", "GPUS/NODE", "RUNNING",
-                                          "GPUS USED", "WAITING",   "AGE",       NULL};
-    struct table table;
-
-    table_init(&table, arena, headers);
-    table.wraps_at = wraps_at;
-    for (size_t i = 0; i < queues.count; i++) {
-        const struct object *queue = queues.items[i];
-        struct json *tree = object_json(queue, arena);
-        struct str kai = json_str_at(tree, "spec.kaiQueue");
-        struct queue_counts counts = queue_count(arena, jobs, queue->name);
-
-        if (!kai.len)
-            kai = json_str_at(tree, "spec.queue.name");
-        table_add(&table, queue->name);
-        table_add(&table, kai.len ? kai : queue->name);
-        table_add(&table, number_or(arena, json_at(tree, "spec.nodeResources.gpus"), "-"));
-        table_add(&table, str_printf(arena, "%lld", (long long)counts.running));
-        table_add(&table, str_printf(arena, "%lld", (long long)counts.gpus));
-        table_add(&table, str_printf(arena, "%lld", (long long)counts.waiting));
-        table_add(&table, time_age(arena, now_ms - queue->created_ms));
-    }
     table_write(out, &table, true);
 }
 

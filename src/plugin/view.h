@@ -11,7 +11,7 @@ struct buf;
 struct json;
 struct object;
 
-/* view: the tables that `list`, `status`, `explain`, `queues` and `top` print, from objects and
+/* view: the tables that `list`, `status` and `top` print, from objects and
  * `now_ms`. No I/O: what is printed can be tested. */
 struct view_objects {
     const struct object **items;
@@ -41,26 +41,6 @@ struct str view_starts(struct arena *arena,
 void view_pods(struct buf *out, struct arena *arena, struct view_objects pods, unsigned wraps_at);
 /* What a pod is doing, or why it does not, in one line. */
 struct str view_pod_words(const struct json *pod);
-
-/* Why a job waits, from everything that says something about it: each sentence once. */
-struct view_explain {
-    const struct object *job;
-    struct view_objects groups; /* pod groups, also of others */
-    struct view_objects pods;   /* of the job */
-    struct view_objects events; /* also of others; they are sorted */
-    unsigned wraps_at;
-    int64_t now_ms;
-};
-
-void view_explain(struct buf *out, struct arena *arena, const struct view_explain *view);
-
-/* Each TorchrunQueue with what its jobs hold and how many wait. */
-void view_queues(struct buf *out,
-                 struct arena *arena,
-                 struct view_objects queues,
-                 struct view_objects jobs,
-                 unsigned wraps_at,
-                 int64_t now_ms);
 
 struct view_top {
     struct view_objects nodes;

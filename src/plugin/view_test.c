@@ -102,23 +102,6 @@ TEST(a_job_that_waits_says_when_it_starts_and_others_say_nothing)
     EXPECT(!view_starts(&arena, jobs.items[0], groups, an_hour_later()).len);
 }
 
-TEST(queues_count_what_runs_and_what_waits_but_not_what_is_suspended_or_over)
-{
-    static const char *const some_queues[] = {
-        "{\"metadata\":{\"name\":\"q\",\"namespace\":\"n\"," CREATED "},"
-        "\"spec\":{\"kaiQueue\":\"team\",\"nodeResources\":{\"gpus\":4}}}",
-        "{\"metadata\":{\"name\":\"r\",\"namespace\":\"n\"," CREATED "},\"spec\":{}}", NULL};
-    _cleanup_(arena_done) struct arena arena = {0};
-    _cleanup_(buf_done) struct buf out = {0};
-
-    view_queues(&out, &arena, objects(&arena, &kind_torchrunqueue, some_queues),
-                objects(&arena, &kind_torchrunjob, some_jobs), 0, an_hour_later());
-    EXPECT(str_is(buf_str(&out),
-                  "NAME   KAI QUEUE   GPUS/NODE   RUNNING   GPUS USED   WAITING   AGE\n"
-                  "q      team        4           1         8           1         60m\n"
-                  "r      r           -           0         0           0         60m\n"));
-}
-
 TEST(status_shows_pods_with_their_words)
 {
     static const char *const some_pods[] = {
@@ -171,57 +154,6 @@ TEST(a_pods_words_are_why_it_waits_or_how_it_ended_in_one_line)
         EXPECT(json_parse(&arena, str_from(rows[i].pod), &pod, NULL) == 0);
         EXPECT(str_is(view_pod_words(pod), rows[i].words));
     }
-}
-
-static size_t times(struct str text, struct str word)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i + word.len <= text.len; i++)
-        count += str_starts(str_sub(text, i, text.len), word);
-    return count;
-}
-
-TEST(explain_says_a_sentence_once)
-{
-#define WAITS "needs 8 GPUs; 4 are free"
-    static const char *const some_job[] = {
-        "{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\",\"uid\":\"u1\"," CREATED "},"
-        "\"status\":{\"phase\":\"Queued\",\"message\":\"" WAITS "\"}}",
-        NULL};
-    static const char *const some_groups[] = {
-        "{\"metadata\":{\"name\":\"pg-a-u1\",\"namespace\":\"n\"},\"spec\":{\"minMember\":2},"
-        "\"status\":{\"message\":\"" WAITS "\",\"schedulingConditions\":[{\"message\":\"" WAITS
-        "\"},{\"message\":\"queue q is over its quota\"}]}}",
-        "{\"metadata\":{\"name\":\"pg-b-u2\",\"namespace\":\"n\"},\"status\":{\"message\":"
-        "\"another job's\"}}",
-        NULL};
-#define POD(name, words)                                                                       \
-    "{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"n\"},\"status\":{\"phase\":"         \
-    "\"Pending\",\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\",\"message\":" \
-    "\"" words "\"}]}}"
-    static const char *const some_pods[] = {POD("a-worker-0", WAITS), POD("a-worker-1", "gated"),
-                                            POD("a-worker-2", "gated"), NULL};
-#define EVENT(name, words)                                                           \
-    "{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"n\"},\"involvedObject\":{" \
-    "\"name\":\"a-worker-0\"},\"reason\":\"Unschedulable\",\"message\":\"" words "\"}"
-    static const char *const some_events[] = {EVENT("x", WAITS), EVENT("y", "tried again"), NULL};
-    _cleanup_(arena_done) struct arena arena = {0};
-    _cleanup_(buf_done) struct buf out = {0};
-    struct view_explain view = {
-        .job = objects(&arena, &kind_torchrunjob, some_job).items[0],
-        .groups = objects(&arena, &kind_podgroup, some_groups),
-        .pods = objects(&arena, &kind_pod, some_pods),
-        .events = objects(&arena, &kind_event, some_events),
-    };
-
-    view_explain(&out, &arena, &view);
-    EXPECT(times(buf_str(&out), STR(WAITS)) == 1);
-    EXPECT(times(buf_str(&out), STR("queue q is over its quota")) == 1);
-    EXPECT(times(buf_str(&out), STR("gated")) == 1);
-    EXPECT(times(buf_str(&out), STR("as above")) == 2);
-    EXPECT(times(buf_str(&out), STR("tried again")) == 1);
-    EXPECT(!str_contains(buf_str(&out), STR("another job's")));
 }
 
 TEST(top_counts_gpus_of_pods_that_have_not_ended)

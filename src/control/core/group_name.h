@@ -1,12 +1,12 @@
 #pragma once
 
+#include "api/group.h"
 #include "base/str.h"
 
 struct arena;
 struct object;
 
 /* group_name: names that pods, pod groups and their makers agree on. */
-#define GROUP_ANNOTATION     "pod-group-name"              /* on pods */
 #define GROUP_SUBGROUP_LABEL "kai.scheduler/subgroup-name" /* on pods */
 
 /* On pod groups, moments: when the scheduler first started it, and since when it is below its

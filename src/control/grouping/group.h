@@ -13,10 +13,6 @@ struct object;
 
 /* group: the controller that puts every pod into its pod group. */
 
-/* Pods that have to start together, by the spec of a pod group: minMember, or what its subgroups
- * ask for together. */
-int64_t group_minimum(const struct json *spec);
-
 /* Condition of PodGroups of scheduling.k8s.io. */
 #define GROUP_SCHEDULED "PodGroupInitiallyScheduled"
 

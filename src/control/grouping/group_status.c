@@ -1,3 +1,4 @@
+#include "api/group.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -21,9 +22,7 @@
 /* Status of pod groups: how many of its pods wait, run and have ended, and what they hold. Why a
  * group waits is the scheduler's to say (status.message, status.schedulingConditions). */
 
-#define RESOURCES_MAX  16
-#define SUBGROUPS_MAX  256 /* directly below one; further ones do not count */
-#define SUBGROUPS_DEEP 16
+#define RESOURCES_MAX 16
 
 /* A pod that is created, bound and started changes its group three times within a few milliseconds,
  * a burst within a few hundred: that is one write. Every look counts all pods, so the larger the
@@ -91,71 +90,6 @@ static void add_requests(struct amounts *amounts, const struct object *pod, cons
 
 /* ---- subgroups ---- */
 
-static bool is_parent(const struct json *subgroups, struct str name)
-{
-    JSON_FOREACH(subgroups, each)
-        if (str_eq(json_str(json_get(each, "parent")), name))
-            return true;
-    return false;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const int64_t *x = a;
-    const int64_t *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
-/* How many of the subgroups below something must start; -1: all. */
-static int64_t few_of(const struct json *owner)
-{
-    const struct json *few = json_get(owner, "minSubGroup");
-
-    return json_is_null(few) ? -1 : json_i64_or(few, -1);
-}
-
-/* What the subgroups below `parent` need at least: all of them, or the smallest `few`. */
-static int64_t minimum_below(const struct json *subgroups,
-                             struct str parent,
-                             int64_t few,
-                             size_t depth)
-{
-    int64_t sizes[SUBGROUPS_MAX];
-    int64_t sum = 0;
-    size_t count = 0;
-
-    JSON_FOREACH(subgroups, each) {
-        struct str name = json_str(json_get(each, "name"));
-
-        if (!str_eq(json_str(json_get(each, "parent")), parent) || count == SUBGROUPS_MAX)
-            continue;
-        if (depth && is_parent(subgroups, name))
-            sizes[count] = minimum_below(subgroups, name, few_of(each), depth - 1);
-        else
-            sizes[count] = json_i64_or(json_get(each, "minMember"), 1);
-        count++;
-    }
-    if (few >= 0 && (size_t)few < count) {
-        qsort(sizes, count, sizeof(sizes[0]), by_size);
-        count = (size_t)few;
-    }
-    for (size_t i = 0; i < count; i++)
-        sum += sizes[i];
-    return sum;
-}
-
-int64_t group_minimum(const struct json *spec)
-{
-    const struct json *subgroups = json_get(spec, "subGroups");
-
-    if (!json_count(subgroups))
-        return json_i64_or(json_get(spec, "minMember"), 1);
-    size_t depth = json_count(subgroups) < SUBGROUPS_DEEP ? json_count(subgroups) : SUBGROUPS_DEEP;
-    int64_t all = minimum_below(subgroups, STR(""), few_of(spec), depth);
-    return all > 0 ? all : 1; /* a circle has nothing at its top */
-}
-
 /* A pod that names no leaf of the group's tree; the scheduler does not know where to count it. */
 static bool is_outside(const struct json *subgroups, const struct object *pod)
 {
@@ -163,7 +97,7 @@ static bool is_outside(const struct json *subgroups, const struct object *pod)
 
     JSON_FOREACH(subgroups, each)
         if (str_eq(json_str(json_get(each, "name")), name.len ? name : STR("default")) &&
-            !is_parent(subgroups, json_str(json_get(each, "name"))))
+            !group_is_parent(subgroups, json_str(json_get(each, "name"))))
             return false;
     return json_count(subgroups) > 0;
 }

@@ -1,3 +1,4 @@
+#include "api/group.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"

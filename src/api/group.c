@@ -1,0 +1,77 @@
+#include "api/group.h"
+
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define SUBGROUPS_MAX  256 /* directly below one; further ones do not count */
+#define SUBGROUPS_DEEP 16
+
+bool group_is_parent(const struct json *subgroups, struct str name)
+{
+    JSON_FOREACH(subgroups, each)
+        if (str_eq(json_str(json_get(each, "parent")), name))
+            return true;
+    return false;
+}
+
+static int size_compare(const void *a, const void *b)
+{
+    const int64_t *x = a;
+    const int64_t *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* How many of the subgroups below something must start; -1: all. */
+static int64_t few_of(const struct json *owner)
+{
+    const struct json *few = json_get(owner, "minSubGroup");
+
+    return json_is_null(few) ? -1 : json_i64_or(few, -1);
+}
+
+/* What the subgroups below `parent` need at least: all of them, or the smallest `few`. */
+static int64_t minimum_below(const struct json *subgroups,
+                             struct str parent,
+                             int64_t few,
+                             size_t depth)
+{
+    int64_t sizes[SUBGROUPS_MAX];
+    int64_t sum = 0;
+    size_t count = 0;
+
+    JSON_FOREACH(subgroups, each) {
+        struct str name = json_str(json_get(each, "name"));
+
+        if (!str_eq(json_str(json_get(each, "parent")), parent) || count == SUBGROUPS_MAX)
+            continue;
+        if (depth && group_is_parent(subgroups, name))
+            sizes[count] = minimum_below(subgroups, name, few_of(each), depth - 1);
+        else
+            sizes[count] = json_i64_or(json_get(each, "minMember"), 1);
+        count++;
+    }
+    if (few >= 0 && (size_t)few < count) {
+        qsort(sizes, count, sizeof(sizes[0]), size_compare);
+        count = (size_t)few;
+    }
+    for (size_t i = 0; i < count; i++)
+        sum += sizes[i];
+    return sum;
+}
+
+int64_t group_minimum(const struct json *spec)
+{
+    const struct json *subgroups = json_get(spec, "subGroups");
+
+    if (!json_count(subgroups))
+        return json_i64_or(json_get(spec, "minMember"), 1);
+    size_t depth = json_count(subgroups) < SUBGROUPS_DEEP ? json_count(subgroups) : SUBGROUPS_DEEP;
+    int64_t all = minimum_below(subgroups, STR(""), few_of(spec), depth);
+    return all > 0 ? all : 1; /* a circle has nothing at its top */
+}

@@ -1,0 +1,128 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "plugin/queues_view.h"
+#include "plugin/view.h"
+#include "test.h"
+
+#include <stddef.h>
+
+#define OBJECTS_MAX 8
+#define CREATED     "\"creationTimestamp\":\"2026-11-15T02:00:00Z\""
+
+/* Objects of one kind from their texts; object_release()d with the arena. */
+static struct view_objects objects(struct arena *arena,
+                                   const struct kind *kind,
+                                   const char *const *texts)
+{
+    struct view_objects all = {.items = ARENA_ARRAY(arena, const struct object *, OBJECTS_MAX)};
+
+    for (; texts[all.count]; all.count++) {
+        struct object *object = NULL;
+
+        EXPECT(object_new(kind, str_from(texts[all.count]), &object, NULL) == 0);
+        arena_defer(arena, object_release, object);
+        all.items[all.count] = object;
+    }
+    return all;
+}
+
+static int64_t an_hour_later(void)
+{
+    int64_t now = 0;
+
+    EXPECT(time_parse(STR("2026-11-15T03:00:00Z"), &now));
+    return now;
+}
+
+static const char *const some_jobs[] = {
+    "{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
+    "\"status\":{\"phase\":\"Running\",\"numGPUs\":8,\"numNodes\":2,\"workersStatus\":\"2/2\","
+    "\"message\":\"all run\"}}",
+    "{\"metadata\":{\"name\":\"b\",\"namespace\":\"n\",\"uid\":\"u-b\"," CREATED "},"
+    "\"spec\":{\"queue\":\"q\"},"
+    "\"status\":{\"message\":\"waits for 4 GPUs\",\"restarts\":3}}",
+    "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
+    "\"status\":{\"phase\":\"Suspended\",\"numGPUs\":8}}",
+    "{\"metadata\":{\"name\":\"d\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"r\"},"
+    "\"status\":{\"phase\":\"Succeeded\",\"numGPUs\":8}}",
+    NULL};
+
+TEST(queues_count_what_runs_and_what_waits_but_not_what_is_suspended_or_over)
+{
+    static const char *const some_queues[] = {
+        "{\"metadata\":{\"name\":\"q\",\"namespace\":\"n\"," CREATED "},"
+        "\"spec\":{\"kaiQueue\":\"team\",\"nodeResources\":{\"gpus\":4}}}",
+        "{\"metadata\":{\"name\":\"r\",\"namespace\":\"n\"," CREATED "},\"spec\":{}}", NULL};
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+
+    struct queues_view view = {.own = objects(&arena, &kind_torchrunqueue, some_queues),
+                               .jobs = objects(&arena, &kind_torchrunjob, some_jobs),
+                               .now_ms = an_hour_later()};
+    queues_write(&out, &arena, &view);
+    EXPECT(str_is(buf_str(&out),
+                  "NAME   KAI QUEUE   GPUS/NODE   RUNNING   GPUS USED   WAITING   AGE\n"
+                  "q      team        4           1         8           1         60m\n"
+                  "r      r           -           0         0           0         60m\n"));
+}
+
+static const char *const some_tree[] = {
+    "{\"metadata\":{\"name\":\"child\"},\"spec\":{\"parentQueue\":\"top\",\"resources\":{\"gpu\":"
+    "{\"quota\":4,\"limit\":-1}}},\"status\":{\"allocated\":{\"nvidia.com/gpu\":\"6\"},"
+    "\"fairShare\":{\"nvidia.com/gpu\":\"4\"},\"requested\":{\"nvidia.com/gpu\":\"7500m\"}}}",
+    "{\"metadata\":{\"name\":\"top\"},\"spec\":{}}", NULL};
+static const char *const some_groups[] = {
+    "{\"metadata\":{\"name\":\"pg-b\",\"namespace\":\"n\",\"ownerReferences\":[{\"name\":\"b\"}]},"
+    "\"spec\":{\"queue\":\"child\"},\"status\":{\"phase\":\"Pending\"}}",
+    "{\"metadata\":{\"name\":\"pg-c\",\"namespace\":\"n\"},\"spec\":{\"queue\":\"child\"},"
+    "\"status\":{\"phase\":\"Pending\"}}",
+    NULL};
+
+TEST(queues_are_a_tree_with_those_who_wait_and_fit_80_columns)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct queues_view view = {.queues = objects(&arena, &kind_queue, some_tree),
+                               .groups = objects(&arena, &kind_podgroup, some_groups)};
+
+    queues_write(&out, &arena, &view);
+    EXPECT(str_is(buf_str(&out),
+                  "QUEUE (GPUs)   QUOTA   LIMIT       FAIR SHARE   ALLOCATED   REQUESTED"
+                  "                          WAITING\n"
+                  "top            -       -           0            0           0"
+                  "                                  \n"
+                  "  child        4       unlimited   4            6           7.50"
+                  "        ##############++++++   n/b and 1 more\n"));
+    buf_clear(&out);
+    view.wraps_at = 80;
+    queues_write(&out, &arena, &view);
+    for (struct str rest = buf_str(&out), line; str_cut(&rest, '\n', &line);)
+        EXPECT(line.len <= 80);
+    EXPECT(str_contains(buf_str(&out), STR("######++ ")));
+    EXPECT(str_contains(buf_str(&out), STR("  child")));
+}
+
+TEST(queues_for_programs_name_the_torchrunqueues_of_each)
+{
+    static const char *const some_queues[] = {
+        "{\"metadata\":{\"name\":\"q\",\"namespace\":\"n\"," CREATED "},"
+        "\"spec\":{\"kaiQueue\":\"child\"}}",
+        "{\"metadata\":{\"name\":\"r\",\"namespace\":\"n\"," CREATED "},\"spec\":{}}", NULL};
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct queues_view view = {.own = objects(&arena, &kind_torchrunqueue, some_queues),
+                               .jobs = objects(&arena, &kind_torchrunjob, some_jobs),
+                               .queues = objects(&arena, &kind_queue, some_tree),
+                               .groups = objects(&arena, &kind_podgroup, some_groups)};
+    struct json *list = queues_record(&arena, &view);
+
+    EXPECT(json_count(list) == 3);
+    EXPECT(str_is(json_str_at(list, "0.name"), "top"));
+    EXPECT(str_is(json_str_at(list, "1.torchrunQueues.0.name"), "q"));
+    EXPECT(str_is(json_str_at(list, "1.waiting.1"), "n/pg-c"));
+    EXPECT(str_is(json_str_at(list, "2.torchrunQueues.0.name"), "r"));
+}

@@ -1,0 +1,29 @@
+#include "plugin/watch.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "plugin/plugin.h"
+
+#define WATCH_PAUSE_MS 500
+
+int watch_table(struct session *session, watch_draw *draw, void *user, struct err *err)
+{
+    uint64_t shown = UINT64_MAX;
+
+    for (;;) {
+        _cleanup_(buf_done) struct buf text = {0};
+        uint64_t seen = 0;
+        int r = draw(session, user, &text, &seen, err);
+
+        if (r < 0)
+            return r;
+        if (seen != shown && text.len) {
+            buf_addc(&text, '\n');
+            term_write(&session->out, buf_str(&text));
+        }
+        shown = seen;
+        arena_done(&session->arena);
+        session_pause(session, WATCH_PAUSE_MS);
+    }
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <stdint.h>
+
+struct buf;
+struct err;
+struct session;
+
+/* watch: a table that is printed again when what it shows has changed, until it is interrupted or
+ * the server is gone.
+ *
+ * `draw` adds the table to `out` and tells in *ret_seen a number that differs when something came,
+ * went or changed; ages are no news. The session's arena is emptied after each. */
+typedef int watch_draw(struct session *session,
+                       void *user,
+                       struct buf *out,
+                       uint64_t *ret_seen,
+                       struct err *err);
+int watch_table(struct session *session, watch_draw *draw, void *user, struct err *err);
