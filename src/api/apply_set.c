@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/map.h"
 #include "base/str.h"
 
@@ -171,18 +172,10 @@ static void index_items(struct fields *f,
     JSON_FOREACH(list, item) {
         if (given_up(f))
             return;
-        struct str key = item_key(f, item, keys);
+        struct str key = keys->count ? item_key(f, item, keys) : value_key(f, item);
         if (!map_get(ret, key))
             (void)map_set(ret, key, item);
     }
-}
-
-static bool contains(const struct json *list, const struct json *value)
-{
-    JSON_FOREACH(list, item)
-        if (json_equal(item, value))
-            return true;
-    return false;
 }
 
 /* ---- from values ---- */
@@ -193,6 +186,7 @@ static struct json *changed_object(struct fields *f,
                                    const struct json *other,
                                    const struct fields_at *at)
 {
+    _cleanup_(json_names_done) struct json_names others = {.object = other};
     struct json *set = NULL;
 
     JSON_FOREACH(value, member) {
@@ -203,7 +197,7 @@ static struct json *changed_object(struct fields *f,
         if (left_out(at, name))
             continue;
         /* Most writes change little: what is as it was needs no paths and no keys. */
-        const struct json *was = json_get_str(other, name);
+        const struct json *was = json_names_get(&others, name);
         if (was && json_equal(member, was))
             continue;
         struct json *inner = fields_changed(f, member, was, below(at, name));
@@ -226,12 +220,12 @@ static struct json *changed_list(struct fields *f,
                                  const struct keys *keys)
 {
     _cleanup_(map_done) struct map index = {0};
+    _cleanup_(json_names_done) struct json_names names = {0};
     struct json *set = NULL;
 
     /* A set of them could not be read again. */
     f->too_large |= json_count(value) > JSON_MEMBERS_MAX || json_count(other) > JSON_MEMBERS_MAX;
-    if (keys->count)
-        index_items(f, other, keys, &index);
+    index_items(f, other, keys, &index);
     JSON_FOREACH(value, item) {
         struct json *inner = NULL;
 
@@ -240,7 +234,7 @@ static struct json *changed_list(struct fields *f,
         struct str key = keys->count ? item_key(f, item, keys) : value_key(f, item);
 
         if (!keys->count) {
-            inner = contains(other, item) ? NULL : json_new_object(f->arena);
+            inner = map_get(&index, key) ? NULL : json_new_object(f->arena);
         } else {
             const struct json *same = map_get(&index, key);
 
@@ -251,8 +245,8 @@ static struct json *changed_list(struct fields *f,
         if (!inner)
             continue;
         if (!set)
-            set = json_new_object(f->arena);
-        json_set(set, key, inner);
+            names.object = set = json_new_object(f->arena);
+        (void)json_names_put(&names, key, inner);
     }
     if (f->whole && set && !other)
         json_add_object(f->arena, set, ".");
@@ -303,21 +297,17 @@ static struct json *merge_list(struct fields *f,
 
     if (type == LIST_ATOMIC || !json_is(into, JSON_ARRAY))
         return json_clone(f->arena, value);
-    if (type == LIST_KEYED)
-        index_items(f, into, &keys, &index);
+    index_items(f, into, &keys, &index);
     JSON_FOREACH(value, item) {
         if (given_up(f))
             break;
-        struct str key = type == LIST_KEYED ? item_key(f, item, &keys) : STR("");
-        struct json *same = type == LIST_KEYED ? map_get(&index, key) : NULL;
+        struct str key = keys.count ? item_key(f, item, &keys) : value_key(f, item);
+        struct json *same = map_get(&index, key);
 
-        if (same) {
+        if (!same)
+            (void)map_set(&index, key, json_push(into, json_clone(f->arena, item)));
+        else if (keys.count)
             (void)fields_merge(f, same, item, item_at(at));
-        } else if (type == LIST_KEYED || !contains(into, item)) {
-            same = json_push(into, json_clone(f->arena, item));
-            if (type == LIST_KEYED)
-                (void)map_set(&index, key, same);
-        }
     }
     return into;
 }
@@ -332,9 +322,10 @@ struct json *fields_merge(struct fields *f,
         return merge_list(f, into, value, &at);
     if (!json_is(value, JSON_OBJECT) || !json_is(into, JSON_OBJECT) || is_atomic(&at))
         return json_clone(f->arena, value);
+    _cleanup_(json_names_done) struct json_names names = {.object = into};
     JSON_FOREACH(value, member) {
         struct str name = json_key(member);
-        struct json *old = json_get_str(into, name);
+        struct json *old = json_names_get(&names, name);
 
         if (given_up(f))
             break;
@@ -342,7 +333,7 @@ struct json *fields_merge(struct fields *f,
             continue;
         struct json *merged = fields_merge(f, old, member, below(&at, name));
         if (merged != old)
-            json_set(into, str_dup(f->arena, name), merged);
+            (void)json_names_put(&names, str_dup(f->arena, name), merged);
     }
     return into;
 }
@@ -359,19 +350,25 @@ static void remove_items(struct fields *f,
                          const struct json *set,
                          const struct fields_at *at)
 {
+    _cleanup_(json_names_done) struct json_names names = {.object = set};
     struct keys keys = {0};
     enum list_type type = list_type(at, &keys);
+    struct json *item = json_first(list);
+    struct json left = {.type = JSON_ARRAY};
 
-    for (size_t i = json_count(list); i-- > 0;) {
-        struct json *item = json_index(list, i);
+    while (item) {
+        struct json *next = json_next(item);
         struct str key = type == LIST_KEYED ? item_key(f, item, &keys) : value_key(f, item);
-        const struct json *inner = json_get_str(set, key);
+        const struct json *inner = json_names_get(&names, key);
 
-        if (inner && owns_itself(inner))
-            json_remove_index(list, i);
-        else if (inner)
+        if (inner && !owns_itself(inner))
             fields_remove(f, item, inner, item_at(at));
+        if (!inner || !owns_itself(inner))
+            json_push(&left, item);
+        item = next;
     }
+    list->last = left.last;
+    list->len = left.len;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -384,24 +381,23 @@ void fields_remove(struct fields *f,
         remove_items(f, value, set, &at);
         return;
     }
-    struct json *member = json_first(value);
-    while (member) {
-        struct json *next = json_next(member);
+    _cleanup_(json_names_done) struct json_names sets = {.object = set};
+    _cleanup_(json_names_done) struct json_names names = {.object = value};
+    JSON_FOREACH(value, member) {
         struct str name = json_key(member);
-        const struct json *inner = json_get_str(set, field_key(f, name));
+        const struct json *inner = json_names_get(&sets, field_key(f, name));
 
         struct fields_at there = below(&at, name);
 
         if (inner && !json_count(inner)) {
             /* A map that others have put something into stays. */
             if (!json_is(member, JSON_OBJECT) || !json_count(member) || is_atomic(&there))
-                json_remove(value, name);
+                json_names_drop(&names, name);
         } else if (inner) {
             fields_remove(f, member, inner, there);
             if (!json_count(member))
-                json_remove(value, name);
+                json_names_drop(&names, name);
         }
-        member = next;
     }
 }
 
@@ -430,6 +426,8 @@ static void put(struct fields *f, struct json **set, struct str key, struct json
 // NOLINTNEXTLINE(misc-no-recursion)
 struct json *fields_union(struct fields *f, const struct json *a, const struct json *b)
 {
+    _cleanup_(json_names_done) struct json_names in_a = {.object = a};
+    _cleanup_(json_names_done) struct json_names in_b = {.object = b};
     struct json *set = NULL;
 
     if (!a || !b)
@@ -437,9 +435,10 @@ struct json *fields_union(struct fields *f, const struct json *a, const struct j
     JSON_FOREACH(a, member)
         if (!given_up(f) && !str_is(json_key(member), "."))
             put(f, &set, json_key(member),
-                fields_union(f, member, json_get_str(b, json_key(member))));
+                fields_union(f, member, json_names_get(&in_b, json_key(member))));
     JSON_FOREACH(b, member)
-        if (!given_up(f) && !str_is(json_key(member), ".") && !json_get_str(a, json_key(member)))
+        if (!given_up(f) && !str_is(json_key(member), ".") &&
+            !json_names_get(&in_a, json_key(member)))
             put(f, &set, json_key(member), json_clone(f->arena, member));
     return with_self(f->arena, set, owns_itself(a) || owns_itself(b));
 }
@@ -447,6 +446,7 @@ struct json *fields_union(struct fields *f, const struct json *a, const struct j
 // NOLINTNEXTLINE(misc-no-recursion)
 struct json *fields_minus(struct fields *f, const struct json *a, const struct json *b)
 {
+    _cleanup_(json_names_done) struct json_names in_b = {.object = b};
     struct json *set = NULL;
 
     if (!a || !b)
@@ -454,13 +454,14 @@ struct json *fields_minus(struct fields *f, const struct json *a, const struct j
     JSON_FOREACH(a, member)
         if (!given_up(f) && !str_is(json_key(member), "."))
             put(f, &set, json_key(member),
-                fields_minus(f, member, json_get_str(b, json_key(member))));
+                fields_minus(f, member, json_names_get(&in_b, json_key(member))));
     return with_self(f->arena, set, owns_itself(a) && !owns_itself(b));
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
 struct json *fields_both(struct fields *f, const struct json *a, const struct json *b)
 {
+    _cleanup_(json_names_done) struct json_names in_b = {.object = b};
     struct json *set = NULL;
 
     if (!a || !b)
@@ -468,7 +469,7 @@ struct json *fields_both(struct fields *f, const struct json *a, const struct js
     JSON_FOREACH(a, member)
         if (!given_up(f) && !str_is(json_key(member), "."))
             put(f, &set, json_key(member),
-                fields_both(f, member, json_get_str(b, json_key(member))));
+                fields_both(f, member, json_names_get(&in_b, json_key(member))));
     return with_self(f->arena, set, owns_itself(a) && owns_itself(b));
 }
 

@@ -261,3 +261,26 @@ TEST(owners_of_a_new_object_follow_from_its_types)
             json_equal(json_get(json_index(managed, 0), "fieldsV1"), tree(&arena, rows[i].fields)));
     }
 }
+
+/* As many members as an object may have, all changed and all taken away again: the work grows with
+ * their number only. */
+TEST(applies_of_very_many_fields_are_worked_out_in_no_time)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str data = large_list(&arena, JSON_MEMBERS_MAX, "\"k", "\":\"v\"");
+    struct str changed = large_list(&arena, JSON_MEMBERS_MAX, "\"k", "\":\"w\"");
+    struct str live =
+        str_printf(&arena, "{\"metadata\":{\"name\":\"a\"},\"data\":{" STR_FMT "}}", STR_ARG(data));
+    struct str config = str_printf(&arena, "{\"metadata\":{\"name\":\"a\"},\"data\":{" STR_FMT "}}",
+                                   STR_ARG(changed));
+    struct step steps[] = {
+        {"first", config.p, true, false, NULL, config.p},
+        {"second", live.p, true, false, NULL, live.p},
+        {"third", config.p, false, false, ".data.k0", live.p},
+        {"second", "{\"metadata\":{\"name\":\"a\"}}", false, false, NULL,
+         "{\"metadata\":{\"name\":\"a\"}}"},
+        {0},
+    };
+
+    play(&kind_configmap, live.p, steps);
+}

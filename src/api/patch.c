@@ -1,8 +1,10 @@
 #include "api/patch.h"
 
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -19,17 +21,18 @@ struct json *patch_merge(struct arena *arena, struct json *target, const struct 
         return json_clone(arena, patch);
     if (!json_is(target, JSON_OBJECT))
         target = json_new_object(arena);
+    _cleanup_(json_names_done) struct json_names names = {.object = target};
     JSON_FOREACH(patch, member) {
         struct str key = json_key(member);
-        struct json *old = json_get_str(target, key);
+        struct json *old = json_names_get(&names, key);
 
         if (json_is_null(member)) {
-            json_remove(target, key);
+            json_names_drop(&names, key);
             continue;
         }
         struct json *merged = patch_merge(arena, old, member);
         if (merged != old)
-            json_set(target, str_dup(arena, key), merged);
+            (void)json_names_put(&names, str_dup(arena, key), merged);
     }
     return target;
 }

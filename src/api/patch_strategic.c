@@ -1,8 +1,10 @@
 #include "api/patch.h"
 #include "api/types.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -181,20 +183,20 @@ static bool contains(const struct json *list, const struct json *value)
 
 // NOLINTNEXTLINE(misc-no-recursion)
 static int merge_list(struct walk *walk,
-                      struct json *target,
+                      struct json_names *target,
                       const struct json *patch,
                       const struct spot *spot)
 {
     struct str name = json_key(patch);
-    struct json *list = json_get_str(target, name);
+    struct json *list = json_names_get(target, name);
     struct str key = spot_key(spot);
 
     if (!spot_merges(spot)) { /* as a whole */
-        json_set(target, str_dup(walk->arena, name), json_clone(walk->arena, patch));
+        (void)json_names_put(target, str_dup(walk->arena, name), json_clone(walk->arena, patch));
         return 0;
     }
     if (!json_is(list, JSON_ARRAY))
-        list = json_set(target, str_dup(walk->arena, name), json_new_array(walk->arena));
+        list = json_names_put(target, str_dup(walk->arena, name), json_new_array(walk->arena));
     size_t count = json_count(patch);
     int r = check_pairs(walk, spot, count, json_count(list) + count);
     if (r < 0)
@@ -247,7 +249,7 @@ static void reorder(struct arena *arena,
 
 /* Directives that name a list beside them. `order` ones act after the list itself was merged. */
 static int apply_list_directive(struct walk *walk,
-                                struct json *target,
+                                struct json_names *target,
                                 const struct json *member,
                                 const struct spot *spot,
                                 bool order)
@@ -258,7 +260,7 @@ static int apply_list_directive(struct walk *walk,
     if (is_order != order || (!is_order && !str_starts(name, STR(DELETE_FROM))))
         return 0;
     name = str_sub(name, is_order ? sizeof(SET_ORDER) - 1 : sizeof(DELETE_FROM) - 1, name.len);
-    struct json *list = json_get_str(target, name);
+    struct json *list = json_names_get(target, name);
     if (!json_is(list, JSON_ARRAY))
         return 0;
     struct spot below = spot_below(spot, name);
@@ -293,16 +295,16 @@ static void retain_keys(struct json *target, const struct json *keys)
 
 // NOLINTNEXTLINE(misc-no-recursion)
 static int merge_member(struct walk *walk,
-                        struct json *target,
+                        struct json_names *target,
                         const struct json *member,
                         const struct spot *spot)
 {
     struct str name = json_key(member);
-    struct json *old = json_get_str(target, name);
+    struct json *old = json_names_get(target, name);
     struct spot below = spot_below(spot, name);
 
     if (json_is_null(member) || str_is(directive(member), "delete")) {
-        json_remove(target, name);
+        json_names_drop(target, name);
         return 0;
     }
     if (json_is(member, JSON_ARRAY))
@@ -312,7 +314,7 @@ static int merge_member(struct walk *walk,
     struct json *fresh = NULL;
     int r = settle(walk, member, &below, &fresh);
     if (r == 0)
-        json_set(target, str_dup(walk->arena, name), fresh);
+        (void)json_names_put(target, str_dup(walk->arena, name), fresh);
     return r;
 }
 
@@ -340,15 +342,16 @@ static int merge_map(struct walk *walk,
             return r;
         retain_keys(target, kept);
     }
+    _cleanup_(json_names_done) struct json_names names = {.object = target};
     JSON_FOREACH(patch, member)
         if (r == 0)
-            r = apply_list_directive(walk, target, member, spot, false);
+            r = apply_list_directive(walk, &names, member, spot, false);
     JSON_FOREACH(patch, member)
         if (r == 0 && !str_starts(json_key(member), STR("$")))
-            r = merge_member(walk, target, member, spot);
+            r = merge_member(walk, &names, member, spot);
     JSON_FOREACH(patch, member)
         if (r == 0)
-            r = apply_list_directive(walk, target, member, spot, true);
+            r = apply_list_directive(walk, &names, member, spot, true);
     return r;
 }
 

@@ -306,3 +306,23 @@ TEST(strategic_lists_have_the_merge_keys_of_kubernetes)
         EXPECT(!rows[i].merged || str_is(type_field_key(place.field, 0), rows[i].key));
     }
 }
+
+TEST(patches_of_very_many_members_in_another_order_are_applied_in_no_time)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str data = large_list(&arena, JSON_MEMBERS_MAX, "\"k", "\":\"v\"");
+    struct json *target =
+        tree(&arena, str_printf(&arena, "{\"data\":{" STR_FMT "}}", STR_ARG(data)).p);
+    struct json *patch = json_new_object(&arena);
+    struct json *members = json_add_object(&arena, patch, "data");
+    struct err err;
+
+    for (int i = JSON_MEMBERS_MAX - 1; i >= 0; i--)
+        json_append(members, str_printf(&arena, "k%d", i),
+                    i % 2 ? json_new_null(&arena) : json_new_str(&arena, STR("w")));
+    struct json *merged = patch_merge(&arena, json_clone(&arena, target), patch);
+    EXPECT(patch_strategic(&arena, &kind_configmap, target, patch, &err) == 0);
+    EXPECT(json_count(json_get(merged, "data")) == JSON_MEMBERS_MAX / 2);
+    EXPECT(str_is(json_str_at(merged, "data.k19998"), "w"));
+    EXPECT(json_equal(merged, target));
+}

@@ -4,6 +4,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "test.h"
@@ -481,4 +482,47 @@ TEST(json_pretty_text_is_kubectls)
     EXPECT(str_is(buf_str(&buf),
                   "{\n    \"a\": [\n        1,\n        {}\n    ],\n    \"b\": []\n}\n"));
     arena_done(&arena);
+}
+
+TEST(json_names_are_put_dropped_and_found_in_objects_of_any_size)
+{
+    static const int sizes[] = {0, 1, 3, JSON_NAMES_SCAN_MAX, JSON_NAMES_SCAN_MAX + 1, 500};
+
+    for (size_t s = 0; s < COUNT_OF(sizes); s++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *object = json_new_object(&arena);
+        int n = sizes[s];
+
+        for (int i = 0; i < n; i++)
+            json_append(object, str_printf(&arena, "k%d", i), json_new_i64(&arena, i));
+        {
+            _cleanup_(json_names_done) struct json_names names = {.object = object};
+
+            EXPECT(!json_names_get(&names, STR("none")));
+            for (int i = n - 1; i >= 0; i--) {
+                struct str key = str_printf(&arena, "k%d", i);
+
+                if (i % 2)
+                    json_names_drop(&names, key);
+                else
+                    (void)json_names_put(&names, key, json_new_i64(&arena, i + 1000));
+                EXPECT(!json_names_get(&names, key) == (i % 2 == 1));
+            }
+            (void)json_names_put(&names, STR("new"), json_new_bool(&arena, true));
+            (void)json_names_put(&names, STR("k1"), json_new_bool(&arena, true));
+            json_names_drop(&names, STR("none"));
+        }
+        EXPECT(json_count(object) == (size_t)(n + 1) / 2 + 2);
+        int at = 0;
+        JSON_FOREACH(object, member) {
+            if (at < n)
+                EXPECT(json_i64_or(member, 0) == at + 1000);
+            at += 2;
+        }
+        EXPECT(json_bool_or(json_get(object, "new"), false));
+        EXPECT(json_bool_or(json_get(object, "k1"), false));
+    }
+    struct json_names none = {0};
+    EXPECT(!json_names_get(&none, STR("a")));
+    json_names_done(&none);
 }

@@ -4,6 +4,8 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/yaml_scalar.h"
@@ -11,6 +13,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -33,6 +36,7 @@ struct builder {
     unsigned depth;
     size_t copies;
     VEC(struct anchor) anchors; /* of the current document */
+    struct map anchor_index;    /* a name's last anchor: its index + 1 */
 };
 
 #define TAG_PREFIX "tag:yaml.org,2002:"
@@ -42,6 +46,7 @@ static void builder_done(struct builder *builder)
     if (builder->has_event)
         yaml_event_delete(&builder->event);
     yaml_parser_delete(&builder->parser);
+    map_done(&builder->anchor_index);
 }
 
 static struct json *fail_at(struct builder *builder, yaml_mark_t mark, const char *problem)
@@ -98,6 +103,7 @@ static size_t anchor_open(struct builder *builder, const yaml_char_t *name)
         return 0;
     struct anchor anchor = {.name = str_dup(builder->arena, str_from((const char *)name))};
     VEC_PUSH(builder->arena, &builder->anchors, anchor);
+    (void)map_set(&builder->anchor_index, anchor.name, (void *)(uintptr_t)builder->anchors.count);
     return builder->anchors.count;
 }
 
@@ -131,16 +137,14 @@ static struct json *read_alias(struct builder *builder)
 {
     struct str name = str_from((const char *)builder->event.data.alias.anchor);
 
-    for (size_t i = builder->anchors.count; i-- > 0;) {
-        const struct anchor *anchor = &builder->anchors.items[i];
+    const void *found = map_get(&builder->anchor_index, name);
+    size_t anchor = (uintptr_t)found;
 
-        if (!str_eq(anchor->name, name))
-            continue;
-        if (!anchor->value)
-            return fail(builder, "an alias stands inside the node it refers to");
-        return copy_node(builder, anchor->value);
-    }
-    return fail(builder, "an alias to an anchor that does not exist");
+    if (!anchor)
+        return fail(builder, "an alias to an anchor that does not exist");
+    const struct json *value = builder->anchors.items[anchor - 1].value;
+    return value ? copy_node(builder, value)
+                 : fail(builder, "an alias stands inside the node it refers to");
 }
 
 static struct json *read_tagged(struct builder *builder, struct str tag, struct str text)
@@ -197,22 +201,22 @@ static bool read_key(struct builder *builder, struct str *ret, bool *ret_merge)
 }
 
 /* Members of a merge key's mapping that the object does not have itself. */
-static bool merge_one(struct builder *builder, struct json *object, const struct json *from)
+static bool merge_one(struct builder *builder, struct json_names *object, const struct json *from)
 {
     if (!json_is(from, JSON_OBJECT))
         return fail(builder, "<< needs a mapping or a list of mappings") != NULL;
     JSON_FOREACH(from, member) {
-        if (json_get_str(object, json_key(member)))
+        if (json_names_get(object, json_key(member)))
             continue;
         struct json *copy = copy_node(builder, member);
         if (!copy)
             return false;
-        json_set(object, str_dup(builder->arena, json_key(member)), copy);
+        (void)json_names_put(object, str_dup(builder->arena, json_key(member)), copy);
     }
     return true;
 }
 
-static bool merge_all(struct builder *builder, struct json *object, const struct json *from)
+static bool merge_all(struct builder *builder, struct json_names *object, const struct json *from)
 {
     if (!json_is(from, JSON_ARRAY))
         return merge_one(builder, object, from);
@@ -226,6 +230,7 @@ static bool merge_all(struct builder *builder, struct json *object, const struct
 static struct json *read_mapping(struct builder *builder)
 {
     struct json *object = json_new_object(builder->arena);
+    _cleanup_(json_names_done) struct json_names names = {.object = object};
     VEC(const struct json *) merges = {0};
 
     while (next(builder) && builder->event.type != YAML_MAPPING_END_EVENT) {
@@ -240,14 +245,18 @@ static struct json *read_mapping(struct builder *builder)
             return NULL;
         if (merge)
             VEC_PUSH(builder->arena, &merges, value);
-        else if (json_get_str(object, key))
+        else if (json_names_get(&names, key))
             return fail_twice(builder, mark, key);
+        else if (json_count(object) >= JSON_MEMBERS_MAX)
+            return fail_at(builder, mark, "a mapping has too many members");
         else
-            json_set(object, key, value);
+            (void)json_names_put(&names, key, value);
     }
     for (size_t i = 0; i < merges.count; i++)
-        if (!merge_all(builder, object, merges.items[i]))
+        if (!merge_all(builder, &names, merges.items[i]))
             return NULL;
+    if (json_count(object) > JSON_MEMBERS_MAX)
+        return fail(builder, "a mapping has too many members");
     return builder->failed ? NULL : object;
 }
 
@@ -301,6 +310,7 @@ static int read_documents(struct builder *builder, struct json_vec *ret)
         if (builder->event.type != YAML_DOCUMENT_START_EVENT)
             continue; /* the start of the stream, the end of a document */
         builder->anchors.count = 0;
+        map_clear(&builder->anchor_index);
         if (!next(builder))
             break;
         struct json *value = read_node(builder);
@@ -319,7 +329,8 @@ static int read_documents(struct builder *builder, struct json_vec *ret)
 
 int yaml_parse_all(struct arena *arena, struct str text, struct json_vec *ret, struct err *err)
 {
-    _cleanup_(builder_done) struct builder builder = {.arena = arena, .err = err};
+    _cleanup_(builder_done) struct builder builder = {
+        .arena = arena, .err = err, .anchor_index.seed = (uintptr_t)text.p ^ (uintptr_t)arena};
     struct json_vec documents = {0};
 
     if (text.len > YAML_BYTES_MAX)

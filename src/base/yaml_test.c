@@ -219,3 +219,39 @@ TEST(yaml_is_laid_out_as_kubectl_does)
                                  "  \"on\": \"true\"\n"));
     arena_done(&arena);
 }
+
+/* A client chooses how many members a mapping has and how many names its aliases have: what is read
+ * takes time that grows with its size only. */
+TEST(yaml_of_very_many_members_is_refused_and_many_are_read_in_no_time)
+{
+    _cleanup_(buf_done) struct buf many = {0};
+    struct arena arena = {0};
+    struct json *value = NULL;
+    struct err err;
+
+    for (int i = 0; i <= JSON_MEMBERS_MAX; i++)
+        buf_addf(&many, "k%d: 1\n", i);
+    EXPECT(yaml_parse(&arena, buf_str(&many), &value, &err) == -EINVAL);
+    EXPECT(strstr(err.text, "line 20001, column 1: a mapping has too many members"));
+
+    buf_clear(&many);
+    for (int i = 0; i < 20; i++) {
+        buf_addf(&many, "m%d:\n", i);
+        for (int j = 0; j < JSON_MEMBERS_MAX / 2; j++)
+            buf_addf(&many, "  k%d: &a%d x\n", j, j);
+    }
+    for (int j = 0; j < JSON_MEMBERS_MAX / 2; j++)
+        buf_addf(&many, "c%d: *a%d\n", j, j);
+    EXPECT(yaml_parse(&arena, buf_str(&many), &value, &err) == 0);
+    EXPECT(json_count(json_get(value, "m19")) == JSON_MEMBERS_MAX / 2);
+    EXPECT(str_is(json_str(json_get(value, "c9999")), "x"));
+
+    buf_clear(&many);
+    buf_add(&many, STR("a: &a\n"));
+    for (int j = 0; j < JSON_MEMBERS_MAX; j++)
+        buf_addf(&many, "  k%d: x\n", j);
+    buf_add(&many, STR("b:\n  more: 1\n  <<: *a\n"));
+    EXPECT(yaml_parse(&arena, buf_str(&many), &value, &err) == -EINVAL);
+    EXPECT(strstr(err.text, "a mapping has too many members"));
+    arena_done(&arena);
+}
