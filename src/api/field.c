@@ -53,6 +53,7 @@ static const struct {
     {&kind_job, "status.successful", "status.succeeded"},
     {&kind_service, "spec.clusterIP", NULL},
     {&kind_service, "spec.type", NULL},
+    {&kind_csr, "spec.signerName", NULL},
 };
 
 /* STR_NONE: not one of those a client may name. */

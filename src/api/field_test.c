@@ -34,6 +34,7 @@ TEST(fields_of_a_kind_are_taken_by_their_stored_names_and_others_refused)
         {&kind_event_k8s, "reportingController=n", "reportingComponent", "stored as core events"},
         {&kind_event_k8s, "involvedObject.name=n", NULL, "the word of the other group"},
         {&kind_job, "status.successful=1", "status.succeeded", "its label has another name"},
+        {&kind_csr, "spec.signerName=a.io/b", "spec.signerName", "what a signer watches by"},
         {&kind_torchrunjob, "spec.nodes=1", NULL, "custom kinds name their own"},
     };
 

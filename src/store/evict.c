@@ -46,6 +46,23 @@ static void count_down(struct json *root, const void *what)
                  json_i64_or(json_get(status, "disruptionsAllowed"), 0) - 1);
 }
 
+/* Who evicts sees by the cause that a budget refused, and not the server that had enough. */
+static int budget_refuse(struct reply *reply, struct str name, const struct json *status)
+{
+    struct api_cause *cause = ARENA_NEW(&reply->arena, struct api_cause);
+
+    cause->reason = STR("DisruptionBudget");
+    cause->message =
+        str_printf(&reply->arena, "budget " STR_FMT " needs %lld healthy pods and has %lld",
+                   STR_ARG(name), (long long)json_i64_or(json_get(status, "desiredHealthy"), 0),
+                   (long long)json_i64_or(json_get(status, "currentHealthy"), 0));
+    reply->result.causes = cause;
+    reply->result.cause_count = 1;
+    return reply_fail(reply, 429, "TooManyRequests",
+                      "Cannot evict pod as it would violate the pod's disruption budget: " STR_FMT,
+                      STR_ARG(cause->message));
+}
+
 /* The budget that the pod's going is counted against; *ret NULL: none. */
 static int budget_find(struct write *write, const struct entry **ret)
 {
@@ -74,12 +91,7 @@ static int budget_find(struct write *write, const struct entry **ret)
         return 0;
     const struct json *status = json_get(object_json(entry_latest(found), write->arena), "status");
     if (json_i64_or(json_get(status, "disruptionsAllowed"), 0) <= 0)
-        return reply_fail(write->reply, 429, "TooManyRequests",
-                          "Cannot evict pod as it would violate the pod's disruption budget: "
-                          "budget " STR_FMT " needs %lld healthy pods and has %lld",
-                          STR_ARG(found->name),
-                          (long long)json_i64_or(json_get(status, "desiredHealthy"), 0),
-                          (long long)json_i64_or(json_get(status, "currentHealthy"), 0));
+        return budget_refuse(write->reply, found->name, status);
     *ret = found;
     return 0;
 }

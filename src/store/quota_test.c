@@ -300,3 +300,33 @@ TEST(an_eviction_that_is_refused_takes_nothing_of_a_budget)
     EXPECT(strcmp(harness_text(&h, "status.disruptionsAllowed"), "0") == 0);
     harness_close(&h);
 }
+
+TEST(an_eviction_that_a_budget_refuses_says_so_in_its_cause)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_pod, "default",
+                          "{\"metadata\":{\"name\":\"a\",\"labels\":{\"x\":\"y\"}},\"spec\":{"
+                          "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}") == 0);
+    EXPECT(harness_create(&h, &kind_pdb, "default",
+                          "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"minAvailable\":1,"
+                          "\"selector\":{\"matchLabels\":{\"x\":\"y\"}}}}") == 0);
+    struct api_request status = {.verb = API_PATCH,
+                                 .patch = API_PATCH_MERGE,
+                                 .kind = &kind_pod,
+                                 .ns = STR("default"),
+                                 .name = STR("a"),
+                                 .subresource = STR("status"),
+                                 .body = STR("{\"status\":{\"phase\":\"Running\"}}")};
+    EXPECT(harness_call(&h, &status) == 0);
+    struct api_request evict = {.verb = API_CREATE,
+                                .kind = &kind_pod,
+                                .ns = STR("default"),
+                                .name = STR("a"),
+                                .subresource = STR("eviction"),
+                                .body = STR("")};
+    EXPECT(harness_call(&h, &evict) < 0 && h.status == 429);
+    EXPECT(strstr(h.causes, "budget b needs 0 healthy pods and has 0"));
+    harness_close(&h);
+}
