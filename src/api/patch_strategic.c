@@ -129,7 +129,8 @@ static int merge_item(struct walk *walk,
                       struct json *list,
                       const struct json *item,
                       struct str key,
-                      const struct spot *spot)
+                      const struct spot *spot,
+                      size_t *added_count)
 {
     struct json *added = NULL;
 
@@ -148,9 +149,11 @@ static int merge_item(struct walk *walk,
     if (found)
         return merge_map(walk, json_index(list, at), item, spot);
     int r = settle(walk, item, spot, &added);
-    if (r == 0)
-        json_push(list, added);
-    return r;
+    if (r < 0)
+        return r;
+    json_push(list, added);
+    (*added_count)++;
+    return 0;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -158,15 +161,17 @@ static int merge_keyed(struct walk *walk,
                        struct json *list,
                        const struct json *patch,
                        struct str key,
-                       const struct spot *spot)
+                       const struct spot *spot,
+                       size_t *added_count)
 {
     JSON_FOREACH(patch, item) {
         if (json_count(item) == 1 && str_is(directive(item), "replace")) {
             while (json_count(list))
                 json_remove_index(list, 0);
+            *added_count = 0;
             continue;
         }
-        int r = merge_item(walk, list, item, key, spot);
+        int r = merge_item(walk, list, item, key, spot, added_count);
         if (r < 0)
             return r;
     }
@@ -181,10 +186,66 @@ static bool contains(const struct json *list, const struct json *value)
     return false;
 }
 
+/* Where `like` is among the items, or the count. */
+static size_t place_of(struct json *const *items,
+                       size_t count,
+                       struct str key,
+                       const struct json *like)
+{
+    size_t i = 0;
+
+    for (; i < count; i++)
+        if (key.p ? json_equal(json_get_str(items[i], key), json_get_str(like, key))
+                  : json_equal(items[i], like))
+            break;
+    return i;
+}
+
+/* Items that `order` names take its order. Each of the others stays before the first of them that
+ * was behind it; what was not there before, the last `added` ones, goes before the others. */
+static void interleave(struct arena *arena,
+                       struct json *list,
+                       const struct json *order,
+                       struct str key,
+                       size_t added)
+{
+    size_t count = json_count(list);
+    struct json **items = ARENA_ARRAY(arena, struct json *, count);
+    size_t *named = ARENA_ARRAY(arena, size_t, count); /* places, in the order wanted */
+    bool *is_named = ARENA_ARRAY(arena, bool, count);
+    size_t named_count = 0;
+    size_t at = 0;
+
+    JSON_FOREACH(list, item)
+        items[at++] = item;
+    JSON_FOREACH(order, item) {
+        size_t place = place_of(items, count, key, item);
+
+        if (place == count || is_named[place])
+            continue;
+        is_named[place] = true;
+        named[named_count++] = place;
+    }
+    while (json_count(list))
+        json_remove_index(list, 0);
+    at = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (is_named[i])
+            continue;
+        while (at < named_count &&
+               (i >= count - added || named[at] >= count - added || named[at] < i))
+            json_push(list, items[named[at++]]);
+        json_push(list, items[i]);
+    }
+    while (at < named_count)
+        json_push(list, items[named[at++]]);
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static int merge_list(struct walk *walk,
                       struct json_names *target,
                       const struct json *patch,
+                      const struct json *order,
                       const struct spot *spot)
 {
     struct str name = json_key(patch);
@@ -201,53 +262,36 @@ static int merge_list(struct walk *walk,
     int r = check_pairs(walk, spot, count, json_count(list) + count);
     if (r < 0)
         return r;
+    size_t added = 0;
     if (key.p)
-        return merge_keyed(walk, list, patch, key, spot);
-    JSON_FOREACH(patch, item)
-        if (!contains(list, item))
-            json_push(list, json_clone(walk->arena, item));
-    return 0;
-}
-
-/* Items named by `order` take its order among themselves; the others keep their places. */
-static void reorder(struct arena *arena,
-                    struct json *list,
-                    const struct json *order,
-                    struct str key)
-{
-    size_t count = json_count(list);
-    struct json **items = ARENA_ARRAY(arena, struct json *, count);
-    bool *named = ARENA_ARRAY(arena, bool, count);
-    size_t i = 0;
-
-    JSON_FOREACH(list, item)
-        items[i++] = item;
-    const struct json *next = json_first(order);
-    struct json **sorted = ARENA_ARRAY(arena, struct json *, count);
-    size_t sorted_count = 0;
-    for (; next; next = json_next(next)) {
-        for (i = 0; i < count; i++) {
-            bool same = key.p ? json_equal(json_get_str(items[i], key), json_get_str(next, key))
-                              : json_equal(items[i], next);
-
-            if (!same || named[i])
-                continue;
-            named[i] = true;
-            sorted[sorted_count++] = items[i];
-            break;
-        }
-    }
-    while (json_count(list))
-        json_remove_index(list, 0);
-    size_t taken = 0;
-    for (i = 0; i < count; i++)
-        json_push(list, named[i] ? sorted[taken++] : items[i]);
+        r = merge_keyed(walk, list, patch, key, spot, &added);
+    else
+        JSON_FOREACH(patch, item)
+            if (!contains(list, item)) {
+                json_push(list, json_clone(walk->arena, item));
+                added++;
+            }
+    if (r == 0 && order)
+        r = check_pairs(walk, spot, json_count(list), json_count(order));
+    if (r == 0)
+        interleave(walk->arena, list, order ? order : patch, key, added);
+    return r;
 }
 
 #define DELETE_FROM "$deleteFromPrimitiveList/"
 #define SET_ORDER   "$setElementOrder/"
 
-/* Directives that name a list beside them. `order` ones act after the list itself was merged. */
+/* The order that the patch wants for a list of its own; NULL: none. */
+static const struct json *order_of(struct arena *arena, struct json_names *patch, struct str name)
+{
+    const struct json *order =
+        json_names_get(patch, str_printf(arena, SET_ORDER STR_FMT, STR_ARG(name)));
+
+    return json_is(order, JSON_ARRAY) ? order : NULL;
+}
+
+/* Directives that name a list beside them. `order` ones act after the lists were merged, on those
+ * that the patch does not have: the others are in order already. */
 static int apply_list_directive(struct walk *walk,
                                 struct json_names *target,
                                 const struct json *member,
@@ -268,13 +312,23 @@ static int apply_list_directive(struct walk *walk,
     if (r < 0)
         return r;
     if (is_order) {
-        reorder(walk->arena, list, member, spot_key(&below));
+        interleave(walk->arena, list, member, spot_key(&below), 0);
         return 0;
     }
     for (size_t i = json_count(list); i-- > 0;)
         if (contains(member, json_index(list, i)))
             json_remove_index(list, i);
     return 0;
+}
+
+/* The directive orders a list that the patch merges as well. */
+static bool merges_list_of(struct json_names *patch, const struct json *member)
+{
+    struct str name = json_key(member);
+
+    return str_starts(name, STR(SET_ORDER)) &&
+           json_is(json_names_get(patch, str_sub(name, sizeof(SET_ORDER) - 1, name.len)),
+                   JSON_ARRAY);
 }
 
 static void retain_keys(struct json *target, const struct json *keys)
@@ -296,6 +350,7 @@ static void retain_keys(struct json *target, const struct json *keys)
 // NOLINTNEXTLINE(misc-no-recursion)
 static int merge_member(struct walk *walk,
                         struct json_names *target,
+                        struct json_names *patch,
                         const struct json *member,
                         const struct spot *spot)
 {
@@ -308,7 +363,7 @@ static int merge_member(struct walk *walk,
         return 0;
     }
     if (json_is(member, JSON_ARRAY))
-        return merge_list(walk, target, member, &below);
+        return merge_list(walk, target, member, order_of(walk->arena, patch, name), &below);
     if (json_is(member, JSON_OBJECT) && json_is(old, JSON_OBJECT))
         return merge_map(walk, old, member, &below);
     struct json *fresh = NULL;
@@ -343,14 +398,15 @@ static int merge_map(struct walk *walk,
         retain_keys(target, kept);
     }
     _cleanup_(json_names_done) struct json_names names = {.object = target};
+    _cleanup_(json_names_done) struct json_names wanted = {.object = patch};
     JSON_FOREACH(patch, member)
         if (r == 0)
             r = apply_list_directive(walk, &names, member, spot, false);
     JSON_FOREACH(patch, member)
         if (r == 0 && !str_starts(json_key(member), STR("$")))
-            r = merge_member(walk, &names, member, spot);
+            r = merge_member(walk, &names, &wanted, member, spot);
     JSON_FOREACH(patch, member)
-        if (r == 0)
+        if (r == 0 && !merges_list_of(&wanted, member))
             r = apply_list_directive(walk, &names, member, spot, true);
     return r;
 }

@@ -202,8 +202,17 @@ TEST(strategic_merge_follows_merge_keys_and_directives)
         {"containers merge by name",
          "{\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"1\"},{\"name\":\"b\"}]}}",
          "{\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"2\"},{\"name\":\"c\"}]}}",
-         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"2\"},{\"name\":\"b\"},{\"name\":"
-         "\"c\"}]}}"},
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"image\":\"2\"},{\"name\":\"c\"},{\"name\":"
+         "\"b\"}]}}"},
+        {"what a patch adds goes before what it does not name",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\"}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"c\"}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"c\"},{\"name\":\"a\"}]}}"},
+        {"what a patch names stays behind what was before it",
+         "{\"spec\":{\"containers\":[{\"name\":\"live\"},{\"name\":\"a\"}]}}",
+         "{\"spec\":{\"$setElementOrder/containers\":[{\"name\":\"a\"},{\"name\":\"b\"}],"
+         "\"containers\":[{\"name\":\"b\"}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"live\"},{\"name\":\"a\"},{\"name\":\"b\"}]}}"},
         {"an item is deleted by directive",
          "{\"spec\":{\"containers\":[{\"name\":\"a\"},{\"name\":\"b\"}]}}",
          "{\"spec\":{\"containers\":[{\"name\":\"a\",\"$patch\":\"delete\"}]}}",
@@ -213,7 +222,7 @@ TEST(strategic_merge_follows_merge_keys_and_directives)
          "{\"spec\":{\"tolerations\":[{\"key\":\"y\"}]}}"},
         {"finalizers are a set", "{\"metadata\":{\"finalizers\":[\"a\"]}}",
          "{\"metadata\":{\"finalizers\":[\"b\",\"a\"]}}",
-         "{\"metadata\":{\"finalizers\":[\"a\",\"b\"]}}"},
+         "{\"metadata\":{\"finalizers\":[\"b\",\"a\"]}}"},
         {"a value leaves a set", "{\"metadata\":{\"finalizers\":[\"a\",\"b\"]}}",
          "{\"metadata\":{\"$deleteFromPrimitiveList/finalizers\":[\"a\"]}}",
          "{\"metadata\":{\"finalizers\":[\"b\"]}}"},
@@ -230,15 +239,15 @@ TEST(strategic_merge_follows_merge_keys_and_directives)
          "{\"spec\":{\"$setElementOrder/"
          "containers\":[{\"name\":\"b\"},{\"name\":\"a\"}],\"containers\":[{\"name\":\"b\",\"x\":"
          "1}]}}",
-         "{\"spec\":{\"containers\":[{\"name\":\"b\",\"x\":1},{\"name\":\"live\"},{\"name\":"
+         "{\"spec\":{\"containers\":[{\"name\":\"live\"},{\"name\":\"b\",\"x\":1},{\"name\":"
          "\"a\"}]}}"},
         {"nested env",
          "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"X\",\"value\":\"1\"}]}]}"
          "}",
          "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"Y\",\"value\":\"2\"}]}]}"
          "}",
-         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"X\",\"value\":\"1\"},{"
-         "\"name\":\"Y\",\"value\":\"2\"}]}]}}"},
+         "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"Y\",\"value\":\"2\"},{"
+         "\"name\":\"X\",\"value\":\"1\"}]}]}}"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};

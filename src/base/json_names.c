@@ -70,9 +70,9 @@ void json_names_drop(struct json_names *names, struct str key)
 void json_names_done(struct json_names *names)
 {
     map_done(&names->map);
-    if (!names->dropped)
-        return;
     struct json *object = (struct json *)(uintptr_t)names->object;
+    if (!names->dropped || !object)
+        return;
     struct json *member = json_first(object);
     object->last = NULL;
     object->len = 0;
