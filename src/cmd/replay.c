@@ -10,6 +10,7 @@
 #include "cmd/muster.h"
 #include "cmd/replay_recording.h"
 #include "replay/policy.h"
+#include "replay/queues.h"
 #include "replay/result.h"
 #include "replay/trace.h"
 #include "tool/file.h"
@@ -28,6 +29,7 @@
 struct replay_values {
     struct option_list policies;
     const char *cluster;
+    const char *queues;
     int64_t nodes;
     int64_t gpus_per_node;
     int64_t seeds;
@@ -53,6 +55,9 @@ static const struct option replay_options[] = {
     {"gpus-per-node", 'g', OPTION_I64, offsetof(struct replay_values, gpus_per_node),
      .fallback = "8", .min = 1, .max = TRACE_GPUS_MAX, .value = "N",
      .help = "and so many GPUs on each"},
+    {"queues", 'q', OPTION_STR, offsetof(struct replay_values, queues), .value = "FILE",
+     .help = "manifests of queues with quotas, limits and weights, as kubectl get queues -o yaml "
+             "prints them"},
     {"seeds", 's', OPTION_I64, offsetof(struct replay_values, seeds), .fallback = "1", .min = 1,
      .max = 1000, .value = "N", .help = "orders in which jobs that never end are drawn"},
     {"window", 'w', OPTION_I64, offsetof(struct replay_values, window), .fallback = "32", .min = 1,
@@ -122,6 +127,7 @@ static int add_policies(struct arena *arena,
 struct job {
     struct trace trace;
     struct trace_nodes nodes;
+    struct replay_queues queues;
     struct policies policies;
     struct replay_results results;
 };
@@ -144,6 +150,10 @@ static int load(struct invocation *invocation, struct job *job, struct err *err)
     if (r == 0 && values->estimates && !job->trace.ends)
         r = err_set(err, -EINVAL, "--estimates: %s has no column for run times, so no job waits",
                     invocation->args[0]);
+    if (r == 0 && values->queues)
+        r = file_read(arena, values->queues, &text, err);
+    if (r == 0 && values->queues)
+        r = replay_queues_parse(arena, values->queues, text, &job->queues, err);
     if (r < 0)
         return r;
     if (!values->cluster) {
@@ -164,6 +174,8 @@ static void run_all(struct invocation *invocation, struct job *job)
             struct replay_options options = {.world = {.policy = job->policies.items[p],
                                                        .trace = &job->trace,
                                                        .nodes = &job->nodes,
+                                                       .queues = job->queues.items,
+                                                       .queue_count = job->queues.count,
                                                        .preemptible = values->preemptible,
                                                        .reserve_after_ms = values->reserve_after_ms,
                                                        .lend_expected = values->lend_expected},
@@ -221,6 +233,8 @@ static int recording_run(struct invocation *invocation)
 
     for (size_t i = 0; i < values->policies.count && r == 0; i++)
         r = add_policies(invocation->arena, str_from(values->policies.items[i]), &policies, &err);
+    if (values->queues)
+        r = err_set(&err, -EINVAL, "--queues: a recording has its own queues");
     if (r == 0 && policies.count > 1)
         r = err_set(&err, -EINVAL, "--policy: a recording is compared with one policy at a time");
     if (r == 0)
@@ -262,6 +276,7 @@ const struct command command_replay = {
         "with --policy it says what another policy would have decided.",
     .example = "muster replay examples/replay/small.csv --nodes 8\n"
                "muster replay jobs.csv --cluster nodes.csv --policy muster,kai --page replay.html\n"
+               "muster replay jobs.csv --queues queues.yaml --preemptible\n"
                "muster replay recordings/2026-11-16T10:00:00Z-001.recording --policy kai",
     .options = replay_options,
     .values_size = sizeof(struct replay_values),

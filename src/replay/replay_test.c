@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "replay/policy.h"
+#include "replay/queues.h"
 #include "replay/recording.h"
 #include "replay/replay.h"
 #include "replay/result.h"
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static volatile sig_atomic_t never;
 
@@ -229,4 +231,65 @@ TEST(a_recording_is_repeated_to_the_same_plans_and_says_where_it_is_not)
     EXPECT(player_line(player, STR("{\"else\":1}"), &err) < 0);
     EXPECT(str_contains(str_from(err.text), STR("line 5")));
     player_free(player);
+}
+
+static const char queue_manifests[] =
+    "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: top}\nspec: {}\n---\n"
+    "apiVersion: v1\nkind: List\nitems:\n"
+    "- apiVersion: scheduling.run.ai/v2\n  kind: Queue\n  metadata: {name: a}\n"
+    "  spec: {parentQueue: top, resources: {gpu: {quota: 1, limit: 1, overQuotaWeight: 2}}}\n";
+
+TEST(queues_of_a_replay_come_from_manifests)
+{
+    struct arena arena = {0};
+    struct replay_queues queues = {0};
+    struct err err = {0};
+
+    EXPECT(replay_queues_parse(&arena, "q.yaml", str_from(queue_manifests), &queues, &err) == 0);
+    EXPECT(queues.count == 2 && str_is(queues.items[1].parent, "top"));
+    EXPECT(queues.items[1].quota[SCHED_GPU].limit < 1.5);
+
+    /* Two jobs of one GPU: on two GPUs both run at once, unless their queue may have one. */
+    struct trace trace = parsed(&arena, "submit,run,queue,gpus\n0,100,a,1\n0,100,a,1\n");
+    struct trace_nodes nodes = {0};
+    trace_make_nodes(&arena, 1, 2, &nodes);
+    struct replay_result free_for_all = played(&arena, &trace, &nodes, "muster");
+    struct replay_options options = {.world = {.policy = replay_policy_named(STR("muster")),
+                                               .trace = &trace,
+                                               .nodes = &nodes,
+                                               .queues = queues.items,
+                                               .queue_count = queues.count,
+                                               .preemptible = true,
+                                               .reserve_after_ms = -1},
+                                     .window = 32,
+                                     .stop = &never};
+    struct replay_result limited;
+    replay_time(&arena, &options, &limited);
+    EXPECT(limited.makespan_ms == free_for_all.makespan_ms + 100000);
+    arena_done(&arena);
+}
+
+TEST(queues_of_a_replay_that_cannot_be_are_refused)
+{
+    static const struct {
+        const char *text;
+        const char *says;
+    } cases[] = {
+        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "is no queue"},
+        {"apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: a}\n"
+         "spec: {parentQueue: b}\n",
+         "queue a: spec.parentQueue: b is not in the file"},
+        {"", "has no queue"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct arena arena = {0};
+        struct replay_queues queues = {0};
+        struct err err = {0};
+
+        EXPECT(replay_queues_parse(&arena, "q.yaml", str_from(cases[i].text), &queues, &err) < 0);
+        EXPECT(str_starts(str_from(err.text), STR("q.yaml: ")));
+        EXPECT(strstr(err.text, cases[i].says) != NULL);
+        arena_done(&arena);
+    }
 }

@@ -56,6 +56,14 @@ static void add_node(struct world *world, const struct trace_node *spec)
     sched_put_node(world->sched, &put);
 }
 
+static void put_queue(struct world *world, struct sched_queue queue)
+{
+    if (world->options->policy->order == LINE_EXPECTED)
+        queue.order = SCHED_ORDER_EXPECTED;
+    VEC_PUSH(&world->arena, &world->queues, queue);
+    sched_put_queue(world->sched, &queue);
+}
+
 static void add_queue(struct world *world, struct str name, int64_t number)
 {
     struct sched_queue queue = {.name = name,
@@ -68,13 +76,7 @@ static void add_queue(struct world *world, struct str name, int64_t number)
         queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
     if (world->options->preemptible)
         queue.quota[SCHED_GPU].quota = 0;
-    for (size_t i = 0; i < world->options->queue_count; i++)
-        if (str_eq(world->options->queues[i].name, name))
-            queue = world->options->queues[i];
-    if (world->options->policy->order == LINE_EXPECTED)
-        queue.order = SCHED_ORDER_EXPECTED;
-    VEC_PUSH(&world->arena, &world->queues, queue);
-    sched_put_queue(world->sched, &queue);
+    put_queue(world, queue);
 }
 
 /* The queue of a job as the core knows it. */
@@ -89,6 +91,13 @@ static void add_queues(struct world *world)
     struct map seen = {.seed = 1};
     int64_t number = 0;
 
+    /* Those of the manifests first, so that the queues above the trace's are there. One line for
+     * everybody has no queues. */
+    for (size_t i = 0; i < world->options->queue_count && !world->options->policy->one_queue; i++) {
+        map_set(&seen, world->options->queues[i].name, world);
+        put_queue(world, world->options->queues[i]);
+        number++;
+    }
     for (size_t i = 0; i < jobs->count; i++) {
         struct str name = world_job_queue(world, &jobs->items[i]);
 
