@@ -31,6 +31,7 @@
 
 #define WAITING_BYTES_MAX ((size_t)1 << 20)
 #define READ_BYTES        ((size_t)64 << 10)
+#define HTTP_PORT         80
 
 struct proxy {
     struct request *request;
@@ -354,12 +355,56 @@ static void on_endpoints(void *user, const struct api_result *result)
     http_unref(proxy->x);
 }
 
+/* The first port that a container of the pod names; without one it is 80. */
+static uint16_t first_port(const struct json *pod)
+{
+    JSON_FOREACH(json_at(pod, "spec.containers"), container) {
+        int64_t port = json_i64_or(json_at(container, "ports.0.containerPort"), 0);
+
+        if (port > 0 && port <= UINT16_MAX)
+            return (uint16_t)port;
+    }
+    return HTTP_PORT;
+}
+
+static void on_pod(void *user, const struct api_result *result)
+{
+    struct proxy *proxy = user;
+
+    if (!proxy->closing && http_is_open(proxy->x)) {
+        if (result->code < 0) {
+            proxy_close(proxy);
+            request_fail_result(proxy->request, result);
+        } else {
+            dial(proxy, proxy->request->route.name,
+                 first_port(object_json(result->object, request_arena(proxy->request))));
+        }
+    }
+    http_unref(proxy->x);
+}
+
+/* Asks for the object that says where the request goes. */
+static void proxy_look_up(struct proxy *proxy,
+                          const struct kind *kind,
+                          api_done_fn *done,
+                          void *user)
+{
+    struct request *request = proxy->request;
+
+    (void)http_ref(request->x);
+    api_call(
+        request->server->api,
+        &(struct api_request){
+            .verb = API_GET, .kind = kind, .ns = request->route.ns, .name = request->route.name},
+        done, user);
+}
+
 void proxy_begin(struct request *request)
 {
     struct arena *arena = request_arena(request);
     bool service = request->kind == &kind_service;
     struct str port_text;
-    uint64_t port = 80;
+    uint64_t port = 0;
 
     if (request->kind != &kind_pod && !service) {
         request_not_found(request);
@@ -385,17 +430,15 @@ void proxy_begin(struct request *request)
     request->x->on_drain = on_drain;
     request->x->on_close = on_close;
     send_head(proxy);
-    if (!service) {
+    if (!service && port) {
         dial(proxy, request->route.name, (uint16_t)port);
+        return;
+    }
+    if (!service) {
+        proxy_look_up(proxy, &kind_pod, on_pod, proxy);
         return;
     }
     struct service_lookup *lookup = ARENA_NEW(arena, struct service_lookup);
     *lookup = (struct service_lookup){.proxy = proxy, .port = port_text};
-    (void)http_ref(request->x);
-    api_call(request->server->api,
-             &(struct api_request){.verb = API_GET,
-                                   .kind = &kind_endpoints,
-                                   .ns = request->route.ns,
-                                   .name = request->route.name},
-             on_endpoints, lookup);
+    proxy_look_up(proxy, &kind_endpoints, on_endpoints, lookup);
 }

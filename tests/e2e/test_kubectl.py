@@ -299,6 +299,7 @@ def test_logs_exec_copy_and_ports():
             forward.kill()
             forward.wait()
         k.says("Directory listing", "get", "--raw", f"/api/v1/namespaces/default/pods/web:{PORT}/proxy/")
+        k.says("Directory listing", "get", "--raw", "/api/v1/namespaces/default/pods/web/proxy/")  # its first port
         k.fails("nobody", "get", "--raw", f"/api/v1/namespaces/default/pods/nobody:{PORT}/proxy/")
     with_every_kubectl(steps)
 
