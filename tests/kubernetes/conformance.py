@@ -13,6 +13,7 @@ known to, with the reason. Exit 77 when e2e.test cannot be had, or pods cannot r
 """
 
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -48,6 +49,7 @@ NOT_HERE = {
 }
 # The message of a failure, up to four lines of it; before it stands the place alone.
 WHY = re.compile(r"\[(?:FAILED|PANICKED|TIMEDOUT|INTERRUPTED)\] (?!in \[|\[)(.*(?:\n(?!\s*(?:$|\n|In \[)).*){0,3})")
+QUOTA = {resource: {"quota": -1} for resource in ("cpu", "memory", "gpu")}
 FLAGS = ("--images", "oci", "--allow-privileged", "--pod-network", "bridge")
 
 
@@ -80,8 +82,8 @@ def all_tests(folder):
 
 
 class Suite:
-    def __init__(self, muster, folder, limit):
-        self.muster, self.folder, self.limit = muster, folder, limit
+    def __init__(self, folder, limit):
+        self.muster, self.folder, self.limit = None, folder, limit
         self.results = {}  # {name: (verdict, why, seconds)}
         self.counted = {}  # {group: passed assertions that have no name}
 
@@ -150,6 +152,17 @@ class Suite:
                 text, (verdict, why), seconds = done.result()
                 self.record(short(text), verdict, why, seconds)
 
+    def play_all(self, texts, jobs):
+        if not texts:
+            return
+        with Muster(nodes=2, flags=FLAGS) as m:
+            self.muster = m
+            conformance_images.provide(m, self.folder)
+            for queue in ("default-parent-queue", "default-queue"):  # Deployments are not preemptible, and held to a quota
+                m.kubectl("patch", "queue", queue, "--type=merge", "-p", json.dumps({"spec": {"resources": QUOTA}}))
+            self.play([text for text in texts if "[Serial]" not in text], jobs)
+            self.play([text for text in texts if "[Serial]" in text], 1)
+
     def summary(self):
         """Prints what became of each group; the number of those that failed."""
         groups = {group: ["passed"] * passed for group, passed in self.counted.items()}
@@ -215,11 +228,8 @@ def main(argv):
         print("\n".join(texts + commands))
         return 0
     os.makedirs(LOGS, exist_ok=True)
-    with Muster(nodes=2, flags=FLAGS) as m:
-        suite = Suite(m, folder, limit)
-        conformance_images.provide(m, folder)
-        suite.play([text for text in texts if "[Serial]" not in text], jobs)
-        suite.play([text for text in texts if "[Serial]" in text], 1)
+    suite = Suite(folder, limit)
+    suite.play_all(texts, jobs)
     conformance_cmd.play(suite, folder, LOGS, commands)
     failed = suite.summary()
     return compare(suite) if focus else 1 if failed else 0

@@ -15,11 +15,12 @@ import time
 from harness import Muster
 
 GROUP = "test-cmd"
+COLOUR = re.compile(r"\x1b[\[(][0-9;]*[A-Za-z]")  # the scripts end on a terminal without any
 LIMIT_S = 180
 PARTS = ("hack/lib", "hack/testdata", "test/cmd", "test/fixtures", "test/e2e/testing-manifests", "third_party/forked/shell2junit")
 # A shell with everything that `runTests` of the scripts expects, but against a server that is there already.
 DRIVER = """
-export TERM=dumb
+export TERM=xterm
 cd "$1"
 source hack/lib/init.sh
 source hack/lib/test.sh
@@ -28,7 +29,7 @@ source test/cmd/legacy-script.sh
 set +o errexit
 kube::util::trap_add stop-proxy EXIT
 export KUBE_TEMP=$3 HOME=$3 CONTEXT=test SUPPORTED_RESOURCES=("*") WHAT=$2
-kubectl config set-credentials test-admin --token admin-token
+kubectl config set-credentials test-admin --token "$4"
 kubectl config set-cluster local --insecure-skip-tls-verify --server "https://127.0.0.1:${SECURE_API_PORT}"
 kubectl config set-context "${CONTEXT}" --user test-admin --cluster local
 kubectl config use-context "${CONTEXT}"
@@ -103,7 +104,7 @@ def failures(said):
     return list(found.items())
 
 
-def one(muster, folder, name, logs, limit):
+def one(muster, folder, name, logs, limit, token):
     """(assertions that passed, [(name, why)] of those that did not)"""
     home = os.path.join(muster.folder, "home-" + name)
     os.makedirs(home, exist_ok=True)
@@ -112,7 +113,7 @@ def one(muster, folder, name, logs, limit):
            "KUBECACHEDIR": os.path.join(muster.folder, "kubecache")}
     env.pop("KUBECONFIG", None)
     with open(path, "w") as log:
-        process = subprocess.Popen(["bash", "-c", DRIVER, "driver", folder, name, home], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(["bash", "-c", DRIVER, "driver", folder, name, home, token], stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=log, env=env, cwd=folder, start_new_session=True)
         try:
             process.wait(limit)
@@ -122,7 +123,7 @@ def one(muster, folder, name, logs, limit):
             os.killpg(process.pid, 15)
             process.wait()
     with open(path, errors="replace") as log:
-        said = log.read()
+        said = COLOUR.sub("", log.read())
     failed = [(f"{GROUP}_{where}", why) for where, why in failures(said)]
     if late:
         failed.append((f"{GROUP}_{name}", f"not done after {limit} s"))
@@ -143,7 +144,7 @@ def play(suite, programs, logs, names):
         for name in names:
             start = time.monotonic()
             name = name.split()[-1]
-            passed, failed = one(m, folder, name, logs, LIMIT_S)
+            passed, failed = one(m, folder, name, logs, LIMIT_S, token)
             seconds = time.monotonic() - start
             print(f"{GROUP} {name}: {passed} assertions passed, {len(failed)} failed ({seconds:.0f} s)", flush=True)
             suite.count(GROUP, passed)
