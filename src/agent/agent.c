@@ -124,7 +124,8 @@ static void on_other(void *user, const struct api_change *change)
     }
     if (change->object && change->object->kind == &kind_service)
         on_service(agent, change);
-    if (change->event == API_MODIFIED &&
+    /* One that is optional may come later, and go. */
+    if (change->object &&
         (change->object->kind == &kind_configmap || change->object->kind == &kind_secret))
         volume_refresh(agent, change->object);
     if (change->event == API_DELETED && change->object->kind == &kind_pvc)

@@ -119,14 +119,24 @@ static void check_keys(struct admit *admit, const char *member)
         admit_forbidden(admit, str_from(member), "field is immutable when `immutable` is set");
 }
 
+/* Who mounts it counts on it: what was promised is not taken back. */
+static void check_promise(struct admit *admit)
+{
+    if (admit->old && json_bool_or(json_get(admit->old, "immutable"), false) &&
+        !json_bool_or(json_get(admit->object, "immutable"), false))
+        admit_forbidden(admit, STR("immutable"), "field is immutable when `immutable` is set");
+}
+
 static void check_configmap(struct admit *admit)
 {
+    check_promise(admit);
     check_keys(admit, "data");
     check_keys(admit, "binaryData");
 }
 
 static void check_secret(struct admit *admit)
 {
+    check_promise(admit);
     check_keys(admit, "data");
     JSON_FOREACH(json_get(admit->object, "data"), item) {
         struct str bytes;

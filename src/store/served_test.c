@@ -264,3 +264,19 @@ TEST(a_queue_is_not_deleted_before_those_below_it)
     EXPECT(harness_delete(&h, &kind_queue, "", "org", "") == 0);
     harness_close(&h);
 }
+
+TEST(what_is_immutable_stays_so)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_configmap, "default",
+                          "{\"metadata\":{\"name\":\"d\"},\"immutable\":true,"
+                          "\"data\":{\"a\":\"b\"}}") == 0);
+    EXPECT(harness_patch(&h, &kind_configmap, "default", "d", "{\"data\":{\"a\":\"c\"}}") < 0);
+    EXPECT(harness_patch(&h, &kind_configmap, "default", "d", "{\"immutable\":false}") < 0);
+    EXPECT(h.status == 422 && strstr(h.causes, "immutable: Forbidden"));
+    EXPECT(harness_patch(&h, &kind_configmap, "default", "d",
+                         "{\"metadata\":{\"labels\":{\"a\":\"b\"}}}") == 0);
+    harness_close(&h);
+}

@@ -100,8 +100,9 @@ def test_files_follow_their_objects_while_the_pod_runs():
     with Muster() as m:
         apply(m, CONFIG, SECRET)
         volumes = [{"name": "c", "configMap": {"name": "c"}},
-                   {"name": "p", "projected": {"sources": [{"secret": {"name": "s"}}]}}]
-        apply(m, pod("a", container("sleep 1000", volumeMounts=[{"name": n, "mountPath": "/" + n} for n in "cp"]),
+                   {"name": "p", "projected": {"sources": [{"secret": {"name": "s"}}]}},
+                   {"name": "o", "configMap": {"name": "later", "optional": True}}]
+        apply(m, pod("a", container("sleep 1000", volumeMounts=[{"name": n, "mountPath": "/" + n} for n in "cpo"]),
                      volumes=volumes, terminationGracePeriodSeconds=0))
         wait_phase(m, "a", "Running")
         m.kubectl("patch", "configmap", "c", "--type=merge", "-p",
@@ -111,6 +112,12 @@ def test_files_follow_their_objects_while_the_pod_runs():
         def seen():
             return m.kubectl("exec", "a", "--", "sh", "-c", "cat /c/COLOUR; echo; ls /c; cat /p/PASSWORD").stdout.split()
         wait_for(lambda: seen() == ["blue", "COLOUR", "new", "changed"], "the files to follow")
+        optional = lambda: m.kubectl("exec", "a", "--", "ls", "/o").stdout.split()
+        check(optional() == [], "a volume of nothing")
+        m.kubectl("create", "configmap", "later", "--from-literal=x=y")
+        wait_for(lambda: optional() == ["x"], "the file of what came later")
+        m.kubectl("delete", "configmap", "later")
+        wait_for(lambda: optional() == [], "the file to go with it")
 
 
 def test_a_claims_folder_is_kept_or_removed_by_its_reclaim_policy():
