@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 /* shim_net: a pod's network namespace and its way onto the bridge. The pair of interfaces is made
@@ -52,6 +53,19 @@ static int connect_pod(const struct records *pod, struct netlink *outside, struc
     return r ? r : netlink_add_default_route(inside, gateway);
 }
 
+/* Everybody in the pod may ping, as with other runtimes: echo requests by a socket that can send
+ * nothing else need no capability. Where the kernel does not let us say so, ping needs NET_RAW. */
+static void allow_ping(void)
+{
+    static const char groups[] = "0 2147483647";
+    int fd = open("/proc/sys/net/ipv4/ping_group_range", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t n = write(fd, groups, sizeof(groups) - 1);
+    (void)n;
+    close(fd);
+}
+
 int network_make(const struct records *pod)
 {
     struct netlink outside, inside = {.fd = -1};
@@ -60,6 +74,8 @@ int network_make(const struct records *pod)
         return r;
     if (unshare(CLONE_NEWNET) < 0)
         r = -errno;
+    if (r == 0)
+        allow_ping();
     if (r == 0)
         r = netlink_open(&inside);
     if (r == 0)

@@ -14,6 +14,12 @@ from test_agent_network import FETCH, rendezvous_and_reduce, service, web, who_a
 
 CLONE_NEWNET = 0x40000000
 FLAGS = ("--pod-network", "bridge")
+# As ping does it where it has no rights: a datagram socket.
+PING = """import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)
+s.settimeout(20)
+s.sendto(bytes((8, 0, 0, 0, 0, 0, 0, 1)), (sys.argv[1], 0))
+print("answer", s.recv(100)[0])"""
 
 
 def own_network():
@@ -54,6 +60,8 @@ def test_names_services_and_addresses_on_the_pod_network():
             return run_pod(m, n, ["python3", "-c", FETCH, url]).strip()
         check(fetch("a", "http://w1.all:8080") == "w1", "a pod by its subdomain")
         check(fetch("b", "http://front.default.svc.cluster.local") in ("w0", "w1"), "a service by its name")
+        out = run_pod(m, "p", ["python3", "-c", PING, "w1.all"])
+        check(out.strip() == "answer 0", f"pods ping each other: {out}")
         # The loopback is the pod's own: what listens there is nobody else's business.
         out = run_pod(m, "c", "cat /proc/net/dev | grep -c :; cat /proc/net/tcp | grep -c 0100007F || true")
         check(out.split() == ["2", "0"], f"lo and eth0, and no listener of the host: {out}")
