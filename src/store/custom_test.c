@@ -167,6 +167,12 @@ TEST(a_scale_reads_and_writes_the_paths_of_its_crd)
         scale.verb = API_UPDATE;
         scale.body = STR("{\"spec\":{\"replicas\":-1}}");
         EXPECT(harness_call(&h, &scale) == -EINVAL && h.status == 422);
+        scale.body = STR("{\"spec\":{\"replicas\":\"many\"}}");
+        EXPECT(harness_call(&h, &scale) == -EINVAL && h.status == 422);
+        scale.body = STR("{\"spec\":{}}"); /* how a client in Go writes none */
+        EXPECT(harness_call(&h, &scale) == 0);
+        EXPECT(harness_get(&h, set, "default", "a") == 0);
+        EXPECT(strcmp(harness_text(&h, "spec.count"), "0") == 0);
     }
     struct api_request none = {.verb = API_GET,
                                .kind = &kind_pod,

@@ -193,7 +193,9 @@ int scale_write(struct write *write, const struct api_request *request)
     int r = scale_wanted(write, request, crd, &scale);
     if (r < 0)
         return r;
-    if (!json_i64(json_at(scale, "spec.replicas"), &replicas) || replicas < 0)
+    /* Clients in Go leave a zero away. */
+    const struct json *wanted = json_at(scale, "spec.replicas");
+    if ((!json_is_null(wanted) && !json_i64(wanted, &replicas)) || replicas < 0)
         return reply_fail(write->reply, 422, "Invalid",
                           "Scale \"" STR_FMT
                           "\" is invalid: spec.replicas: must be a number that is not negative",
