@@ -4,6 +4,7 @@
 #include "agent/env.h"
 #include "agent/host_path.h"
 #include "agent/machine.h"
+#include "agent/people.h"
 #include "agent/pod.h"
 #include "agent/token.h"
 #include "api/kind.h"
@@ -13,8 +14,10 @@
 #include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -35,6 +38,9 @@
 /* Files of ConfigMaps and Secrets follow their objects while the pod runs; those of the downward
  * API are written when it starts. */
 #define FILE_MODE 0644
+/* Of one pod's volumes: they are written in one turn of the loop, and each is a file on the disk.
+ * ConfigMaps that people write have tens of keys. */
+#define FILES_MAX 4096
 
 struct paths {
     VEC(struct str) list;
@@ -46,7 +52,10 @@ struct content {
     struct env_context context;
     const char *folder; /* the volume */
     mode_t mode;
-    struct paths *written; /* what the volume has now; NULL: nobody asks */
+    uid_t uid; /* who the files belong to */
+    gid_t gid;
+    bool grouped;          /* fsGroup: the group reads them all */
+    struct paths *written; /* what was written so far */
 };
 
 static const char *volume_folder(struct arena *arena, const struct pod *pod, struct str name)
@@ -75,6 +84,12 @@ static int put_file(const struct content *content,
     if (!path_is_inside(path))
         return err_set(err, -EINVAL, "path " STR_FMT ": must stay inside the volume",
                        STR_ARG(path));
+    if (content->written->list.count == FILES_MAX)
+        return err_set(err, -ENOTSUP,
+                       "the volumes of a pod have at most %d files of ConfigMaps, Secrets and the "
+                       "like; name the keys it needs in items, or mount fewer",
+                       FILES_MAX);
+    VEC_PUSH(content->arena, &content->written->list, path);
     char *full = str_c(content->arena,
                        str_printf(content->arena, "%s/" STR_FMT, content->folder, STR_ARG(path)));
     char *slash = strrchr(full, '/');
@@ -84,20 +99,32 @@ static int put_file(const struct content *content,
     /* Written beside it and renamed: a reader sees the old file or the new one, never half. */
     char *next = str_c(content->arena, str_printf(content->arena, "%s..new", full));
     if (r == 0)
-        r = files_write(next, bytes, mode, err);
-    if (r == 0 && content->pod->agent->machine.root &&
-        chown(next, content->pod->agent->machine.uid, content->pod->agent->machine.gid) < 0)
+        r = files_write(next, bytes, content->grouped ? mode | 0440 : mode, err);
+    if (r == 0 && content->pod->agent->machine.root && chown(next, content->uid, content->gid) < 0)
         return err_set(err, -errno, "cannot give %s to the pod's user", full);
     if (r == 0 && rename(next, full) < 0)
         r = err_set(err, -errno, "cannot write %s: %s", full, strerrordesc_np(errno));
-    if (content->written)
-        VEC_PUSH(content->arena, &content->written->list, path);
     return r;
 }
 
 static mode_t mode_of(const struct json *value, mode_t otherwise)
 {
     return (mode_t)json_i64_or(value, (int64_t)otherwise) & 0777;
+}
+
+static int put_key(const struct content *content,
+                   const struct json *member,
+                   bool encoded,
+                   const struct json *item,
+                   struct err *err)
+{
+    struct str bytes = json_str(member);
+
+    if (encoded && !base64_decode(content->arena, bytes, &bytes))
+        return 0;
+    return item ? put_file(content, json_str(json_get(item, "path")), bytes,
+                           mode_of(json_get(item, "mode"), content->mode), err)
+                : put_file(content, json_key(member), bytes, content->mode, err);
 }
 
 /* The keys of a ConfigMap or Secret as files: all of them, or those that items names. */
@@ -117,25 +144,23 @@ static int put_keys(const struct content *content,
     arena_defer(arena, object_release, object_ref(object));
     const struct json *root = object_json(object, arena), *items = json_get(source, "items");
     static const char *const maps[] = {"data", "binaryData"};
-    for (size_t m = 0; m < 2; m++)
-        JSON_FOREACH(json_get(root, maps[m]), member) {
-            struct str path = json_key(member), bytes = json_str(member);
-            mode_t mode = content->mode;
-            bool wanted = !items;
-            JSON_FOREACH(items, item)
-                if (str_eq(json_str(json_get(item, "key")), json_key(member))) {
-                    path = json_str(json_get(item, "path"));
-                    mode = mode_of(json_get(item, "mode"), mode);
-                    wanted = true;
-                }
-            bool encoded = kind == &kind_secret || m == 1;
-            if (!wanted || (encoded && !base64_decode(arena, bytes, &bytes)))
-                continue;
-            int r = put_file(content, path, bytes, mode, err);
-            if (r)
-                return r;
+    int r = 0;
+    for (size_t m = 0; m < 2; m++) {
+        const struct json *data = json_get(root, maps[m]);
+        _cleanup_(json_names_done) struct json_names names = {.object = data};
+        bool encoded = kind == &kind_secret || m == 1;
+
+        JSON_FOREACH(items, item) {
+            const struct json *member = json_names_get(&names, json_str(json_get(item, "key")));
+            if (r == 0 && member)
+                r = put_key(content, member, encoded, item, err);
         }
-    return 0;
+        if (!items)
+            JSON_FOREACH(data, member)
+                if (r == 0)
+                    r = put_key(content, member, encoded, NULL, err);
+    }
+    return r;
 }
 
 static int put_fields(const struct content *content, const struct json *items, struct err *err)
@@ -156,12 +181,40 @@ static int put_fields(const struct content *content, const struct json *items, s
     return 0;
 }
 
+/* As the kubelet does: one user's own where all containers have that user, else everybody's in the
+ * pod. A group (fsGroup) reads it in any case. */
+mode_t volume_token_mode(const struct json *spec, int64_t *uid)
+{
+    static const char *const lists[] = {"initContainers", "containers"};
+    const struct json *shared = json_at(spec, "securityContext.runAsUser");
+    int64_t usual = *uid, only = -1;
+
+    if (!json_is_null(json_at(spec, "securityContext.fsGroup")))
+        return 0600;
+    for (size_t l = 0; l < COUNT_OF(lists); l++)
+        JSON_FOREACH(json_get(spec, lists[l]), container) {
+            const struct json *own = json_at(container, "securityContext.runAsUser");
+            int64_t its = json_i64_or(json_is_null(own) ? shared : own, usual);
+
+            if (its < 0 || its >= UINT32_MAX || (only >= 0 && only != its))
+                return FILE_MODE;
+            only = its;
+        }
+    if (only >= 0)
+        *uid = only;
+    return 0600;
+}
+
 static int put_token(const struct content *content, const struct json *part, struct err *err)
 {
     _cleanup_(buf_done) struct buf token = {0};
     if (!token_sign(content->pod, json_str(json_get(part, "audience")), &token))
         return err_set(err, -EAGAIN, "the token of its serviceaccount does not exist yet");
-    return put_file(content, json_str(json_get(part, "path")), buf_str(&token), 0600, err);
+    struct content its = *content;
+    int64_t uid = content->uid;
+    mode_t mode = volume_token_mode(json_get(content->pod->root, "spec"), &uid);
+    its.uid = (uid_t)uid;
+    return put_file(&its, json_str(json_get(part, "path")), buf_str(&token), mode, err);
 }
 
 static int put_projected(const struct content *content, const struct json *sources, struct err *err)
@@ -235,6 +288,25 @@ static int folder_make_open(struct pod *pod, const char *path, struct err *err)
     return 0;
 }
 
+/* Her files are hers; other pods have the machine's user, and the group that the pod names. */
+static void content_own(struct content *content)
+{
+    const struct pod *pod = content->pod;
+    struct person person;
+    int64_t gid = 0;
+
+    content->uid = pod->agent->machine.uid;
+    content->gid = pod->agent->machine.gid;
+    if (people_find(pod, &person) && person.uid > 0 && person.gid > 0) {
+        content->uid = (uid_t)person.uid;
+        content->gid = (gid_t)person.gid;
+    }
+    content->grouped = json_i64(json_at(pod->root, "spec.securityContext.fsGroup"), &gid) &&
+                       gid >= 0 && gid < UINT32_MAX;
+    if (content->grouped)
+        content->gid = (gid_t)gid;
+}
+
 static int volume_make(struct pod *pod,
                        struct arena *arena,
                        const struct json *volume,
@@ -244,6 +316,7 @@ static int volume_make(struct pod *pod,
     struct content content = {.pod = pod, .arena = arena, .mode = FILE_MODE, .written = written};
     content.folder = volume_folder(arena, pod, json_str(json_get(volume, "name")));
     pod_env_context(pod, &content.context);
+    content_own(&content);
     const struct json *source;
     if (json_get(volume, "emptyDir"))
         return folder_make_open(pod, content.folder, err);
@@ -306,8 +379,9 @@ void volume_add_memory(struct pod *pod, struct buf *records)
 int volume_make_all(struct pod *pod, struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
+    struct paths written = {0};
     JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
-        int r = volume_make(pod, &arena, volume, NULL, err);
+        int r = volume_make(pod, &arena, volume, &written, err);
         if (r)
             return err_wrap(err, r, "volume " STR_FMT, STR_ARG(json_str(json_get(volume, "name"))));
     }
@@ -332,12 +406,12 @@ static bool volume_refers_to(const struct json *volume, const struct object *obj
 /* Keys that are gone; those in folders of their own stay until the pod goes. */
 static void volume_remove_stale(const char *path, const struct paths *written)
 {
+    _cleanup_(map_done) struct map names = {.seed = (uintptr_t)written};
+    for (size_t i = 0; i < written->list.count; i++)
+        (void)map_set(&names, written->list.items[i], &written->list.items[i]);
     DIR *folder = opendir(path);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        bool wanted = entry->d_type != DT_REG;
-        for (size_t i = 0; i < written->list.count && !wanted; i++)
-            wanted = str_is(written->list.items[i], entry->d_name);
-        if (!wanted)
+        if (entry->d_type == DT_REG && !map_get(&names, str_from(entry->d_name)))
             (void)unlinkat(dirfd(folder), entry->d_name, 0);
     }
     if (folder)

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 struct agent;
 struct buf;
@@ -13,7 +15,7 @@ struct pod;
 /* volume: a pod's volumes as folders, and a container's mounts of them as records for its shim. */
 
 /* Make every volume of the pod. -EAGAIN: a claim, ConfigMap or Secret is not there yet; err names
- * it and the volume. */
+ * it and the volume. -ENOTSUP: the node has no such volumes, or not so many files. */
 int volume_make_all(struct pod *pod, struct err *err);
 /* Its memory volumes, as records of the pod file: the shim mounts them, so they go with it. */
 void volume_add_memory(struct pod *pod, struct buf *records);
@@ -23,6 +25,8 @@ int volume_mount_all(struct pod *pod,
                      const struct env *env,
                      struct buf *records,
                      struct err *err);
+/* The mode of a projected token in a pod of this spec. *uid: its owner, the usual user at first. */
+mode_t volume_token_mode(const struct json *spec, int64_t *uid);
 /* A ConfigMap or Secret has changed: so do its files in the pods that run, each one at once. */
 void volume_refresh(struct agent *agent, const struct object *object);
 /* A claim was deleted: its folder goes, unless its volume's reclaim policy is Retain. */

@@ -85,6 +85,10 @@ def test_people_run_as_themselves_and_see_their_own_home():
         write(f"{t.alice.home}/data", "hers\n", ALICE, 0o600)
         found, out = t.alice.run("who", "id -u; id -g; echo $HOME; cat $HOME/data; echo x > $HOME/scratch && echo wrote")
         check(out.split() == [str(ALICE), str(ALICE), t.alice.home, "hers", "wrote"], f"{out} {found}")
+        _, out = t.alice.run("token", "test -s /m/token && cat /m/token | wc -l && stat -c %u:%a /m/token",
+                             container={"volumeMounts": [{"name": "v", "mountPath": "/m"}]}, volumes=[
+                                 {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}])
+        check(out.split() == ["0", f"{ALICE}:600"], f"her pod reads its token: {out}")
         check(not os.path.exists(f"{t.alice.home}/scratch"), "what is not a volume is written to a layer")
         _, out = t.alice.run("keeps", "cp /m/data /m/copy; cat /m/copy", **mount(t.alice.home))
         check(out == "hers\n" and os.stat(f"{t.alice.home}/copy").st_uid == ALICE, f"a mounted home is hers: {out}")
