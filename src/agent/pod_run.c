@@ -493,7 +493,8 @@ static bool pod_send_status(struct pod *pod, int64_t now_ms)
                                   .name = pod->name,
                                   .uid = pod->uid,
                                   .subresource = STR("status"),
-                                  .patch = API_PATCH_MERGE,
+                                  /* conditions of others, DisruptionTarget for one, stay */
+                                  .patch = API_PATCH_STRATEGIC,
                                   .body = body};
     agent_call(pod->agent, &request, done_status, pod);
     return false;

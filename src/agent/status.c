@@ -130,8 +130,9 @@ static void add_condition(struct arena *arena,
 {
     struct json *condition = json_push(
         conditions, json_make(arena, "{type: $, status: $}", type, status ? "True" : "False"));
-    if (reason)
-        json_add_c(arena, condition, "reason", reason);
+    /* The patch is merged into the condition of that type: what is over must be said. */
+    (void)json_set(condition, STR("reason"),
+                   reason ? json_new_str(arena, str_from(reason)) : json_new_null(arena));
     (void)json_set(condition, STR("lastProbeTime"), json_new_null(arena));
     json_add_str(arena, condition, "lastTransitionTime", time_text(arena, since_ms));
 }
@@ -199,6 +200,7 @@ struct str status_patch(struct arena *arena, struct pod *pod, int64_t now_ms)
     if (pod->ip[0]) {
         json_add_c(arena, status, "podIP", pod->ip);
         struct json *ips = json_add_array(arena, status, "podIPs");
+        json_add_c(arena, json_push(ips, json_new_object(arena)), "$patch", "replace");
         json_add_c(arena, json_push(ips, json_new_object(arena)), "ip", pod->ip);
     }
     if (pod->started_ms)

@@ -1,5 +1,6 @@
 """What happens to a pod's containers: order, restarts, probes, hooks, the ways to end."""
 
+import json
 import os
 import time
 
@@ -50,6 +51,20 @@ def test_exit_codes_and_signals_are_reported():
         check(ended(m, "code")["reason"] == "Error", f"{ended(m, 'code')}")
         check(ended(m, "seg")["exitCode"] == 139, f"{ended(m, 'seg')}")
         check(ended(m, "seg")["signal"] == 11, f"{ended(m, 'seg')}")
+
+
+def test_conditions_that_others_wrote_stay_when_the_pod_ends():
+    with Muster() as m:
+        apply(m, pod("a", container("while ! test -e /tmp/end; do sleep 0.1; done")))
+        wait_ready(m, "a")
+        m.kubectl("patch", "pod", "a", "--subresource", "status", "-p", json.dumps({"status": {"conditions": [
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}}))
+        m.kubectl("exec", "a", "--", "touch", "/tmp/end")
+        wait_phase(m, "a", "Succeeded")
+        found = json.loads(m.kubectl("get", "pod", "a", "-o", "json").stdout)["status"]
+        types = {c["type"]: c for c in found["conditions"]}
+        check("DisruptionTarget" in types, f"the scheduler's word is lost: {types}")
+        check(types["Ready"]["reason"] == "PodCompleted" and len(found["podIPs"]) == 1, f"{found}")
 
 
 def test_a_command_that_is_not_there_says_so():
