@@ -210,9 +210,33 @@ int security_check_container(const struct pod *pod, size_t index, struct err *er
     return r;
 }
 
+/* What says how a container is run, where that is how this node runs them. */
+static bool runtime_is_known(struct str name)
+{
+    return !name.len || str_is(name, "nvidia") || str_is(name, "runc") || str_is(name, "crun");
+}
+
+int security_check_spec(const struct json *spec, struct err *err)
+{
+    struct str runtime = json_str(json_get(spec, "runtimeClassName"));
+
+    if (json_count(json_at(spec, "securityContext.sysctls")))
+        return err_set(err, -ENOTSUP,
+                       "spec.securityContext.sysctls: this node sets no kernel settings for a pod; "
+                       "leave them out, and have its administrator set them for the machine");
+    if (!runtime_is_known(runtime))
+        return err_set(err, -ENOTSUP,
+                       "spec.runtimeClassName: " STR_FMT
+                       ": this node has no such way to run containers; leave it out",
+                       STR_ARG(runtime));
+    return 0;
+}
+
 int security_check(const struct pod *pod, struct err *err)
 {
     int refused = people_check(pod, err);
+    if (refused == 0)
+        refused = security_check_spec(json_get(pod->root, "spec"), err);
     if (refused)
         return refused;
     if (pod->agent->options.allow_privileged)
