@@ -47,7 +47,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-page page-shots
+	asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page page-shots
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -176,6 +176,10 @@ test-package: release
 	@tests/package.py
 	@tests/wheel.py
 	@tests/release.py
+
+test-large: all
+	@$(TEST_DEPS)
+	@tests/large.py
 
 test-page: all
 	@tests/page/run.py $(TESTS)
