@@ -25,6 +25,8 @@ struct pull_values {
     bool all;
     bool force;
     bool home;
+    int64_t rank;
+    int64_t generation;
 };
 
 static const struct option pull_options[] = {
@@ -36,6 +38,16 @@ static const struct option pull_options[] = {
     {"home", 0, OPTION_BOOL, offsetof(struct pull_values, home),
      .help = "copy to the folder that the job came from, as submit does at its end: files that "
              "changed there since stay as they are",
+     .flag_only = true},
+    {"rank", 'r', OPTION_I64, offsetof(struct pull_values, rank), .fallback = "-1", .min = -1,
+     .max = 1000000, .value = "N",
+     .help = "copy from the pod of this rank (default: the first pod; ranks of one pod share its "
+             "folder)",
+     .flag_only = true},
+    {"generation", 0, OPTION_I64, offsetof(struct pull_values, generation), .fallback = "-1",
+     .min = -1, .max = 1000000, .value = "N",
+     .help = "only if the job is in this generation: the folder of an earlier one went with its "
+             "pods",
      .flag_only = true},
     {"force", 0, OPTION_BOOL, offsetof(struct pull_values, force),
      .help = "replace files that exist here", .flag_only = true},
@@ -164,6 +176,57 @@ static int look(struct session *session,
     return r;
 }
 
+/* Each restart of the gang adds a generation; a pod takes its folder with it. */
+static int check_generation(struct session *session,
+                            const char *job,
+                            const struct pull_values *v,
+                            struct err *err)
+{
+    int64_t current = 0;
+    int r = v->generation < 0 ? 0 : kept_generation(session, job, &current, err);
+
+    if (r < 0 || v->generation < 0 || v->generation == current)
+        return r;
+    if (v->generation > current)
+        return err_set(err, -ENOENT, "job %s is only in generation %lld", job, (long long)current);
+    return err_set(err, -ENOENT,
+                   "the folder of generation %lld of job %s went with its pods; the job is in "
+                   "generation %lld. What it printed is kept: logs %s --generation %lld. What must "
+                   "outlive a restart belongs into $CHECKPOINT_DIR or a folder given with --write",
+                   (long long)v->generation, job, (long long)current, job,
+                   (long long)v->generation);
+}
+
+/* The pods that are meant: all, that of a rank, or the first. */
+static int choose_pods(struct session *session,
+                       const char *job,
+                       const struct pull_values *v,
+                       const struct object ***pods,
+                       size_t *count,
+                       struct err *err)
+{
+    int r = check_generation(session, job, v, err);
+
+    if (r == 0)
+        r = results_pods(session, job, pods, count, err);
+    if (r < 0)
+        return r;
+    if (*count == 0)
+        return err_set(err, -ENOENT,
+                       "job %s has no pod, and so no folder: it has not started, or was suspended",
+                       job);
+    if (v->rank >= 0) {
+        size_t found = results_pod_of_rank(&session->arena, *pods, *count, job, v->rank);
+
+        if (found == *count)
+            return err_set(err, -ENOENT, "job %s has no pod with rank %lld; see: status %s", job,
+                           (long long)v->rank, job);
+        *pods += found;
+    }
+    *count = v->all ? *count : 1;
+    return 0;
+}
+
 /* What one job wrote. */
 static int pull_job(struct session *session,
                     const char *job,
@@ -176,15 +239,10 @@ static int pull_job(struct session *session,
     size_t count = 0;
     struct part *parts;
     uint64_t room;
-    int r = results_pods(session, job, &pods, &count, err);
+    int r = choose_pods(session, job, v, &pods, &count, err);
 
-    if (r == 0 && count == 0)
-        r = err_set(err, -ENOENT,
-                    "job %s has no pod, and so no folder: it has not started, or was suspended",
-                    job);
     if (r < 0)
         return r;
-    count = v->all ? count : 1;
     parts = ARENA_ARRAY(&session->arena, struct part, count);
     for (size_t i = 0; i < count; i++)
         parts[i] = (struct part){.pod = pods[i],
@@ -255,10 +313,13 @@ static int pull_check(const struct invocation *invocation,
                       const struct pull_values *v,
                       struct err *err)
 {
-    if (v->home && (v->to || v->all || v->force || invocation->arg_count > 1))
+    if (v->home && (v->to || v->all || v->force || v->rank >= 0 || v->generation >= 0 ||
+                    invocation->arg_count > 1))
         return err_set(err, -EINVAL,
                        "--home copies everything of the first pod to where the job came from; it "
-                       "goes with no PATH, --to, --all or --force");
+                       "goes with no PATH, --to, --all, --rank, --generation or --force");
+    if (v->all && v->rank >= 0)
+        return err_set(err, -EINVAL, "--all copies from every pod; it goes with no --rank");
     return 0;
 }
 

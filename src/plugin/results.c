@@ -258,19 +258,48 @@ static int ask_pod(struct intake *in,
 
 /* ---- both ---- */
 
-/* Where the command works: what the controller told the launcher. */
-static struct str folder_of(struct session *session, const struct object *pod)
+/* What the controller told the launcher in a variable; empty: nothing. */
+static struct str launch_value(struct arena *arena, const struct object *pod, const char *name)
 {
-    struct json *tree = object_json(pod, &session->arena);
+    struct json *tree = object_json(pod, arena);
 
     JSON_FOREACH(json_at(tree, "spec.containers"), container) {
         if (!str_is(json_str(json_get(container, "name")), TRAINER))
             continue;
         JSON_FOREACH(json_get(container, "env"), variable)
-            if (str_is(json_str(json_get(variable, "name")), LAUNCH_ENV_APP_DIR))
+            if (str_is(json_str(json_get(variable, "name")), name))
                 return json_str(json_get(variable, "value"));
     }
-    return STR("/app");
+    return STR_NONE;
+}
+
+/* Where the command works. */
+static struct str folder_of(struct session *session, const struct object *pod)
+{
+    struct str folder = launch_value(&session->arena, pod, LAUNCH_ENV_APP_DIR);
+
+    return folder.len ? folder : STR("/app");
+}
+
+size_t results_pod_of_rank(struct arena *arena,
+                           const struct object *const *pods,
+                           size_t count,
+                           const char *job,
+                           int64_t rank)
+{
+    int64_t first = 0; /* rank of the pod */
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t ranks = 1;
+
+        if (results_index(pods[i], job) != (int64_t)i)
+            break; /* one before it is gone: nobody knows how many ranks it had */
+        (void)str_to_i64(launch_value(arena, pods[i], LAUNCH_ENV_NPROC), &ranks);
+        if (rank < first + ranks)
+            return i;
+        first += ranks;
+    }
+    return count;
 }
 
 static int ask(struct intake *in, const struct object *pod, struct str path, struct err *err)

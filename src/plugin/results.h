@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct arena;
 struct err;
 struct object;
 struct results_sink;
@@ -38,6 +39,13 @@ int results_pods(struct session *session,
                  struct err *err);
 /* Of JOB-worker-N: N. Ranks of one pod share its folder. */
 int64_t results_index(const struct object *pod, const char *job);
+/* Which of the pods, sorted by number as results_pods() gives them, has this rank of the training;
+ * `count`: none. */
+size_t results_pod_of_rank(struct arena *arena,
+                           const struct object *const *pods,
+                           size_t count,
+                           const char *job,
+                           int64_t rank);
 int results_list(struct session *session,
                  const struct object *pod,
                  struct str path,

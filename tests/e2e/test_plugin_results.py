@@ -111,6 +111,12 @@ def test_pull_while_it_runs_and_after_its_end():
         m.torchrun("pull", "job", "--all", "--to", "all")
         for rank in (0, 1):
             check(read(m.folder, f"all/rank-{rank}/out/deep/model") == f"weights of {rank}", f"pod {rank}")
+        m.torchrun("pull", "job", "--rank", "3", "--generation", "0", "--to", "third")  # two ranks a pod
+        check(read(m.folder, "third/out/deep/model") == "weights of 1", "the pod of rank 3")
+        for flags, words in ((["--rank", "4"], "no pod with rank 4"), (["--generation", "1"], "only in generation 0"),
+                             (["--rank", "1", "--all"], "--all")):
+            done = m.torchrun("pull", "job", *flags, "--to", "no", ok=False)
+            check(done.returncode != 0 and words in done.stderr, f"{flags}: {done.stderr}")
         for path, words in (("nothing", "nothing"), ("../x", ".."), ("evil-folder/passwd", "evil-folder")):
             done = m.torchrun("pull", "job", path, "--to", "no", ok=False)
             check(done.returncode != 0 and words in done.stderr, f"{path}: {done.stderr}")
