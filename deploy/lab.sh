@@ -120,11 +120,12 @@ if [ -n "$storage_class" ]; then
     k get storageclass "$storage_class" -o name > /dev/null ||
         die "--storage-class: there is no StorageClass \"$storage_class\""
 else
-    default='{range .items[?(@.metadata.annotations.storageclass\.kubernetes\.io/is-default-class=="true")]}{.metadata.name}{"\n"}{end}'
+    default='{range .items[?(@.metadata.annotations.storageclass\.kubernetes\.io/is-default-class=="true")]}'
+    default+='{.metadata.name}{"\n"}{end}'
     storage_class=$(k get storageclass -o "jsonpath=$default" | sed -n 1p)
     [ -n "$storage_class" ] ||
-        die "the cluster has no default StorageClass, and workspaces need one: install a provisioner (k3s brings local-path) and" \
-            "name it with --storage-class"
+        die "the cluster has no default StorageClass, and workspaces need one: install a provisioner (k3s brings local-path)" \
+            "and name it with --storage-class"
 fi
 say "workspaces: $workspace each, StorageClass $storage_class"
 
@@ -169,7 +170,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: muster-lab-edit, labels: {muster.dev/lab: "true", rbac.authorization.k8s.io/aggregate-to-edit: "true"}}
 rules:
-  - {apiGroups: [torchrun.ai], resources: [torchrunjobs], verbs: [get, list, watch, create, update, patch, delete, deletecollection]}
+  - apiGroups: [torchrun.ai]
+    resources: [torchrunjobs]
+    verbs: [get, list, watch, create, update, patch, delete, deletecollection]
   - apiGroups: [kubeflow.org, trainer.kubeflow.org, jobset.x-k8s.io, batch.tensorstack.dev, tensorstack.dev]
     resources: ["*"]
     verbs: [get, list, watch, create, update, patch, delete, deletecollection]
@@ -267,7 +270,8 @@ dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
 device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if torch.cuda.is_available() else torch.device("cpu")
 total = torch.ones(1, device=device) * (dist.get_rank() + 1)
 dist.all_reduce(total)
-print(f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname()}: the sum of all ranks is {int(total.item())}", flush=True)
+who = f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname()}"
+print(f"{who}: the sum of all ranks is {int(total.item())}", flush=True)
 dist.destroy_process_group()
 TRAINING
 job=first-gang

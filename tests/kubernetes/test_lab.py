@@ -25,7 +25,8 @@ def lab(m, *argv, ok=True, limit=240):
 
 def forget(m, *people):
     m.kubectl("delete", "clusterrolebinding", *(f"muster-lab-{p}" for p in people), "--ignore-not-found", ok=False)
-    m.kubectl("delete", "clusterrole", "muster-lab-edit", "muster-lab-view", "muster-lab-everybody", "--ignore-not-found", ok=False)
+    m.kubectl("delete", "clusterrole", "muster-lab-edit", "muster-lab-view", "muster-lab-everybody", "--ignore-not-found",
+              ok=False)
     m.kubectl("delete", "namespace", *people, "--ignore-not-found", "--wait=false", ok=False)
 
 
@@ -75,8 +76,8 @@ def test_the_lab_script_runs_the_first_gang_over_two_nodes_as_a_person():
             def may(*words):
                 return subprocess.run(["kubectl", "--kubeconfig", cal, "auth", "can-i", *words], text=True, env=m.env,
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip() == "yes"
-            check(may("create", "torchrunjobs.torchrun.ai") and may("get", "pods/log") and may("list", "queues.scheduling.run.ai"),
-                  "she has what she needs")
+            check(may("create", "torchrunjobs.torchrun.ai") and may("get", "pods/log") and
+                  may("list", "queues.scheduling.run.ai"), "she has what she needs")
             check(not may("update", "torchrunqueues.torchrun.ai") and not may("update", "queues.scheduling.run.ai") and
                   not may("get", "torchrunjobs.torchrun.ai", "-n", "dan") and not may("get", "secrets", "-n", "dan"),
                   "and nothing of others")
