@@ -44,6 +44,7 @@ struct operator_values {
     const char *ns;
     const char *lease_name;
     bool leader_elect;
+    bool shadow;
     const char *scheduler_name;
     struct scheduling_values scheduling;
     const char *cluster_domain;
@@ -91,6 +92,9 @@ static const struct option operator_options[] = {
     {"leader-elect", 0, OPTION_BOOL, offsetof(struct operator_values, leader_elect),
      .fallback = "true",
      .help = "work only while holding the lease; false: work at once, for a single replica"},
+    {"shadow", 0, OPTION_BOOL, offsetof(struct operator_values, shadow), .fallback = "false",
+     .help = "decide beside another scheduler of --scheduler-name, write nothing, and report where "
+             "decisions differ: in the log, in /metrics and at /shadow of --debug-listen"},
     {"scheduler-name", 0, OPTION_STR, offsetof(struct operator_values, scheduler_name),
      .fallback = "kai-scheduler", .value = "NAME",
      .help = "schedule the pods with this schedulerName; other pods only count as used resources; "
@@ -280,6 +284,42 @@ static int set_up(struct operator* op, struct err *err)
                                            &op->scheduler, err);
 }
 
+/* Nothing of it is written: neither controllers nor webhooks nor a lease. */
+static int start_shadow(struct operator* op, struct err *err)
+{
+    const struct operator_values *values = op->values;
+    struct control_config config = {.scheduler_name = str_from(values->scheduler_name)};
+    struct sched_config sched;
+    int r = scheduling_config(&values->scheduling, &sched, &config, err);
+
+    if (r < 0)
+        return r;
+    sched.scheduler_name = config.scheduler_name;
+    sched.devices = SCHED_DEVICES_WHOLE;
+    return scheduler_start(
+        &op->loop, kube_api(op->kube),
+        &(struct scheduler_options){.config = &sched,
+                                    .log = &op->log,
+                                    .seed = op->seed,
+                                    .shadow = true,
+                                    .default_queue = str_from(values->scheduling.default_queue),
+                                    .default_parent = str_from(values->scheduling.default_parent)},
+        &op->scheduler, err);
+}
+
+static int check_shadow(const struct operator_values *values, struct err *err)
+{
+    if (values->shadow && values->webhook_listen && *values->webhook_listen)
+        return err_set(err, -EINVAL,
+                       "--shadow: admission webhooks change objects, and a shadow changes nothing: "
+                       "leave --webhook-listen out");
+    if (values->shadow && values->gpu_sharing)
+        return err_set(err, -EINVAL,
+                       "--shadow: fractional GPUs are held by pods, and a shadow makes none: leave "
+                       "--gpu-sharing out; pods that ask for a fraction are reported as waiting");
+    return 0;
+}
+
 static void on_others(struct operator* op)
 {
     struct err err = {0};
@@ -363,6 +403,8 @@ static int start(struct operator* op, struct err *err)
     const struct operator_values *values = op->values;
     int r = choose_controllers(op, err);
 
+    if (r == 0)
+        r = check_shadow(values, err);
     if (r < 0)
         return r;
     if (values->gpu_memory_limits && (!values->gpu_sharing || !values->launcher_image))
@@ -405,6 +447,8 @@ static int start(struct operator* op, struct err *err)
             err);
     if (r < 0)
         return r;
+    if (values->shadow)
+        return start_shadow(op, err);
     if (!values->leader_elect)
         return lead(op, err);
     op->lease = lease_start(&(struct lease_options){

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/json_make.h"
@@ -13,6 +14,7 @@
 #include "http/server.h"
 #include "kube/kube.h"
 #include "sched/policy.h"
+#include "sched/shadow.h"
 #include "tool/clock.h"
 
 /* /debug/snapshot: what a person attaches to "why did it decide that". The objects are collected by
@@ -76,13 +78,34 @@ static void on_close(struct http_exchange *x)
     x->user = NULL;
 }
 
+/* What the shadow found: for people, or with ?output=json. */
+static void tell_shadow(struct http_exchange *x, const struct shadow *shadow)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf body = {0};
+
+    if (!shadow) {
+        http_reply(x, 404, "text/plain", STR("this operator is no shadow: see --shadow\n"));
+    } else if (str_is(x->head.query, "output=json")) {
+        http_reply(x, 200, "application/json", json_text(&arena, shadow_json(shadow, &arena)));
+    } else {
+        shadow_write(shadow, &arena, &body);
+        http_reply(x, 200, "text/plain; charset=utf-8", buf_str(&body));
+    }
+}
+
 static void on_request(void *user, struct http_exchange *x)
 {
     struct operator* op = user;
     struct snapshot *snapshot;
 
+    if (str_is(x->head.method, "GET") && str_is(x->head.path, "/shadow")) {
+        tell_shadow(x, scheduler_shadow(op->scheduler));
+        return;
+    }
     if (!str_is(x->head.method, "GET") || !str_is(x->head.path, "/debug/snapshot")) {
-        http_reply(x, 404, "text/plain", STR("GET /debug/snapshot is all there is here\n"));
+        http_reply(x, 404, "text/plain",
+                   STR("GET /debug/snapshot and GET /shadow are all there is here\n"));
         return;
     }
     snapshot = MEM_NEW(struct snapshot);

@@ -22,6 +22,7 @@
 #include "exec/scheduler_metrics.h"
 #include "exec/scheduler_queues.h"
 #include "exec/scheduler_report.h"
+#include "exec/scheduler_shadow.h"
 #include "exec/scheduler_shards.h"
 #include "sched/sched.h"
 #include "tool/clock.h"
@@ -55,6 +56,8 @@ struct scheduler {
     struct reporter *reporter;
     struct estimator *estimator; /* NULL: nobody asks when things start (the simulator) */
     struct queue_writer *writer;
+    struct shadower *shadower; /* NULL: what is decided is done */
+    struct mute_api mute;      /* of a shadow */
     struct shards *shards;
     struct config_watcher *config;
     struct scheduler_options options;
@@ -112,6 +115,16 @@ static bool is_reservation(const struct scheduler *scheduler, const struct objec
            reservations_has(scheduler->reservations, object);
 }
 
+static int core_observe(struct scheduler *scheduler,
+                        enum sched_change what,
+                        const struct object *object,
+                        struct err *err)
+{
+    return scheduler->shadower
+               ? shadower_observe(scheduler->shadower, what, object, clock_of(scheduler), err)
+               : sched_observe(scheduler->core, what, object, err);
+}
+
 /* An object only: it needs no place, takes none, and is not counted. */
 static bool is_stand_in(const struct object *object)
 {
@@ -127,6 +140,9 @@ static void on_change(void *user, const struct api_change *change)
 
     if (is_stand_in(change->object))
         return;
+    if (scheduler->shadower && what == SCHED_PUT && change->object &&
+        shadower_is_early(scheduler->shadower, change->object))
+        (void)scheduler_turn(scheduler);
     switch (change->event) {
     case API_ADDED:
     case API_MODIFIED:
@@ -140,7 +156,7 @@ static void on_change(void *user, const struct api_change *change)
             estimator_observe(scheduler->estimator, change->object, what == SCHED_DROP,
                               clock_of(scheduler));
         if (!is_reservation(scheduler, change->object) &&
-            sched_observe(scheduler->core, what, change->object, &err) < 0)
+            core_observe(scheduler, what, change->object, &err) < 0)
             log_warn(scheduler->log, "scheduler.odd_object",
                      LOG_C("kind", change->object->kind->name),
                      LOG_STR("namespace", change->object->ns),
@@ -279,7 +295,7 @@ static void feed_all(struct scheduler *scheduler, enum sched_change what)
         size_t cursor = 0;
 
         while ((object = cache_next(scheduler->cache, kind, STR(""), &cursor)))
-            (void)sched_observe(scheduler->core, what, object, NULL);
+            (void)core_observe(scheduler, what, object, NULL);
     }
 }
 
@@ -340,6 +356,8 @@ static int64_t cycle_turn(struct scheduler *scheduler)
     /* A timer may fire a moment early: then it is set again. */
     if (!sched_needs_cycle(scheduler->core) && !due)
         return arm_for_later(scheduler);
+    if (scheduler->shadower)
+        shadower_open(scheduler->shadower);
     scheduler_stats_begin(&scheduler->stats);
     sched_cycle(scheduler->core, now_ms, &arena, &plan);
     int64_t took_ms = clock_of(scheduler) - now_ms;
@@ -347,6 +365,10 @@ static int64_t cycle_turn(struct scheduler *scheduler)
     scheduler->rested_ms = took_ms > 1 ? now_ms + took_ms + rest_ms : 0;
     scheduler->wake_ms = plan.next_wake_ms;
     scheduler->waiting = plan.waiting_count;
+    if (scheduler->shadower) {
+        shadower_plan(scheduler->shadower, &plan, now_ms);
+        return arm_for_later(scheduler);
+    }
     scheduler_stats_plan(&scheduler->stats, &plan, now_ms);
     applier_apply(scheduler->applier, &plan, now_ms);
     reporter_apply(scheduler->reporter, &plan, now_ms);
@@ -417,6 +439,21 @@ static void start_reservations(struct scheduler *scheduler, const struct schedul
                                                         .seed = options->seed});
 }
 
+static void start_shadow(struct scheduler *scheduler)
+{
+    const struct scheduler_options *options = &scheduler->options;
+
+    if (!options->shadow)
+        return;
+    scheduler->shadower =
+        shadower_new(&(struct shadower_options){.core = scheduler->core,
+                                                .cache = scheduler->cache,
+                                                .log = options->log,
+                                                .default_queue = options->default_queue,
+                                                .default_parent = options->default_parent,
+                                                .seed = options->seed});
+}
+
 /* What SchedulingShards and the Config say. */
 static void start_settings(struct scheduler *scheduler)
 {
@@ -456,6 +493,8 @@ int scheduler_start(uv_loop_t *loop,
     else
         sched_config_default(&config);
     scheduler->loop = loop;
+    if (options->shadow)
+        api = mute_api_init(&scheduler->mute, api);
     scheduler->api = api;
     scheduler->log = options->log;
     scheduler->now = options->now;
@@ -473,6 +512,7 @@ int scheduler_start(uv_loop_t *loop,
     sched_measure(scheduler->core, scheduler_stats_step, &scheduler->stats);
     scheduler->cache = cache_new(options->seed);
     scheduler->reserved_ms = INT64_MAX;
+    start_shadow(scheduler);
     if (options->sharing)
         start_reservations(scheduler, options);
     scheduler->applier =
@@ -492,8 +532,9 @@ int scheduler_start(uv_loop_t *loop,
                                                                   .seed = options->seed,
                                                                   .again = on_again,
                                                                   .user = scheduler});
-    if (loop) {
+    if (loop)
         scheduler->timer = timer_new(loop, scheduler);
+    if (loop && !options->shadow)
         scheduler->estimator = estimator_new(&(struct estimator_options){.loop = loop,
                                                                          .cache = scheduler->cache,
                                                                          .core = scheduler->core,
@@ -504,7 +545,6 @@ int scheduler_start(uv_loop_t *loop,
                                                                          .again = on_estimated,
                                                                          .user = scheduler,
                                                                          .log = options->log});
-    }
     start_settings(scheduler);
     for (size_t i = 0; i < WATCHES; i++) {
         scheduler->watches[i].scheduler = scheduler;
@@ -519,6 +559,13 @@ int scheduler_start(uv_loop_t *loop,
 void scheduler_metrics(const struct scheduler *scheduler, struct buf *buf)
 {
     scheduler_metrics_write(buf, scheduler->core, scheduler->cache, &scheduler->stats);
+    if (scheduler->shadower)
+        shadower_metrics(scheduler->shadower, buf);
+}
+
+const struct shadow *scheduler_shadow(const struct scheduler *scheduler)
+{
+    return scheduler && scheduler->shadower ? shadower_shadow(scheduler->shadower) : NULL;
 }
 
 void scheduler_teach(struct scheduler *scheduler, const struct runtimes_like *like, int64_t run_ms)
@@ -545,6 +592,7 @@ void scheduler_stop(struct scheduler *scheduler)
     config_watcher_free(scheduler->config);
     shards_free(scheduler->shards);
     queue_writer_free(scheduler->writer);
+    shadower_free(scheduler->shadower);
     arena_done(&scheduler->base_arena);
     sched_free(scheduler->core);
     cache_free(scheduler->cache);

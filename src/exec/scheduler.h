@@ -14,6 +14,7 @@ struct runtimes_like;
 struct sched;
 struct sched_config;
 struct sched_input;
+struct shadow;
 struct sharing_settings;
 
 /* scheduler: puts src/sched to work on a struct api.
@@ -60,6 +61,11 @@ struct scheduler_options {
      * started. May be NULL. */
     void (*renamed)(void *user, const struct scheduler_names *names);
     void *renamed_user;
+    /* Decide beside another scheduler, write nothing, and hold the decisions against that one's
+     * (exec/scheduler_shadow.h); with the names of the queues that the operator would make. */
+    bool shadow;
+    struct str default_queue;
+    struct str default_parent;
 };
 
 /* `loop` NULL: no timers; the caller turns the scheduler by hand (the simulator does). */
@@ -72,6 +78,8 @@ int scheduler_start(uv_loop_t *loop,
 int64_t scheduler_turn(struct scheduler *scheduler);
 /* The core, to look at (queue shares, node views). */
 const struct sched *scheduler_core(const struct scheduler *scheduler);
+/* What came of the comparison; NULL: it is no shadow. */
+const struct shadow *scheduler_shadow(const struct scheduler *scheduler);
 /* A job of the past ran so long: what estimates of starts are made from. */
 void scheduler_teach(struct scheduler *scheduler, const struct runtimes_like *like, int64_t run_ms);
 /* What it tells Prometheus, added to `buf` as text. */

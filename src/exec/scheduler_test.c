@@ -1,11 +1,14 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "control/cluster/sharing.h"
 #include "exec/scheduler.h"
 #include "exec/scheduler_report.h"
 #include "sched/sched.h"
+#include "sched/shadow.h"
 #include "store/harness.h"
 #include "test.h"
 
@@ -496,5 +499,68 @@ TEST(scheduler_counts_the_run_of_a_gang_anew_when_it_goes_on)
     EXPECT(!strstr(harness_text(&bench.h, "metadata.annotations"), "muster.dev/suspend"));
     read_start(&bench, "g", after);
     EXPECT(after[0] && strcmp(before, after) != 0);
+    close_bench(&bench);
+}
+
+static bool verdict_is(const struct bench *bench, const char *verdict)
+{
+    struct arena arena = {0};
+    const struct json *json = shadow_json(scheduler_shadow(bench->scheduler), &arena);
+    bool is = str_is(json_str_at(json, "gangs.0.verdict"), verdict);
+
+    arena_done(&arena);
+    return is;
+}
+
+TEST(a_shadow_decides_writes_nothing_and_sees_what_the_other_scheduler_does)
+{
+    struct bench bench;
+
+    open_bench_as(&bench, &(struct scheduler_options){
+                              .now = now, .now_user = &bench, .seed = 1, .shadow = true});
+    bench.bad = "p";
+    add_group(&bench, "g", 1);
+    add_pod(&bench, "p", "g");
+    settle(&bench);
+    EXPECT(verdict_is(&bench, "onlyOurs"));
+    later(&bench, 60000);
+    EXPECT(bench.tried == 0); /* no bind was asked for */
+    EXPECT(harness_get(&bench.h, &kind_pod, "default", "p") == 0);
+    EXPECT(!*harness_text(&bench.h, "spec.nodeName"));
+    api_bind(bench.h.api,
+             &(struct api_binding){.ns = STR("default"), .pod = STR("p"), .node = STR("n")}, 1,
+             api_ignore, NULL);
+    settle(&bench);
+    EXPECT(verdict_is(&bench, "same"));
+    close_bench(&bench);
+}
+
+TEST(a_shadow_is_asked_before_it_learns_what_the_other_scheduler_did)
+{
+    struct bench bench;
+
+    open_bench_as(&bench, &(struct scheduler_options){
+                              .now = now, .now_user = &bench, .seed = 1, .shadow = true});
+    add_group(&bench, "g", 1);
+    add_pod(&bench, "p", "g");
+    api_bind(bench.h.api,
+             &(struct api_binding){.ns = STR("default"), .pod = STR("p"), .node = STR("n")}, 1,
+             api_ignore, NULL);
+    settle(&bench); /* both events come in one turn */
+    EXPECT(verdict_is(&bench, "same"));
+    close_bench(&bench);
+}
+
+TEST(a_shadow_tells_no_pod_that_it_waits)
+{
+    struct bench bench;
+
+    open_bench_as(&bench, &(struct scheduler_options){
+                              .now = now, .now_user = &bench, .seed = 1, .shadow = true});
+    add_group(&bench, "g", 1);
+    add_pod_as(&bench, "p", "g", "", "\"limits\":{\"nvidia.com/gpu\":2}");
+    settle(&bench);
+    EXPECT(verdict_is(&bench, "bothWait"));
+    EXPECT(!is_told(&bench, "p"));
     close_bench(&bench);
 }
