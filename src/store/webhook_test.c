@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -52,6 +53,19 @@ TEST(a_webhook_configuration_is_filled_in)
     EXPECT(strcmp(harness_text(&h, "webhooks.0.rules.0.scope"), "*") == 0);
     EXPECT(strcmp(harness_text(&h, "webhooks.0.clientConfig.service.port"), "443") == 0);
     EXPECT(strcmp(harness_text(&h, "metadata.generation"), "1") == 0);
+    harness_close(&h);
+}
+
+TEST(a_field_beside_metadata_that_goes_as_a_whole_is_a_new_generation)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(create(&h, &kind_mutatingwebhooks,
+                  HOOK("a.b.c", GOOD "  clientConfig: {url: 'https://a/'}\n")) == 0);
+    EXPECT(h.object->generation == 1);
+    EXPECT(harness_patch(&h, &kind_mutatingwebhooks, "", "c", "{\"webhooks\":null}") == 0);
+    EXPECT(h.object->generation == 2);
     harness_close(&h);
 }
 

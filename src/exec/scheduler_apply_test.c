@@ -1,0 +1,179 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "cache/cache.h"
+#include "exec/scheduler_apply.h"
+#include "sched/sched.h"
+#include "test.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The applier on an API that answers an eviction when the test says so, and counts binds. */
+struct stage {
+    struct api api;
+    struct cache *cache;
+    struct applier *applier;
+    bool may_bind;
+    api_done_fn *evicted;
+    void *evicted_user;
+    int asked;     /* may_bind was */
+    int binds;     /* sent */
+    int outcome;   /* of the bind that came back last */
+    int outcomes;  /* how many did */
+    int evict_bad; /* evictions that came back and did not happen */
+    int ready;
+};
+
+static void stage_call(struct api *api,
+                       const struct api_request *request,
+                       api_done_fn *done,
+                       void *user)
+{
+    struct stage *stage = (struct stage *)api;
+
+    if (!str_is(request->subresource, "eviction")) {
+        done(user, &(struct api_result){0});
+        return;
+    }
+    stage->evicted = done;
+    stage->evicted_user = user;
+}
+
+static void stage_bind(struct api *api,
+                       const struct api_binding *bindings,
+                       size_t count,
+                       api_done_fn *done,
+                       void *user)
+{
+    (void)bindings;
+    EXPECT(count == 1);
+    ((struct stage *)api)->binds++;
+    done(user, &(struct api_result){0});
+}
+
+static void stage_done(void *user, const struct applier_outcome *outcome)
+{
+    struct stage *stage = user;
+
+    if (outcome->evict) {
+        stage->evict_bad += outcome->code != 0;
+        return;
+    }
+    stage->outcome = outcome->code;
+    stage->outcomes++;
+}
+
+static bool stage_may_bind(void *user, struct str ns, struct str group)
+{
+    struct stage *stage = user;
+
+    EXPECT(str_is(ns, "ns") && str_is(group, "g"));
+    stage->asked++;
+    return stage->may_bind;
+}
+
+static bool stage_promised(void *user, struct str ns, struct str pod, struct str *ret_node)
+{
+    (void)user;
+    (void)ns;
+    (void)pod;
+    (void)ret_node;
+    return false;
+}
+
+static void stage_ready(void *user)
+{
+    ((struct stage *)user)->ready++;
+}
+
+static bool stage_keeps_starts(void *user)
+{
+    (void)user;
+    return false;
+}
+
+/* A plan that evicts one pod and binds another, which counts on what the first gives up. */
+static void stage_open(struct stage *stage, bool may_bind)
+{
+    static const struct api_ops ops = {.call = stage_call, .bind = stage_bind};
+    static const struct sched_bind bind = {
+        .pod = {.ns = STR("ns"), .name = STR("new"), .uid = STR("1")},
+        .group = STR("g"),
+        .node = STR("n")};
+    static const struct sched_evict evict = {
+        .pod = {.ns = STR("ns"), .name = STR("old"), .uid = STR("2")},
+        .group = STR("h"),
+        .for_ns = STR("ns"),
+        .for_group = STR("g"),
+        .message = STR("makes room")};
+
+    *stage = (struct stage){.api = {.ops = &ops}, .may_bind = may_bind, .cache = cache_new(1)};
+    stage->applier = applier_new(&(struct applier_options){.api = &stage->api,
+                                                           .cache = stage->cache,
+                                                           .done = stage_done,
+                                                           .may_bind = stage_may_bind,
+                                                           .is_promised = stage_promised,
+                                                           .ready = stage_ready,
+                                                           .keeps_starts = stage_keeps_starts,
+                                                           .user = stage});
+    applier_apply(
+        stage->applier,
+        &(struct sched_plan){.binds = &bind, .bind_count = 1, .evicts = &evict, .evict_count = 1},
+        1000);
+}
+
+static void stage_answer(struct stage *stage, int code, int status)
+{
+    struct err err = {.http_status = status};
+
+    EXPECT(stage->evicted);
+    if (stage->evicted)
+        stage->evicted(stage->evicted_user,
+                       &(struct api_result){.code = code, .err = code ? &err : NULL});
+}
+
+static void stage_close(struct stage *stage)
+{
+    applier_free(stage->applier);
+    cache_free(stage->cache);
+}
+
+TEST(applier_holds_binds_until_the_evictions_of_their_plan_are_answered)
+{
+    struct stage stage;
+
+    stage_open(&stage, true);
+    EXPECT(stage.binds == 0 && applier_is_waiting(stage.applier));
+    stage_answer(&stage, 0, 0);
+    EXPECT(stage.asked == 1 && stage.binds == 1 && stage.ready == 1);
+    EXPECT(stage.outcomes == 1 && stage.outcome == 0);
+    EXPECT(!applier_is_waiting(stage.applier));
+    stage_close(&stage);
+}
+
+/* The eviction was refused, so the queue still has the pod that was to go, and its limit holds. */
+TEST(applier_gives_binds_back_that_no_longer_fit_when_an_eviction_is_refused)
+{
+    struct stage stage;
+
+    stage_open(&stage, false);
+    stage_answer(&stage, -EAGAIN, 429);
+    EXPECT(stage.evict_bad == 1);
+    EXPECT(stage.asked == 1 && stage.binds == 0);
+    EXPECT(stage.outcomes == 1 && stage.outcome == -EAGAIN && stage.ready == 1);
+    stage_close(&stage);
+}
+
+TEST(applier_takes_a_pod_that_is_gone_for_evicted)
+{
+    struct stage stage;
+
+    stage_open(&stage, true);
+    stage_answer(&stage, -ENOENT, 404);
+    EXPECT(stage.evict_bad == 0 && stage.binds == 1);
+    stage_close(&stage);
+}
