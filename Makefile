@@ -17,6 +17,7 @@
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
+# make mutants    plants small faults one at a time and says what notices them (MUTANTS="--minutes 10": a part; it goes on where it was)
 # make arena      published schedulers compared on public traces (TRACES=../shared/traces, SEEDS=10, LISTS="default": some of them)
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
@@ -46,8 +47,9 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image test-kubernetes \
-	asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page page-shots
+.PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
+	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
+	page-shots mutants
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -89,6 +91,10 @@ reference: all
 fuzz:
 	@tools/deps.sh test
 	@tools/fuzz.sh $(TIME) $(TARGET)
+
+mutants: all
+	@$(TEST_DEPS)
+	@$(if $(MUTANTS),,tests/result.py mutants) tests/mutants/run.py $(MUTANTS)
 
 tidy: all
 	@tools/deps.sh tidy

@@ -1,0 +1,120 @@
+"""rules.py: faults made by rule in the sources, and those written down by hand.
+
+A fault's name is RULE:FILE:FUNCTION#N, the Nth place in the function where the rule could be applied. Which are taken is decided
+by a hash of seed and name, so a change elsewhere takes none away and brings none in.
+"""
+
+import collections
+import hashlib
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HAND = os.path.join(ROOT, "tests", "mutants", "by_hand.txt")
+FOLDERS = ["sched", "store", "control", "exec", "workspace", "agent", "server", "api"]
+# What a rule makes of a place, each with a name. A comparison that only steers a loop is as good as any other.
+RULES = [
+    ("less", r"(?<![<-])<(?![<=])(?= )", "<="),
+    ("less-equal", r"<=(?= )", "<"),
+    ("greater", r"(?<![->])>(?![>=])(?= )", ">="),
+    ("greater-equal", r">=(?= )", ">"),
+    ("equal", r"==", "!="),
+    ("not-equal", r"!=", "=="),
+    ("and", r"&&", "||"),
+    ("or", r"\|\|", "&&"),
+    ("plus-one", r"\+ 1\b", "+ 0"),
+    ("minus-one", r"- 1\b", "- 0"),
+    ("plus", r"\+=", "-="),
+    ("if-not", r"\bif \(!", "if ("),
+    ("if-never", r"\bif \((?!!)", "if (0 && ("),
+    ("true", r"\breturn true;", "return false;"),
+    ("false", r"\breturn false;", "return true;"),
+    ("call", r"^( +)[a-z]\w*\((?:[^;{}]|\n)*\);$", r"\1;"),
+    ("set", r"^( +)[a-z]\w*(?:->|\.)[\w.>\[\]-]+ = [^;{}]+;$", r"\1;"),
+    ("count", r"^( +)[a-z][\w.>\[\]-]*(?:\+\+|--);$", r"\1;"),
+]
+# Only frees what is free at the end anyhow, or tells a person something: leaving it out is no fault that a test of rules sees.
+HARMLESS = re.compile(r"^\s*(?:\w+_(?:done|free|unref)|free|log_\w+|err_\w+|printf|fprintf|assert|test_\w+)\(")
+
+Fault = collections.namedtuple("Fault", "name file text")
+
+
+def listed():
+    said = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "src", "tests"], cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, check=True)
+    return [file for file in said.stdout.split() if os.path.exists(os.path.join(ROOT, file))]
+
+
+def read(file):
+    with open(os.path.join(ROOT, file)) as f:
+        return f.read()
+
+
+def by_hand():
+    """name: file, then <<< text === text >>>."""
+    with open(HAND) as f:
+        text = f.read()
+    for name, file, old, new in re.findall(r"^(\S+): (\S+)\n<<<\n(.*?)\n===\n(.*?)\n?>>>$", text, re.M | re.S):
+        source = read(file)
+        if source.count(old) != 1:
+            sys.exit(f"tests/mutants/by_hand.txt: {name}: its text is {source.count(old)} times in {file}, not once")
+        yield Fault(name, file, source.replace(old, new))
+
+
+def functions(text):
+    """(name, start, end) of each body: ours begin with { and end with } at the margin."""
+    for m in re.finditer(r"^([a-z_][^;={}#/]*?\b(\w+)\([^;{}]*\))\n\{\n(.*?)^\}", text, re.M | re.S):
+        yield m.group(2), m.start(3), m.end(3)
+
+
+def in_comment(text, at):
+    start = text.rfind("/*", 0, at)
+    line = text[text.rfind("\n", 0, at) + 1:at]
+    return (start >= 0 and text.find("*/", start) > at) or line.count('"') % 2 or "assert(" in line
+
+
+def closing(text):
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            return at
+    return 0
+
+
+def apply(text, place, rule, instead):
+    rest = text[place.end():]
+    if rule == "if-never":  # the condition gets a bracket of its own
+        end = closing(rest)
+        rest = rest[:end] + ")" + rest[end:]
+    return text[:place.start()] + place.expand(instead) + rest
+
+
+def possible(file):
+    text = read(file)
+    for function, start, end in functions(text):
+        for rule, pattern, instead in RULES:
+            count = 0
+            for place in re.compile(pattern, re.M).finditer(text, start, end):
+                if in_comment(text, place.start()) or (rule == "call" and HARMLESS.match(place.group())):
+                    continue
+                count += 1
+                yield f"{rule}:{file}:{function}#{count}", place, rule, instead
+
+
+def by_rule(each, seed, folders):
+    """In turns from each folder: a part of a run is a fair sample."""
+    files = [f for f in listed() if f.endswith(".c") and not f.endswith(("_test.c", "_fuzz.c"))]
+    taken = []
+    for folder in folders:
+        made = []
+        for file in files:
+            # The harness of unit tests and the twins for tests are no part of a program.
+            if file.startswith(f"src/{folder}/") and os.path.basename(file) not in ("harness.c", "faulty.c"):
+                made += [(hashlib.sha256(f"{seed} {name}".encode()).hexdigest(), name, file, place, rule, instead)
+                         for name, place, rule, instead in possible(file)]
+        taken += enumerate(sorted(made, key=lambda row: row[0])[:each])
+    for _, (_, name, file, place, rule, instead) in sorted(taken, key=lambda row: (row[0], row[1][0])):
+        yield Fault(name, file, apply(read(file), place, rule, instead))
