@@ -309,6 +309,9 @@ void grouping_common(const struct grouping_input *input,
     ret->priority = priority_of(input, rule, owner);
     ret->preemptibility = preemptibility_of(input, owner);
     ret->preempt_delay = duration_of(input, owner, "kai.scheduler/preemption-delay", false);
+    if (!ret->preempt_delay.len &&
+        str_is(json_str_at(input->pod, "spec.preemptionPolicy"), "Never"))
+        ret->preempt_delay = STR(GROUPING_NEVER);
     ret->stale_grace = duration_of(input, owner, "kai.scheduler/staleness-grace-period", true);
     ret->max_run = max_run_of(input, owner);
     ret->requeue = is_requeued(input, owner);

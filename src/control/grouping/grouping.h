@@ -43,6 +43,8 @@ struct grouping_owner {
     struct str uid;
 };
 
+#define GROUPING_NEVER "876000h" /* as a preemptionDelay: a century, it stops nobody */
+
 /* What the group should be. Strings live in the input's arena or in its trees. */
 struct grouping {
     struct str name;

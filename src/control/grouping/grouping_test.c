@@ -522,6 +522,36 @@ TEST(delays_of_a_workload_are_those_of_its_group)
     EXPECT(!json_str_at(made, "spec.preemptionDelay").len);
 }
 
+TEST(pods_that_preempt_nobody_say_so_by_their_policy)
+{
+    static const struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
+                                                 .default_queue = STR("default-queue")};
+    static const struct {
+        const char *policy;
+        const char *annotation;
+        const char *delay;
+    } pods[] = {
+        {"Never", "", "876000h"},
+        {"PreemptLowerPriority", "", ""},
+        {"Never", "\"kai.scheduler/preemption-delay\":\"5m\"", "5m"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(pods); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct grouping_input in = {.arena = &arena, .config = &config, .find = find, .next = next};
+        struct grouping group = {0};
+
+        test_case(pods[i].policy);
+        in.pod = parse(&arena, str_printf(&arena,
+                                          "{\"metadata\":{\"name\":\"p\",\"uid\":\"pu\","
+                                          "\"namespace\":\"d\",\"annotations\":{%s}},"
+                                          "\"spec\":{\"preemptionPolicy\":\"%s\"}}",
+                                          pods[i].annotation, pods[i].policy));
+        EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
+        EXPECT(str_is(group.preempt_delay, pods[i].delay));
+    }
+}
+
 TEST(pods_are_grouped_as_before_where_that_is_asked_for)
 {
     static const struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),

@@ -13,8 +13,7 @@
  * numbers, is owned by it, and follows it: so gangs, queues, preemption and words are the same. */
 
 #define HASH_SEED 17
-#define FOR_EVER  "-1s"     /* as a stalenessGracePeriod */
-#define A_CENTURY "876000h" /* as a preemptionDelay: it stops nobody */
+#define FOR_EVER  "-1s" /* as a stalenessGracePeriod */
 
 /* A name that can be an object's, and is the same for the same label. */
 struct str grouping_label_topology(struct arena *arena, struct str label)
@@ -84,5 +83,5 @@ void grouping_workload(const struct grouping_input *input,
     if (!ret->stale_grace.len)
         ret->stale_grace = STR(FOR_EVER);
     if (str_is(json_str(json_get(spec, "preemptionPolicy")), "Never"))
-        ret->preempt_delay = STR(A_CENTURY);
+        ret->preempt_delay = STR(GROUPING_NEVER);
 }
