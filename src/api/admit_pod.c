@@ -233,6 +233,18 @@ static void check_env(struct admit *admit, const struct json *container, struct 
     }
 }
 
+static void check_sub_path(struct admit *admit, const struct json *value, struct str path)
+{
+    struct str rest = json_str(value);
+    struct str part;
+
+    if (str_starts(rest, STR("/")))
+        admit_invalid(admit, path, value, "must be a relative path");
+    while (str_cut(&rest, '/', &part))
+        if (str_is(part, ".."))
+            admit_invalid(admit, path, value, "must not contain '..'");
+}
+
 static void check_mounts(struct admit *admit,
                          const struct admit_names *volumes,
                          const struct json *container,
@@ -257,6 +269,8 @@ static void check_mounts(struct admit *admit,
             admit_required(admit, at(admit, field, "mountPath"), "");
         else if (places.again[index])
             admit_invalid(admit, at(admit, field, "mountPath"), where, "must be unique");
+        check_sub_path(admit, json_get(mount, "subPath"), at(admit, field, "subPath"));
+        check_sub_path(admit, json_get(mount, "subPathExpr"), at(admit, field, "subPathExpr"));
         index++;
     }
 }
@@ -362,6 +376,8 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
                         "ephemeral containers not allowed in pod template; add them to a pod when "
                         "it is there, with kubectl debug");
     check_volumes(admit, spec, &volumes, path);
+    /* It counts against quotas: less than nothing would make room in them. */
+    check_amounts(admit, json_get(spec, "overhead"), at(admit, path, "overhead"));
     admit_pod_names(admit, spec, path);
     admit_pod_group(admit, spec, path);
     check_enum(admit, json_get(spec, "restartPolicy"), at(admit, path, "restartPolicy"),

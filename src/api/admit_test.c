@@ -284,6 +284,33 @@ static struct str pod_of_many(struct arena *arena, size_t count)
     return str_dup(arena, buf_str(&text));
 }
 
+TEST(pods_do_not_make_room_in_a_quota_nor_leave_a_volume)
+{
+#define POD(more, mount)                                                                        \
+    "{" more "'restartPolicy':'Never','dnsPolicy':'Default','terminationGracePeriodSeconds':1," \
+    "'volumes':[{'name':'v','emptyDir':{}}],'containers':[{'name':'c','image':'i',"             \
+    "'volumeMounts':[{'name':'v','mountPath':'/m'" mount "}]}]}"
+    static const struct {
+        const char *spec;
+        const char *field;
+    } rows[] = {
+        {POD("", ""), ""},
+        {POD("'overhead':{'cpu':'1'},", ",'subPath':'a/..b'"), ""},
+        {POD("'overhead':{'cpu':'-1'},", ""), "spec.overhead[cpu]"},
+        {POD("", ",'subPath':'a/../../b'"), "spec.containers[0].volumeMounts[0].subPath"},
+        {POD("", ",'subPath':'/etc'"), "spec.containers[0].volumeMounts[0].subPath"},
+        {POD("", ",'subPathExpr':'..'"), "spec.containers[0].volumeMounts[0].subPathExpr"},
+    };
+#undef POD
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].spec);
+        EXPECT(str_eq(refused_field(&arena, &kind_pod, rows[i].spec), str_from(rows[i].field)));
+    }
+}
+
 TEST(pod_names_of_thousands_are_compared_in_no_time)
 {
     _cleanup_(arena_done) struct arena arena = {0};
