@@ -141,28 +141,50 @@ static bool is_resized(const struct deployment *d)
     return false;
 }
 
-/* The largest ReplicaSet takes what rounding leaves over. */
+/* The largest that has not had its part; of equals the later one grows first and shrinks last. */
+static size_t largest_left(const struct deployment *d, const bool *served, bool grows)
+{
+    size_t found = d->sets.count;
+
+    for (size_t i = 0; i < d->sets.count; i++) {
+        int64_t size = d->sets.items[i].replicas;
+        int64_t best = found < d->sets.count ? d->sets.items[found].replicas : 0;
+
+        if (size && !served[i] && (size > best || (size == best && grows)))
+            found = i;
+    }
+    return found;
+}
+
+/* Each gets its part, rounded to the nearest, as long as there is something left; the largest takes
+ * what is over then. */
 static void spread(struct deployment *d, int64_t most)
 {
+    size_t count = d->sets.count;
+    bool *served = ARENA_ARRAY(d->w.arena, bool, count);
+    int64_t *parts = ARENA_ARRAY(d->w.arena, int64_t, count);
     int64_t total = sum_replicas(d);
-    int64_t left = most - total;
-    struct deployment_set *largest = NULL;
+    int64_t change = most - total;
+    int64_t left = change;
+    size_t first = largest_left(d, served, change > 0);
 
-    for (size_t i = 0; i < d->sets.count; i++) {
-        struct deployment_set *set = &d->sets.items[i];
-        int64_t part = total ? (most - total) * set->replicas / total : 0;
+    for (size_t i = first; i < count; i = largest_left(d, served, change > 0)) {
+        int64_t twice = 2 * change * d->sets.items[i].replicas;
+        int64_t part = (twice + (change > 0 ? total : -total)) / (2 * total);
 
-        if (set->replicas && (!largest || set->replicas >= largest->replicas))
-            largest = set;
-        left -= set->replicas ? part : 0;
+        if (change > 0 ? part > left : part < left)
+            part = left;
+        served[i] = true;
+        parts[i] = part;
+        left -= part;
     }
-    for (size_t i = 0; i < d->sets.count; i++) {
-        struct deployment_set *set = &d->sets.items[i];
-        int64_t part = total ? (most - total) * set->replicas / total : 0;
-        int64_t count = set->replicas + part + (set == largest ? left : 0);
+    if (first < count)
+        parts[first] += left;
+    for (size_t i = 0; i < count; i++) {
+        int64_t wanted = d->sets.items[i].replicas + parts[i];
 
-        if (set->replicas)
-            deployment_scale(d, set, count > 0 ? count : 0);
+        if (served[i])
+            deployment_scale(d, &d->sets.items[i], wanted > 0 ? wanted : 0);
     }
 }
 

@@ -285,3 +285,25 @@ TEST(a_deployment_in_the_middle_of_a_rollout_is_scaled_in_proportion)
     EXPECT(number(&scene, &kind_deployment, STR("d"), "status.updatedReplicas") == 8);
     EXPECT(count(&scene, &kind_pod) == 8);
 }
+
+TEST(parts_of_a_rollout_are_rounded_to_the_nearest)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment,
+              DEPLOYMENT("10", "'strategy':{'type':'RollingUpdate','rollingUpdate':{'maxSurge':3,"
+                               "'maxUnavailable':2}}"));
+    turns(&scene);
+    scene_patch(&scene, &kind_deployment, "d", "{'spec':{" TEMPLATE("i2") "}}");
+    for (int i = 0; i < 4; i++)
+        turn(&scene, false);
+    struct str old = nth(&scene, &kind_replicaset, 0);
+    struct str new = nth(&scene, &kind_replicaset, 1);
+    EXPECT(number(&scene, &kind_replicaset, old, "spec.replicas") == 8);
+    EXPECT(number(&scene, &kind_replicaset, new, "spec.replicas") == 5);
+    scene_patch(&scene, &kind_deployment, "d", "{'spec':{'replicas':30}}");
+    scene_run(&scene, &deployment_controller, "d");
+    EXPECT(number(&scene, &kind_replicaset, old, "spec.replicas") == 20);
+    EXPECT(number(&scene, &kind_replicaset, new, "spec.replicas") == 13);
+}
