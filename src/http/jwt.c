@@ -79,6 +79,14 @@ static bool signature_holds(struct arena *arena,
            gnutls_memcmp(given.p, mac, sizeof(mac)) == 0;
 }
 
+/* 0: not said, or so far away that it does not fit. */
+static int64_t claim_ms(const struct json *root, const char *name)
+{
+    int64_t seconds = json_i64_or(json_get(root, name), 0);
+
+    return seconds < 0 || seconds > INT64_MAX / 1000 ? 0 : seconds * 1000;
+}
+
 bool jwt_verify(struct arena *arena,
                 struct str key,
                 struct str token,
@@ -104,8 +112,8 @@ bool jwt_verify(struct arena *arena,
         .audience = json_str(json_first(json_get(root, "aud"))),
         .pod = json_str(json_at(own, "pod.name")),
         .pod_uid = json_str(json_at(own, "pod.uid")),
-        .issued_ms = json_i64_or(json_get(root, "iat"), 0) * 1000,
-        .expires_ms = json_i64_or(json_get(root, "exp"), 0) * 1000,
+        .issued_ms = claim_ms(root, "iat"),
+        .expires_ms = claim_ms(root, "exp"),
     };
     if (str_is(jwt.audience, JWT_ISSUER))
         jwt.audience = STR_NONE;

@@ -475,7 +475,7 @@ static bool read_write(struct arena *arena,
     w->refresh = param_is_true(arena, request, "refresh");
     w->exist = param(arena, request, "prevExist");
     w->prev_value = param(arena, request, "prevValue");
-    if (ttl.len && (!str_to_i64(ttl, &seconds) || seconds < 0)) {
+    if (ttl.len && (!str_to_i64(ttl, &seconds) || seconds < 0 || seconds > ETCD_TTL_S_MAX)) {
         *ret_error = ETCD_TTL;
         return false;
     }

@@ -23,6 +23,7 @@
 #define ETCD_HISTORY_MAX 1000
 #define ETCD_PATH_MAX    1024
 #define ETCD_DEPTH_MAX   32
+#define ETCD_TTL_S_MAX   INT64_C(3153600000) /* a hundred years: its milliseconds fit with room */
 
 struct etcd_node {
     struct str path; /* "/a/b"; owned */

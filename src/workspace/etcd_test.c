@@ -80,6 +80,19 @@ TEST(etcd_swaps_only_what_was_expected)
     EXPECT(a.status == 404);
 }
 
+TEST(etcd_refuses_a_time_to_live_that_no_clock_reaches)
+{
+    _cleanup_(etcd_done) struct etcd etcd;
+    struct answer a;
+
+    etcd_open(&etcd);
+    a = ask(&etcd, "PUT", "/k", "", "value=1&ttl=9223372036854775807");
+    EXPECT(a.status == 400 && HAS(a, "\"errorCode\":202"));
+    EXPECT(ask(&etcd, "GET", "/k", "", "").status == 404);
+    EXPECT(ask(&etcd, "PUT", "/k", "", "value=1&ttl=3153600000").status == 201);
+    EXPECT(ask(&etcd, "GET", "/k", "", "").status == 200);
+}
+
 TEST(etcd_keys_run_out_and_are_told)
 {
     _cleanup_(etcd_done) struct etcd etcd;
