@@ -31,7 +31,7 @@ RULES = [
     ("if-never", r"\bif \((?!!)", "if (0 && ("),
     ("true", r"\breturn true;", "return false;"),
     ("false", r"\breturn false;", "return true;"),
-    ("call", r"^( +)[a-z]\w*\((?:[^;{}]|\n)*\);$", r"\1;"),
+    ("call", r"^( +)[a-z]\w*\([^;{}]*\);$", r"\1;"),
     ("set", r"^( +)[a-z]\w*(?:->|\.)[\w.>\[\]-]+ = [^;{}]+;$", r"\1;"),
     ("count", r"^( +)[a-z][\w.>\[\]-]*(?:\+\+|--);$", r"\1;"),
 ]
@@ -69,10 +69,14 @@ def functions(text):
         yield m.group(2), m.start(3), m.end(3)
 
 
-def in_comment(text, at):
-    start = text.rfind("/*", 0, at)
+def without_comments(text):
+    """The same places, with nothing in them where a comment was."""
+    return re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", "~", m.group()), text, flags=re.S)
+
+
+def in_text(text, at):
     line = text[text.rfind("\n", 0, at) + 1:at]
-    return (start >= 0 and text.find("*/", start) > at) or line.count('"') % 2 or "assert(" in line
+    return line.count('"') % 2 or "assert(" in line
 
 
 def closing(text):
@@ -85,20 +89,20 @@ def closing(text):
 
 
 def apply(text, place, rule, instead):
-    rest = text[place.end():]
+    rest, changed = text[place.end():], place.expand(instead)
     if rule == "if-never":  # the condition gets a bracket of its own
         end = closing(rest)
         rest = rest[:end] + ")" + rest[end:]
-    return text[:place.start()] + place.expand(instead) + rest
+    return text[:place.start()] + changed + rest
 
 
 def possible(file):
-    text = read(file)
+    text = without_comments(read(file))
     for function, start, end in functions(text):
         for rule, pattern, instead in RULES:
             count = 0
             for place in re.compile(pattern, re.M).finditer(text, start, end):
-                if in_comment(text, place.start()) or (rule == "call" and HARMLESS.match(place.group())):
+                if in_text(text, place.start()) or (rule == "call" and HARMLESS.match(place.group())):
                     continue
                 count += 1
                 yield f"{rule}:{file}:{function}#{count}", place, rule, instead

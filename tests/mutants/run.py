@@ -223,7 +223,7 @@ def play(faults, args, results, state):
     todo = [f for f in faults if results.known(f, state) is None]
     if not todo:
         return True
-    judge, deadline = Judge(), time.monotonic() + args.minutes * 60
+    judge = Judge()
     keep = os.path.join(SCRATCH, "limits.json")
     try:
         with open(keep) as f:
@@ -234,6 +234,7 @@ def play(faults, args, results, state):
         judge.sound()
         with open(keep, "w") as f:
             json.dump([state, judge.limits], f)
+    deadline = time.monotonic() + args.minutes * 60
     places = [os.path.join(SCRATCH, f"{n}") for n in range(args.jobs)]
 
     def one(fault):
