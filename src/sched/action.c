@@ -184,7 +184,7 @@ static bool preempt_for(struct sched *sched, struct group *group)
 /* ---- consolidation ---- */
 static bool consolidate_victim(const struct search *search, const struct group *victim)
 {
-    return common_victim(search, victim) && !victim->semi &&
+    return common_victim(search, victim) && !victim->semi && !victim->stand_ins &&
            !(!QUIRK(search->sched, CONSOLIDATE_MIN_RUNTIME) &&
              runtime_protects(search->sched, victim, search->group, search->action));
 }

@@ -4,7 +4,9 @@
 #include "base/vec.h"
 #include "sched/action.h"
 #include "sched/allocate.h"
+#include "sched/event.h"
 #include "sched/group.h"
+#include "sched/hold.h"
 #include "sched/journal.h"
 #include "sched/keep.h"
 #include "sched/leaving.h"
@@ -123,6 +125,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     queues_linked(sched);
     nodes_ranked(sched);
     promises_forgotten(sched);
+    holds_judge(sched);
     leaving_judge(sched);
     if (sched->cycle % SWEEP_CYCLES == 0)
         names_swept(sched);
@@ -145,6 +148,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
      * start on room that is idle: another cycle finds out. Those that a depth left out move up when
      * others were placed. */
     sched->changed = ret->evict_count > 0 || (sched->cut && ret->bind_count);
+    holds_swept(sched);
     sched->arena = NULL;
     step_done(sched, SCHED_STEP_PLAN);
     tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_CYCLE, .now_ms = now_ms, .plan = ret});

@@ -1,6 +1,7 @@
 #include "sched/decode.h"
 
 #include "api/decode.h"
+#include "api/hold.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -346,6 +347,7 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .last_start_ms = annotation_time(decode, "kai.scheduler/last-start-timestamp"),
         .last_eviction_ms = annotation_time(decode, "kai.scheduler/last-eviction-timestamp"),
         .over_ms = annotation_time(decode, "muster.dev/max-run-time-reached"),
+        .hold_until_ms = annotation_time(decode, HOLD_UNTIL_ANNOTATION),
         .expected_ms = annotation_duration(decode, "muster.dev/expected-run-time"),
         .whole = str_is(object_annotation(decode->object, "muster.dev/disruption-mode"), "all"),
         .loss = loss_of(decode),

@@ -1,4 +1,5 @@
 #include "api/gpu.h"
+#include "api/hold.h"
 #include "api/object.h"
 #include "api/quantity.h"
 #include "api/share.h"
@@ -479,6 +480,10 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
     if (ret->phase == SCHED_RELEASING &&
         str_is(json_str_at(decode->tree, "status.phase"), "Running"))
         ret->deleted_ms = object->deleted_ms;
+    struct str hold = object_annotation(object, HOLD_ANNOTATION);
+    if (hold.len && !time_parse_duration(hold, &ret->hold_ms))
+        (void)decode_error(decode, "annotation %s: \"" STR_FMT "\" is not a duration, as in 90s",
+                           HOLD_ANNOTATION, STR_ARG(hold));
     take_amounts(decode, ret);
     take_gpu_sharing(decode, ret);
     take_devices(decode, ret);

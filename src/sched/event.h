@@ -1,8 +1,13 @@
 #pragma once
 
+#include "sched/pod.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
 struct group;
-struct pod;
 struct sched;
+struct sched_pod;
 
 /* event: what the shell observed becomes state; see sched_put_*() and sched_drop_*() in sched.h.
  * Here is what the files of events need of each other. The *_release() free an object once nothing
@@ -12,5 +17,23 @@ void group_release(struct sched *sched, struct group *group);
 /* Takes a pod out of everything: it counts nowhere and belongs to no group. */
 void pod_out(struct sched *sched, struct pod *pod);
 void pod_forget(struct sched *sched, struct pod *pod);
+/* Its names in one piece; the map's key moves with them. */
+void pod_call(struct sched *sched, struct pod *pod, const struct sched_pod *spec);
 /* What one of its claims is has changed. */
 void pod_reclaimed(struct sched *sched, struct pod *pod);
+
+/* Until when the room of a pod that left it now would be held; 0: it is not. `gone`: it did not
+ * fail, it is just not there any more. */
+int64_t hold_until(const struct sched *sched, const struct pod *pod, bool gone);
+/* The same of a stand-in. */
+int64_t stand_in_until(const struct pod *pod);
+/* The pod failed, or is gone: true if its room is held, and the pod is its own stand-in from now on
+ * (hold.h). */
+bool hold_leaves(struct sched *sched, struct pod *pod, bool gone);
+/* It is being deleted, by its new status: true if it counts as running until it is gone. */
+bool hold_stays(struct sched *sched, struct pod *pod, enum status status);
+void hold_forget(struct sched *sched, struct pod *pod);
+/* Pods of the group that are being deleted already: the group says only now that they are held. */
+void holds_regroup(struct sched *sched, struct group *group);
+/* Stand-ins that lost their room in this cycle are forgotten. Last thing in it. */
+void holds_swept(struct sched *sched);

@@ -136,7 +136,8 @@ static bool group_says(const struct group *group, const struct sched_group *spec
            group->max_run_ms == spec->max_run_ms && group->requeue == spec->requeue &&
            group->over_ms == spec->over_ms && group->last_eviction_ms >= spec->last_eviction_ms &&
            group->preemptibility == spec->preemptibility && group->whole == spec->whole &&
-           group->loss == spec->loss && group->single == spec->single &&
+           group->hold_until_ms == spec->hold_until_ms && group->loss == spec->loss &&
+           group->single == spec->single &&
            (!spec->last_start_ms || group->last_start_ms == spec->last_start_ms) &&
            group->stale_since_ms == spec->stale_since_ms &&
            group->sets[1].min == i64_max(1, spec->min_member);
@@ -175,6 +176,8 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
         VEC_PUSH(NULL, &sched->limited, group);
     }
     group->last_eviction_ms = i64_max(group->last_eviction_ms, spec->last_eviction_ms);
+    bool holds = spec->hold_until_ms > group->hold_until_ms;
+    group->hold_until_ms = spec->hold_until_ms;
     group->held = spec->held;
     group->whole = spec->whole;
     group->single = spec->single;
@@ -192,6 +195,8 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group_sets(group, group->detail ? group->detail : spec);
     group_count(group);
     group_resolve(sched, group);
+    if (holds)
+        holds_regroup(sched, group);
     sched->changed = true;
 }
 
@@ -261,6 +266,7 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
     group_drop_spec(sched, group);
     group->created_ms = group->due_ms = group->expected_ms = group->deadline_ms = 0;
     group->preempt_delay_ms = group->last_eviction_ms = group->max_run_ms = group->over_ms = 0;
+    group->hold_until_ms = 0;
     group->has_priority = group->has_stale_grace = group->held = false;
     group->whole = group->single = false;
     group->preemptibility = SCHED_BY_PRIORITY;

@@ -150,8 +150,7 @@ static void pod_take_labels(struct sched *sched, struct pod *pod, const struct s
                                             name_get(sched, spec->labels[i].value)};
 }
 
-/* Its names in one piece; the map's key moves with them. */
-static void pod_call(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
+void pod_call(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
 {
     size_t key_len = spec->ns.len + 1 + spec->name.len;
     char *old = pod->text;
@@ -180,6 +179,8 @@ static void pod_leave_group(struct sched *sched, struct pod *pod)
         group->failure->pod = NULL; /* the words of the last attempt outlive it */
     pod->group = NULL;
     pod->set = SET_NONE;
+    if (pod->stand_in)
+        group->stand_ins--;
     group_release(sched, group);
 }
 
@@ -206,6 +207,7 @@ void pod_out(struct sched *sched, struct pod *pod)
 {
     struct node *node = pod->node;
 
+    hold_forget(sched, pod);
     pod_set(sched, pod, ST_GATED, NULL, NULL, 0);
     if (pod->group && pod->set != SET_NONE) {
         pod->group->sets[pod->set].count[ST_GATED]--;
@@ -321,6 +323,8 @@ static void pod_enter(struct sched *sched,
     } else if (decided->same_pod && decided->evicting && ST_IN(status, ST_ALLOCATED)) {
         status = ST_RELEASING;
         pod->evicting = true;
+    } else if (!(decided->same_pod && decided->evicting) && hold_stays(sched, pod, status)) {
+        status = ST_RUNNING;
     }
     uint8_t count = ST_IN(status, ST_USED) ? pod_open_shares(sched, pod, spec, node, slots) : 0;
     pod_set(sched, pod, status, node, slots, count);
@@ -353,8 +357,13 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     pod->observed_node = node;
     pod->started_ms = spec->started_ms;
     pod->deadline_ms = spec->deadline_ms;
+    pod->hold_ms = spec->hold_ms;
     if (pod->evicting && ST_IN(status, ST_ALLOCATED))
         status = ST_RELEASING;
+    else if (hold_stays(sched, pod, status))
+        status = ST_RUNNING;
+    else
+        hold_forget(sched, pod);
     if (status == ST_RELEASING && pod->status == ST_STUCK)
         status = ST_STUCK;
     if (status != pod->status) {
@@ -373,6 +382,9 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, struct st
     struct decided decided = {0};
 
     tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_POD, .pod = spec});
+    if (pod && (!str_eq(pod_uid(pod), spec->uid) || spec->phase == SCHED_FAILED) &&
+        hold_leaves(sched, pod, !str_eq(pod_uid(pod), spec->uid)))
+        pod = NULL;
     if (pod && pod->shape == shape && pod_put_status(sched, pod, spec)) {
         shape_unref(sched, shape);
         return;
@@ -401,6 +413,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, struct st
     pod->created_ms = spec->created_ms;
     pod->deadline_ms = spec->deadline_ms;
     pod->started_ms = spec->started_ms;
+    pod->hold_ms = spec->hold_ms;
     pod->lent_for = decided.same_pod ? decided.lent_for : 0;
     pod->evicting = false;
     pod->ours =
@@ -490,7 +503,7 @@ static void pod_drop(struct sched *sched, struct str ns, struct str name)
     struct pod *pod = pod_get(sched, ns, name);
 
     tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_POD_GONE, .ns = ns, .name = name});
-    if (!pod)
+    if (!pod || hold_leaves(sched, pod, true))
         return;
     pod_out(sched, pod);
     pod_forget(sched, pod);

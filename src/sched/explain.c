@@ -10,6 +10,7 @@
 #include "sched/claim.h"
 #include "sched/filter.h"
 #include "sched/group.h"
+#include "sched/hold.h"
 #include "sched/hopeless.h"
 #include "sched/names.h"
 #include "sched/node.h"
@@ -334,6 +335,8 @@ static enum sched_reason reason_of(struct matter *matter)
         return SCHED_REASON_QUEUE_BROKEN;
     if (group->held || group->over_ms || matter->sched->now_ms < group->retry_ms)
         return SCHED_REASON_HELD;
+    if (group->stand_ins)
+        return SCHED_REASON_NOT_READY;
     if (!group_ready(group)) {
         matter->why.missing = lacking_pods(group, &set);
         return set && set->count[ST_GATED] >= matter->why.missing && matter->why.missing
@@ -537,6 +540,9 @@ static struct str not_ready_text(const struct matter *matter)
     const struct set *set = NULL;
     int64_t missing = lacking_pods(group, &set);
 
+    if (group->stand_ins)
+        return str_printf(matter->sched->arena,
+                          "its room is held while it restarts; waiting for all of its pods");
     if (!set)
         return STR("has no pods");
     return str_printf(matter->sched->arena,
@@ -598,7 +604,10 @@ static struct str room_text(struct matter *matter)
 {
     struct arena *arena = matter->sched->arena;
     struct str needs = needs_text(matter);
-    struct str user = user_text(matter);
+    struct str user = str_printf(
+        arena, STR_FMT STR_FMT,
+        STR_ARG(holds_text(matter->sched, matter->group, matter->why.request[SCHED_GPU])),
+        STR_ARG(user_text(matter)));
 
     if (!matter->pod)
         return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT STR_FMT STR_FMT, STR_ARG(needs),
@@ -705,6 +714,7 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
         digest = digest_mixed(digest, (uint64_t)group->count[s]);
     digest = digest_mixed(digest, group_kept(sched, group));
     digest = digest_mixed(digest, group->held);
+    digest = digest_mixed(digest, holds_digest(sched));
     digest = digest_mixed(digest, group->over_ms != 0);
     if (group_suspended(sched, group))
         digest = digest_mixed(digest, 2);

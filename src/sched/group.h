@@ -78,7 +78,10 @@ struct group {
     bool has_priority;
     bool has_stale_grace;
     bool held;
-    uint8_t failures; /* of writes for it, in a row */
+    uint32_t stand_ins;    /* see hold.h */
+    uint32_t held_in;      /* cycle that looked whether its pods can take their places */
+    int64_t hold_until_ms; /* room of pods made before is held until then; 0: it does not say */
+    uint8_t failures;      /* of writes for it, in a row */
     enum sched_preemptibility preemptibility : 8;
     enum sched_loss loss : 8;
     uint32_t suspended_in; /* cycle that suspends it instead of evicting it */

@@ -15,13 +15,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-bool group_eligible(const struct sched *sched, const struct group *group)
+bool group_allowed(const struct sched *sched, const struct group *group)
 {
     const struct queue *queue = group->queue;
 
     return group->known && sched->now_ms >= group->retry_ms && queue && !queue->broken &&
            !queue->children.count && !group->held && !group->over_ms &&
            str_eq(name_text(group->pool_name), queue->spec.pool) && group_ready(group);
+}
+
+bool group_eligible(const struct sched *sched, const struct group *group)
+{
+    return !group->stand_ins && group_allowed(sched, group);
 }
 
 bool group_rests(struct sched *sched, const struct group *group)

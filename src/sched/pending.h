@@ -7,6 +7,9 @@
 #include <stdbool.h>
 
 /* pending: which waiting groups an action looks at. */
+/* The same but for room that is held for it: with that it waits for its pods, and stands in no line
+ * (hold.h). */
+bool group_allowed(const struct sched *sched, const struct group *group);
 bool group_eligible(const struct sched *sched, const struct group *group);
 /* A write for it failed a moment ago: it is left alone, and a cycle asked for when that is over. */
 bool group_rests(struct sched *sched, const struct group *group);

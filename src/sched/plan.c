@@ -333,6 +333,9 @@ static void emit_pod(struct sched *sched, struct plan *plan, const struct undo *
     struct pod *pod = start->pod;
     bool was_active = ST_IN(start->status, ST_ALLOCATED);
 
+    if (pod->stand_in) /* nobody has to be told: it is forgotten when the cycle ends */
+        return;
+
     if (!was_active) {
         if (pod->status == ST_BINDING)
             emit_bind(sched, plan, pod);
@@ -345,6 +348,12 @@ static void emit_pod(struct sched *sched, struct plan *plan, const struct undo *
             pod->promised = true;
             VEC_PUSH(NULL, &sched->promised, pod);
         }
+        return;
+    }
+    if (pod->staying && ST_IN(pod->status, ST_BIT(ST_PIPELINED) | ST_BIT(ST_RELEASING))) {
+        /* It is being deleted already: it only counts as such again (hold.h). */
+        pod_set(sched, pod, ST_RELEASING, start->node, start->shares, start->share_count);
+        pod->evicting = true;
         return;
     }
     if (pod->status == ST_PIPELINED) {

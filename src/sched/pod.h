@@ -77,6 +77,8 @@ struct pod {
     bool logged;                     /* in the cycle's list of touched pods */
     bool promised;                   /* in sched->promised */
     bool leaving;                    /* in sched->leaving */
+    bool stand_in;                   /* holds the room of a pod that is no more; see hold.h */
+    bool staying;                    /* being deleted, and counts as running; the same */
     bool devices_planned;            /* numbers given by a plan that is not confirmed yet */
     int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */
     char *text;                      /* heap: ns/name, which is its key, and behind it the uid */
@@ -95,6 +97,8 @@ struct pod {
     int64_t deadline_ms;          /* how long it may run; 0: not known */
     int64_t started_ms;           /* when it started to; 0: not yet, or not known */
     int64_t deleted_ms;           /* it ran, and should be gone since then; 0: not so */
+    int64_t hold_ms;              /* how long its room is held when it fails; 0: it is not */
+    int64_t held_since_ms;        /* a stand-in: since the first cycle that saw it */
     int64_t ask[SCHED_RESOURCES]; /* what it asks while it waits */
     int64_t gpus;                 /* whole devices, claims included */
     struct claim **claims;        /* heap */

@@ -7,6 +7,7 @@
 #include "sched/allocate.h"
 #include "sched/filter.h"
 #include "sched/group.h"
+#include "sched/hold.h"
 #include "sched/journal.h"
 #include "sched/keep.h"
 #include "sched/node.h"
@@ -668,6 +669,7 @@ static void keep_for_aged(struct sched *sched)
 
 void action_reserve(struct sched *sched)
 {
+    holds_resume(sched);
     if (!QUIRK(sched, NO_RESERVATION))
         resume_reserved(sched, false);
     keep_for_aged(sched);

@@ -66,7 +66,8 @@ struct sched;
       "it is charged, and takes its devices, once")                                                \
     X(NO_RESERVATION, "no-reservation",                                                            \
       "room that was freed for a gang is free to all: the next cycle decides anew",                \
-      "it stays with the gang it was freed for until that starts or is cancelled")                 \
+      "it stays with the gang it was freed for until that starts or is cancelled, and a gang "     \
+      "that restarts finds its room held")                                                         \
     X(NO_AGEING, "no-ageing",                                                                      \
       "small work that fits goes ahead of a large gang, however long that has waited",             \
       "a gang that has waited long enough at the head of its queue has room kept for it; others "  \

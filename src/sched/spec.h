@@ -209,6 +209,7 @@ struct sched_pod {
     int64_t deadline_ms;   /* activeDeadlineSeconds: how long it may run, 0: not known */
     int64_t started_ms;    /* status.startTime, from which the deadline counts; 0: not started */
     int64_t deleted_ms;    /* metadata.deletionTimestamp of a pod that runs; 0: none */
+    int64_t hold_ms;       /* annotation: its room is held so long when it fails; see hold.h */
     /* It holds its CPUs and memory on `node` and no GPU (api/suspend.h). PENDING: it goes on when it
      * has its GPUs there again; GATED: not yet. `devices` are the ones it had. */
     bool suspended;
@@ -280,8 +281,9 @@ struct sched_group {
      * those within it, which counts only when it starts. Neither: above it one by one. */
     bool whole;
     bool single;
-    bool held;           /* schedulingBackoff says to leave it out for now */
-    int64_t expected_ms; /* how long it is expected to run; 0: not known */
+    int64_t hold_until_ms; /* annotation; 0: none; see hold.h */
+    bool held;             /* schedulingBackoff says to leave it out for now */
+    int64_t expected_ms;   /* how long it is expected to run; 0: not known */
 };
 
 /* ---- queue ---- */

@@ -36,8 +36,8 @@ struct undo;
  *   one pod    filter affinity fit fragment fragment_best place
  *   one gang   tasks topology keep allocate
  *   evictions  order pending propose hopeless reclaim search action
- *   cycle      reserve explain plan verify verify_structures cycle
- *   way in     decode decode_pod event event_pod event_group observe
+ *   way in     decode decode_pod event event_pod event_group event_hold observe
+ *   cycle      reserve explain hold plan verify verify_structures cycle
  *   way out    view explain_view policy */
 struct sched {
     struct sched_config config;
@@ -73,6 +73,7 @@ struct sched {
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
     VEC(struct pod *) leaving;  /* pods that ran and are being deleted */
     VEC(struct pod *) homed;    /* pods that are suspended */
+    VEC(struct pod *) holds;    /* stand-ins, and pods that stay until they are gone; hold.h */
     VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
     bool trying;                /* changes are recorded */

@@ -34,6 +34,10 @@ def status(m, name):
     return (m.get("torchrunjob", name) or {}).get("status", {})
 
 
+def pods(m, name):
+    return [p for p in m.get("pods") if p["metadata"]["name"].startswith(f"{name}-worker-")]
+
+
 def wait_phase(m, name, *phases, limit=120):
     return wait_for(lambda: status(m, name).get("phase") in phases and status(m, name),
                     f"{name} to be {' or '.join(phases)}", limit)
@@ -81,6 +85,33 @@ def test_the_budget_of_restarts_ends_and_a_missing_command_is_not_tried_again():
         story = m.kubectl("describe", "torchrunjob", "f").stdout
         for word in ("Queued", "Running", "Restarting", "Failed"):
             check(word in story.split("Events:")[1], f"{word} is not in the story:\n{story}")
+
+
+def test_a_gang_that_restarts_keeps_its_gpus_while_another_job_waits():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        script = os.path.join(m.folder, "once.sh")
+        with open(script, "w", encoding="utf-8") as f:
+            f.write(f"cd {m.folder}\nuntil test -e go; do sleep 0.1; done\n"
+                    "mkdir failed 2>/dev/null && exit 7\nexec sleep 300\n")
+        m.apply(QUEUE.replace("gpus: 2", "gpus: 1"))
+        m.apply(job("gang", f"sh {script}", gpus=2, reliability="{maxRestarts: 2}"))
+        wait_phase(m, "gang", "Running")
+        m.apply(job("rival", "sleep 300", gpus=1))
+        wait_phase(m, "rival", "Queued")
+        before = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods(m, "gang")}
+        with open(os.path.join(m.folder, "go"), "w", encoding="utf-8"):
+            pass
+        wait_for(lambda: status(m, "gang").get("restarts") == 1, "the gang to restart")
+        wait_for(lambda: status(m, "gang").get("phase") == "Running" and status(m, "gang").get("generation") == 1,
+                 "the gang to run again")
+        after = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods(m, "gang")}
+        check(before == after, f"the gang was at {before} and is at {after}")
+        check(not any(p["spec"].get("nodeName") for p in pods(m, "rival")), "the other job took a GPU")
+        check(status(m, "rival")["phase"] == "Queued", f"{status(m, 'rival')}")
+        # What is held goes with the job, at once.
+        m.kubectl("delete", "torchrunjob", "gang")
+        wait_phase(m, "rival", "Running")
 
 
 def test_a_deleted_pod_costs_no_restart_and_suspension_keeps_the_work():

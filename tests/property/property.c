@@ -86,6 +86,7 @@ struct group {
     int level;     /* 0 none, 1 required rack, 2 preferred rack */
     int set_level; /* the same for its first part alone */
     int64_t created;
+    int64_t hold_until; /* its pods restart; 0: nobody says so */
 };
 
 struct world {
@@ -166,7 +167,8 @@ static void put_group(struct world *world, int g)
                                                  : group->semi ? SCHED_SEMI_PREEMPTIBLE
                                                                : SCHED_PREEMPTIBLE,
                                .subgroups = sets,
-                               .subgroup_count = group->two_sets ? 2 : 0};
+                               .subgroup_count = group->two_sets ? 2 : 0,
+                               .hold_until_ms = group->hold_until};
 
     spec.topology = level_of(group->level);
     sets[0].topology = level_of(group->set_level);
@@ -229,6 +231,7 @@ static void put_pod(struct world *world, int p)
         .claims = &claim,
         .claim_count = pod->claim > 0,
         .deadline_ms = pod->deadline,
+        .hold_ms = pod->group % 3 ? 0 : 1000 * (1 + pod->group % 7),
         .started_ms = held ? pod->started : 0,
     };
 
@@ -349,13 +352,27 @@ static void random_event(struct world *world)
         break;
     case 8:
         if (pod->life == RUNS && below(3) == 0) {
+            struct group *group = &world->groups[pod->group];
+
             pod->life = below(4) ? ENDING : FAILED;
+            if (pod->group % 2 == 0) { /* for good, or again */
+                group->hold_until = p % 3 ? world->now + 8000 : world->now;
+                put_group(world, pod->group);
+            }
             put_pod(world, p);
         }
         break;
     case 9:
         if (pod->life == WAITING && below(4) == 0)
             drop_pod(world, p);
+        break;
+    case 10:
+        if (pod->life == FAILED) { /* another of its name comes after it */
+            drop_pod(world, p);
+            pod->generation++;
+            pod->life = WAITING;
+            put_pod(world, p);
+        }
         break;
     default:
         if (pod->life != GONE && pod->life != FAILED)

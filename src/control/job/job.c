@@ -106,6 +106,8 @@ static void step_finished(struct job_run *run)
         else if (is_cleaned(run, member) || member->lost)
             job_remove(run, member);
     }
+    if (state->phase != JOB_SUCCEEDED)
+        job_hold_end(run);
     remove_services(run, false);
     remove_extras(run);
     if (!state->generation) /* it keeps the logs of the generations before the last */
@@ -123,6 +125,7 @@ static void step_suspended(struct job_run *run)
     if (run->state.run_start_ms || job_is_kept(run) ||
         (run->state.phase != JOB_SUSPENDED && run->state.created))
         job_next_generation(run);
+    job_hold_end(run);
     for (size_t i = 0; i < run->members.count; i++)
         job_remove(run, &run->members.items[i]);
     remove_services(run, true);

@@ -103,6 +103,16 @@ void job_say_running(struct job_run *run, const struct job_look *look);
 /* What the pod group is told about waiting; empty: nothing. */
 struct str job_group_words(const struct job_run *run);
 
+/* The gang starts again: its room is held for it (api/hold.h). What is wrong with the annotation that
+ * says how long, in words; empty: nothing. */
+struct str job_hold(struct job_run *run);
+/* It does not, or not with these pods: what is held is given up. */
+void job_hold_end(struct job_run *run);
+/* It has all of its pods again. */
+void job_hold_done(struct job_run *run);
+/* Its room is held when it fails, if another start is left. */
+void job_hold_mark(const struct job_run *run, const struct job_role *role, struct json *pod);
+
 /* The job is suspended and its pods stay. False: there is nothing to be kept. */
 bool job_keep(struct job_run *run);
 /* A pod of this generation has succeeded and none has failed: a gang that comes to its end is not

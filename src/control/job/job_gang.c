@@ -44,9 +44,12 @@ static void on_failure(struct job_run *run, const struct job_member *member)
 {
     if (!job_may_restart(run, member))
         return;
+    struct str note = job_hold(run);
     job_next_generation(run);
     remove_old(run);
-    job_say(run, JOB_RESTARTING, job_restart_words(run));
+    job_say(
+        run, JOB_RESTARTING,
+        str_printf(run->arena, STR_FMT STR_FMT, STR_ARG(job_restart_words(run)), STR_ARG(note)));
 }
 
 static void on_disruption(struct job_run *run, const struct job_member *member)
@@ -65,6 +68,7 @@ static void on_disruption(struct job_run *run, const struct job_member *member)
         words = str_printf(run->arena, "pod " STR_FMT " was evicted or deleted",
                            STR_ARG(member->object->name));
     run->state.disruptions++;
+    job_hold_end(run);
     job_next_generation(run);
     remove_old(run);
     job_say(
@@ -77,6 +81,7 @@ static void on_resize(struct job_run *run, const struct job_look *look)
 {
     size_t from = look->size ? look->size : look->present;
 
+    job_hold_end(run);
     job_next_generation(run);
     remove_old(run);
     job_say(run, JOB_RESTARTING,
@@ -230,6 +235,8 @@ static void keep_gang(struct job_run *run, const struct job_look *gang)
     }
     job_create_missing(run, STR_NONE);
     job_say_running(run, gang);
+    if (run->state.phase == JOB_RUNNING && gang->started >= gang->wanted)
+        job_hold_done(run);
     if (run->state.phase == JOB_RUNNING)
         job_watch(run);
 }

@@ -250,6 +250,7 @@ static void create_pod(struct job_run *run, const struct job_role *role, size_t 
 
     struct json *body = job_make_pod(&run->model, &pod, run->arena);
     launcher_add(body, run->input->config->launcher_image, run->arena);
+    job_hold_mark(run, role, body);
     action_create(&run->actions, &kind_pod, body);
     tell_made(run, &kind_pod, pod.name);
 }

@@ -93,8 +93,11 @@ static void restart_hung(struct job_run *run,
                                           .evidence = JOB_EVIDENCE_CERTAIN};
     if (!job_may_restart(run, &failed))
         return;
+    struct str note = job_hold(run);
     job_next_generation(run);
-    job_say(run, JOB_RESTARTING, job_restart_words(run));
+    job_say(
+        run, JOB_RESTARTING,
+        str_printf(run->arena, STR_FMT STR_FMT, STR_ARG(job_restart_words(run)), STR_ARG(note)));
     for (size_t i = 0; i < run->members.count; i++)
         if (!run->members.items[i].leaving)
             action_delete_soon(&run->actions, run->members.items[i].object);

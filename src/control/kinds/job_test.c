@@ -69,6 +69,19 @@ static const struct row rows[] = {
      ""},
     {"a failure restarts all ranks", "\"numGPUs\":4", "RUN", "0R 1F7", "svc", "Restarting",
      "exit status 7; restart 1 of 3", 1, 1, 0, "pod-2"},
+    {"its room is held for it", "\"numGPUs\":4", "RUN", "0R 1F7", "svc group", "Restarting",
+     "exit status 7; restart 1 of 3", 1, 1, 0, "pod-2 group~1"},
+    {"until it has all of its pods again", "\"numGPUs\":4",
+     "\"phase\":\"Queued\",\"generation\":1,\"restarts\":1", "0R@1 1R@1", "svc held", "Running",
+     "2 of 2 pods run", 1, 1, 0, "group~1"},
+    {"not before", "\"numGPUs\":4", "\"phase\":\"Queued\",\"generation\":1,\"restarts\":1",
+     "0R@1 1S@1", "svc held", "Queued", "1 of 2 pods have started", 1, 1, 0, ""},
+    {"room is not held for a gang that was evicted meanwhile", "\"numGPUs\":4", "RUN", "0R 1Rx",
+     "svc held", "Preempted", "", 1, 0, 1, "pod-1 group~1"},
+    {"nor for one that fails for good", "\"numGPUs\":4,\"reliability\":{\"maxRestarts\":0}", "RUN",
+     "0R 1F7", "svc held", "Failed", "exit status 7", 0, 0, 0, "group~1 look+1"},
+    {"nor for one that is suspended", "\"numGPUs\":4,\"suspend\":true", "RUN", "0R 1R", "svc held",
+     "Suspended", "", 1, 0, 0, "pod-2 group~1"},
     {"a killed rank restarts all ranks", "\"numGPUs\":4", "RUN", "0F137 1R", "svc", "Restarting",
      "signal 9", 1, 1, 0, "pod-2"},
     {"the first failure is the one that counts", "\"numGPUs\":4", "RUN", "0F1 1F7e", "svc",
@@ -427,6 +440,10 @@ static const char *extra(struct world *world, const char *words)
             put(world, &kind_podgroup,
                 "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\"},\"status\":{"
                 "\"message\":\"waiting for 4 GPUs: 3 of 8 free\"}}");
+        else if (str_is(word, "held"))
+            put(world, &kind_podgroup,
+                "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\",\"annotations\":{"
+                "\"muster.dev/held-until\":\"2001-09-09T01:47:10Z\"}}}");
         else if (str_is(word, "over"))
             put(world, &kind_podgroup,
                 "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\",\"annotations\":{"
@@ -506,7 +523,7 @@ static struct str summary(struct arena *arena, const struct actions *actions)
         {"svc+", &kind_service, ACTION_CREATE, 0},      {"secret+", &kind_secret, ACTION_CREATE, 0},
         {"pod+", &kind_pod, ACTION_CREATE, 0},          {"pod-", &kind_pod, ACTION_DELETE, -1},
         {"pod-now", &kind_pod, ACTION_DELETE, 0},       {"pod~", &kind_pod, ACTION_PATCH, 0},
-        {"look+", NULL, ACTION_LOOK_AGAIN, 0},
+        {"group~", &kind_podgroup, ACTION_PATCH, 0},    {"look+", NULL, ACTION_LOOK_AGAIN, 0},
     };
     struct str text = STR_NONE;
 

@@ -1,4 +1,5 @@
 #include "api/array.h"
+#include "api/hold.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/ranks.h"
@@ -161,7 +162,8 @@ static void array_add_env(const struct array_run *run, struct json *spec, int64_
 /* What people say of a job beside its spec. Others are the array's own, as its workspace's. */
 static void array_add_annotations(const struct array_run *run, struct json *body)
 {
-    static const char *const keys[] = {JOB_ANNOTATION_HANG, SUSPEND_POLICY, OBSERVE_ANNOTATION};
+    static const char *const keys[] = {JOB_ANNOTATION_HANG, SUSPEND_POLICY, OBSERVE_ANNOTATION,
+                                       HOLD_ANNOTATION};
 
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         struct str value = object_annotation(run->t->job, keys[i]);

@@ -1,0 +1,126 @@
+#include "api/hold.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/group_name.h"
+#include "control/job/job.h"
+#include "control/job/job_engine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A gang that restarts keeps its room (api/hold.h): what the engine tells the scheduler of it. The
+ * pods say it of themselves, so that no moment is lost between a failure and what is decided about
+ * it; the pod group has the decision. */
+
+/* How long its annotation says; one that cannot be read is named in `ret_note`. */
+static int64_t hold_ms(const struct job_run *run, struct str *ret_note)
+{
+    struct str text = object_annotation(run->model.object, HOLD_ANNOTATION);
+    int64_t ms = 0;
+
+    if (!text.len)
+        return HOLD_DEFAULT_MS;
+    if (time_parse_duration(text, &ms) && ms >= 0)
+        return ms;
+    if (ret_note)
+        *ret_note = str_printf(run->arena,
+                               " (annotation " HOLD_ANNOTATION " is \"" STR_FMT
+                               "\", which is no duration, as in 90s; %ds are used)",
+                               STR_ARG(text), HOLD_DEFAULT_MS / 1000);
+    return HOLD_DEFAULT_MS;
+}
+
+void job_hold_mark(const struct job_run *run, const struct job_role *role, struct json *pod)
+{
+    const struct job_model *model = &run->model;
+    int64_t ms = hold_ms(run, NULL);
+
+    if (!ms || role->restart == JOB_RESTART_NEVER ||
+        (model->max_restarts >= 0 &&
+         run->state.restarts + run->state.in_place >= model->max_restarts))
+        return;
+    json_add_str(run->arena, json_make_path(run->arena, pod, "metadata.annotations"),
+                 HOLD_ANNOTATION, str_printf(run->arena, "%lldms", (long long)ms));
+}
+
+static const struct object *hold_group(const struct job_run *run)
+{
+    return cache_get(run->input->cache, &kind_podgroup, run->model.object->ns,
+                     group_name(run->model.object, run->arena));
+}
+
+static int64_t hold_told(const struct object *group)
+{
+    int64_t ms = 0;
+
+    (void)time_parse(object_annotation(group, HOLD_UNTIL_ANNOTATION), &ms);
+    return ms;
+}
+
+/* 0: the annotation goes. */
+static void hold_write(struct job_run *run, const struct object *group, int64_t until_ms)
+{
+    struct json *body = json_new_object(run->arena);
+    struct json *notes = json_make_path(run->arena, body, "metadata.annotations");
+
+    if (until_ms)
+        json_add_str(run->arena, notes, HOLD_UNTIL_ANNOTATION, time_text(run->arena, until_ms));
+    else
+        json_set(notes, STR(HOLD_UNTIL_ANNOTATION), json_new_null(run->arena));
+    action_patch(&run->actions, group, body);
+}
+
+struct str job_hold(struct job_run *run)
+{
+    const struct object *group = hold_group(run);
+    int64_t from_ms = job_backoff_until(run);
+    struct str note = STR_NONE;
+    int64_t ms = hold_ms(run, &note);
+
+    if (group && ms)
+        hold_write(run, group, (from_ms > run->input->now_ms ? from_ms : run->input->now_ms) + ms);
+    return note;
+}
+
+/* When the last of the pods failed that say that their room is held; 0: none did. */
+static int64_t hold_failed_ms(const struct job_run *run)
+{
+    int64_t last_ms = 0;
+
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+
+        if (member->phase == JOB_POD_FAILED && member->failure.time_ms > last_ms &&
+            object_annotation(member->object, HOLD_ANNOTATION).len)
+            last_ms = member->failure.time_ms;
+    }
+    return last_ms;
+}
+
+void job_hold_end(struct job_run *run)
+{
+    const struct object *group = hold_group(run);
+    int64_t now_ms = run->input->now_ms;
+    int64_t told_ms = group ? hold_told(group) : 0;
+    int64_t failed_ms = hold_failed_ms(run);
+
+    /* What failed long ago is held no more, whoever says so. */
+    if (group &&
+        (told_ms > now_ms || (told_ms < failed_ms && now_ms < failed_ms + hold_ms(run, NULL))))
+        hold_write(run, group, now_ms);
+}
+
+void job_hold_done(struct job_run *run)
+{
+    const struct object *group = hold_group(run);
+
+    if (group && object_annotation(group, HOLD_UNTIL_ANNOTATION).len)
+        hold_write(run, group, 0);
+}

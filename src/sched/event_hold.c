@@ -1,0 +1,133 @@
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/event.h"
+#include "sched/group.h"
+#include "sched/journal.h"
+#include "sched/leaving.h"
+#include "sched/node.h"
+#include "sched/pod.h"
+#include "sched/sched.h"
+#include "sched/shape.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Pods that leave their room while their job restarts; see hold.h. */
+
+#define STAND_IN_SUFFIX "/held" /* no pod of the API can be called so */
+
+static int64_t until_of(const struct pod *pod, int64_t since_ms)
+{
+    const struct group *group = pod->group;
+
+    if (group->hold_until_ms && pod->created_ms <= group->hold_until_ms)
+        return group->hold_until_ms;
+    return pod->hold_ms > 0 ? since_ms + pod->hold_ms : 0;
+}
+
+int64_t stand_in_until(const struct pod *pod)
+{
+    return until_of(pod, pod->held_since_ms);
+}
+
+int64_t hold_until(const struct sched *sched, const struct pod *pod, bool gone)
+{
+    const struct group *group = pod->group;
+
+    if (QUIRK(sched, NO_RESERVATION) || !group || !group->known || pod->set == SET_NONE ||
+        !pod->ours || pod->evicting || pod->claim_count || pod->home || pod->lent_for ||
+        (pod->shape->shared && sched->config.devices != SCHED_DEVICES_NUMBERED))
+        return 0;
+    if (gone && pod->created_ms > group->hold_until_ms)
+        return 0;
+    int64_t until_ms = gone ? group->hold_until_ms : until_of(pod, sched->now_ms);
+    return until_ms > sched->now_ms ? until_ms : 0;
+}
+
+static void hold_note(struct sched *sched, struct pod *pod)
+{
+    VEC_PUSH(NULL, &sched->holds, pod);
+}
+
+void hold_forget(struct sched *sched, struct pod *pod)
+{
+    for (size_t i = 0; (pod->staying || pod->stand_in) && i < sched->holds.count; i++)
+        if (sched->holds.items[i] == pod) {
+            VEC_REMOVE_SWAP(&sched->holds, i);
+            break;
+        }
+    pod->staying = false;
+}
+
+bool hold_leaves(struct sched *sched, struct pod *pod, bool gone)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    if (!ST_IN(pod->status, ST_ALLOCATED) || !pod->node || !pod->node->known ||
+        !hold_until(sched, pod, gone))
+        return false;
+    struct sched_pod called = {
+        .ns = pod_ns(pod),
+        .name = str_printf(&arena, STR_FMT STAND_IN_SUFFIX, STR_ARG(pod_name(pod))),
+        .uid = pod_uid(pod)};
+    struct pod *before = pod_get(sched, called.ns, called.name);
+    if (before) {
+        pod_out(sched, before);
+        pod_forget(sched, before);
+    }
+    hold_forget(sched, pod);
+    leaving_forget(sched, pod);
+    map_remove(&sched->pods_by_key, pod_key(pod));
+    pod_call(sched, pod, &called);
+    pod->stand_in = true;
+    pod->observed = ST_FAILED;
+    pod->held_since_ms = 0;
+    pod->group->stand_ins++;
+    if (pod->status != ST_RUNNING)
+        pod_set(sched, pod, ST_RUNNING, pod->node, pod_shares(pod), pod->share_count);
+    hold_note(sched, pod);
+    sched->changed = true;
+    return true;
+}
+
+bool hold_stays(struct sched *sched, struct pod *pod, enum status status)
+{
+    if (status != ST_RELEASING || !hold_until(sched, pod, true))
+        return false;
+    if (!pod->staying)
+        hold_note(sched, pod);
+    pod->staying = true;
+    return true;
+}
+
+void holds_regroup(struct sched *sched, struct group *group)
+{
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+
+        if (pod->status == ST_RELEASING && pod->observed == ST_RELEASING && pod->node &&
+            !pod->stand_in && hold_stays(sched, pod, pod->status)) {
+            leaving_forget(sched, pod);
+            pod_set(sched, pod, ST_RUNNING, pod->node, pod_shares(pod), pod->share_count);
+        }
+    }
+}
+
+void holds_swept(struct sched *sched)
+{
+    for (size_t i = sched->holds.count; i > 0; i--) {
+        struct pod *pod = sched->holds.items[i - 1];
+
+        if (!pod->stand_in || pod->status == ST_RUNNING)
+            continue;
+        pod_out(sched, pod);
+        pod_forget(sched, pod);
+        sched->changed = true;
+    }
+}
