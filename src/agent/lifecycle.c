@@ -62,6 +62,49 @@ static bool container_is_main(const struct run_container *c)
     return !c->init && !c->ephemeral;
 }
 
+/* ---- in place ---- */
+
+/* It is of a round that is over. */
+static bool container_is_late(const struct run *run, const struct run_container *c)
+{
+    return run->stays && container_is_main(c) && c->instance < run->round;
+}
+
+/* Until when a pod whose program has failed, or was stopped for the next round, is kept; 0: it is
+ * not, or something of it runs. */
+static int64_t run_held_until(const struct run *run)
+{
+    int64_t last_ms = 0;
+    bool kept = false;
+
+    if (!run->stays || run->stop_ms || run->let_go)
+        return 0;
+    for (size_t i = 0; i < run->count; i++) {
+        const struct run_container *c = &run->containers[i];
+        if (!container_is_main(c))
+            continue;
+        if (c->state != RUN_ENDED)
+            return 0;
+        kept = kept || c->end.code != 0 || container_is_late(run, c);
+        if (c->end.ended_ms > last_ms)
+            last_ms = c->end.ended_ms;
+    }
+    return kept ? last_ms + RUN_HOLD_MS : 0;
+}
+
+static void container_next_round(struct run *run, struct run_container *c, int64_t now_ms)
+{
+    if (container_is_live(c) && !c->stop_ms) {
+        c->stop_ms = now_ms;
+        c->stop_grace_ms = run->grace_ms < RUN_ROUND_GRACE_MS ? run->grace_ms : RUN_ROUND_GRACE_MS;
+    } else if (c->state == RUN_ENDED && run->go) {
+        c->backoff_ms = 0;
+        container_schedule_restart(c);
+        c->backoff_ms = 0;
+        c->instance = run->round;
+    }
+}
+
 static void container_start(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
 {
     struct run_container *c = &run->containers[index];
@@ -72,6 +115,17 @@ static void container_start(struct run *run, size_t index, int64_t now_ms, struc
     c->startup_passed = !c->has_startup_probe;
     c->state = RUN_STARTING;
     plan_order(plan, RUN_START, index, 0);
+}
+
+/* One that never ran is of the round that is on. */
+static void container_begin(struct run *run, size_t index, int64_t now_ms, struct run_plan *plan)
+{
+    struct run_container *c = &run->containers[index];
+    if (container_is_late(run, c) && !run->go)
+        return;
+    if (container_is_late(run, c))
+        c->instance = run->round;
+    container_start(run, index, now_ms, plan);
 }
 
 /* preStop, then SIGTERM, then, when the time is over, SIGKILL. */
@@ -182,8 +236,10 @@ void lifecycle_step(struct run *run, int64_t now_ms, struct run_plan *plan)
     }
     for (size_t i = 0; i < run->count; i++) {
         struct run_container *c = &run->containers[i];
-        if (c->state == RUN_ENDED && container_restarts(run, c) &&
-            !(c->sidecar && run_mains_over(run)))
+        if (container_is_late(run, c))
+            container_next_round(run, c, now_ms);
+        else if (c->state == RUN_ENDED && container_restarts(run, c) &&
+                 !(c->sidecar && run_mains_over(run)))
             container_schedule_restart(c);
         if (c->state == RUN_RUNNING && c->has_post_start && c->post_start == HOOK_NONE) {
             c->post_start = HOOK_UNDER_WAY;
@@ -196,6 +252,12 @@ void lifecycle_step(struct run *run, int64_t now_ms, struct run_plan *plan)
     for (size_t i = 0; i < run->count && !run_mains_over(run); i++)
         if (run->containers[i].ephemeral && run->containers[i].state == RUN_WAITING)
             container_start(run, i, now_ms, plan);
+    int64_t held_ms = run_held_until(run);
+    if (held_ms > now_ms) {
+        plan_wake_at(plan, held_ms);
+        return;
+    }
+    run->let_go = run->let_go || held_ms > 0;
     if (run_mains_over(run) || container_init_failed(run)) {
         run_stop_all(run, now_ms, plan);
         return;
@@ -204,7 +266,7 @@ void lifecycle_step(struct run *run, int64_t now_ms, struct run_plan *plan)
         return;
     for (size_t i = 0; i < run->count; i++)
         if (container_is_main(&run->containers[i]) && run->containers[i].state == RUN_WAITING)
-            container_start(run, i, now_ms, plan);
+            container_begin(run, i, now_ms, plan);
 }
 
 bool lifecycle_is_quiet(const struct run *run)
@@ -218,6 +280,8 @@ bool lifecycle_is_over(const struct run *run)
         return false;
     if (run->stop_ms)
         return true;
+    if (run_held_until(run))
+        return false;
     for (size_t i = 0; i < run->count; i++) {
         const struct run_container *c = &run->containers[i];
         if (container_is_main(c) && (c->state != RUN_ENDED || container_restarts(run, c)))
@@ -253,7 +317,10 @@ const char *lifecycle_phase(const struct run *run)
             continue;
         mains++;
         live += c->state == RUN_RUNNING;
-        waiting += c->state == RUN_STARTING || (c->state == RUN_WAITING && !c->previous.set);
+        bool again = c->state == RUN_STARTING && run->stays && c->previous.set;
+        waiting +=
+            (c->state == RUN_STARTING && !again) || (c->state == RUN_WAITING && !c->previous.set);
+        live += again;
         /* Between two instances a pod that restarts counts as running. */
         live += c->state == RUN_WAITING && c->previous.set;
         failed += c->state == RUN_ENDED && c->end.code != 0;

@@ -19,6 +19,11 @@
 #define RUN_BACKOFF_MAX_MS   300000
 #define RUN_BACKOFF_RESET_MS (2 * RUN_BACKOFF_MAX_MS) /* ran that long: forgiven */
 
+/* A pod that restarts in place (api/place.h). The job engine waits for at most 35 s to hear of all
+ * failures of a gang before it decides; whoever is told nothing for longer than this has failed. */
+#define RUN_HOLD_MS        120000
+#define RUN_ROUND_GRACE_MS 1000 /* what hangs does not use the time it is given */
+
 enum run_policy {
     RUN_ALWAYS,
     RUN_ON_FAILURE,
@@ -87,6 +92,11 @@ struct run {
     int64_t stop_ms; /* the whole pod is to stop since then; 0: not */
     int64_t grace_ms;
     bool failed; /* stopped for a fault of its own (deadline, eviction): ends as Failed */
+    /* In place: main containers that end stay to be started again, as instance `round`. */
+    bool stays;
+    bool go;
+    bool let_go; /* nobody has asked for it for RUN_HOLD_MS */
+    unsigned round;
 };
 
 enum run_verb {

@@ -250,3 +250,64 @@ TEST(a_pod_stopped_for_its_own_fault_fails)
     ended(&play, 0, 0, 2);
     EXPECT(strcmp(lifecycle_phase(&play.run), "Failed") == 0);
 }
+
+TEST(a_pod_that_restarts_in_place_stays_when_its_program_fails)
+{
+    struct play play;
+
+    setup(&play, RUN_NEVER, "sm");
+    play.run.stays = play.run.go = true;
+    EXPECT(strcmp(step(&play, 0), "S0") == 0);
+    started(&play, 0, 0);
+    EXPECT(strcmp(step(&play, 0), "S1") == 0);
+    started(&play, 1, 0);
+    ended(&play, 1, 1, 5000);
+    EXPECT(strcmp(step(&play, 5000), "") == 0); /* its sidecar runs on */
+    EXPECT(!lifecycle_is_over(&play.run));
+    EXPECT(strcmp(lifecycle_phase(&play.run), "Running") == 0);
+    play.run.round = 1;
+    play.run.go = false;
+    EXPECT(strcmp(step(&play, 6000), "") == 0);
+    play.run.go = true;
+    EXPECT(strcmp(step(&play, 7000), "S1") == 0);
+    EXPECT(play.containers[1].instance == 1);
+    EXPECT(strcmp(lifecycle_phase(&play.run), "Running") == 0);
+    started(&play, 1, 7000);
+    EXPECT(strcmp(step(&play, 7000), "") == 0);
+}
+
+TEST(a_container_of_an_earlier_round_is_given_one_second_to_end)
+{
+    struct play play;
+
+    setup(&play, RUN_NEVER, "m");
+    play.run.stays = play.run.go = true;
+    EXPECT(strcmp(step(&play, 0), "S0") == 0);
+    started(&play, 0, 0);
+    play.run.round = 1;
+    play.run.go = false;
+    EXPECT(strcmp(step(&play, 1000), "T0") == 0);
+    EXPECT(strcmp(step(&play, 2000), "K0") == 0);
+    ended(&play, 0, 0, 2000); /* whatever its status: it was told to */
+    EXPECT(strcmp(step(&play, 2000), "") == 0);
+    EXPECT(!lifecycle_is_over(&play.run));
+    play.run.go = true;
+    EXPECT(strcmp(step(&play, 2000), "S0") == 0);
+}
+
+TEST(a_pod_that_nobody_asks_for_again_has_failed)
+{
+    struct play play;
+
+    setup(&play, RUN_NEVER, "m");
+    play.run.stays = play.run.go = true;
+    (void)step(&play, 0);
+    started(&play, 0, 0);
+    ended(&play, 0, 3, 1000);
+    (void)step(&play, 1000);
+    EXPECT(play.plan.wake_ms == 1000 + RUN_HOLD_MS);
+    EXPECT(!lifecycle_is_over(&play.run));
+    (void)step(&play, 1000 + RUN_HOLD_MS);
+    EXPECT(lifecycle_is_over(&play.run));
+    EXPECT(strcmp(lifecycle_phase(&play.run), "Failed") == 0);
+}

@@ -22,6 +22,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/place.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -638,6 +639,15 @@ static void pod_begin_stop(struct pod *pod, const struct object *object)
     }
 }
 
+/* Whether it restarts in place, and which round is on. */
+static void pod_take_place(struct pod *pod)
+{
+    struct place place = place_parse(object_annotation(pod->object, PLACE_ANNOTATION));
+    pod->run.stays = place.set && pod->run.policy == RUN_NEVER;
+    pod->run.go = place.go;
+    pod->run.round = (unsigned)place.round;
+}
+
 void pod_observe(struct agent *agent, const struct object *object)
 {
     struct pod *pod = map_get(&agent->pods, object->uid);
@@ -649,6 +659,7 @@ void pod_observe(struct agent *agent, const struct object *object)
             return;
         bool over = phase_is_over(object);
         pod = pod_new(agent, object, node);
+        pod_take_place(pod);
         agent->pods_open++;
         if (over)
             recover_finished(pod);
@@ -659,6 +670,7 @@ void pod_observe(struct agent *agent, const struct object *object)
     } else {
         object_unref(pod->object);
         pod->object = object_ref(object);
+        pod_take_place(pod);
         pod_take_ephemerals(pod, object);
     }
     if (object->deleted_ms)

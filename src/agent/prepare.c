@@ -20,6 +20,7 @@
 #include "agent/volume.h"
 #include "api/api.h"
 #include "api/launch.h"
+#include "api/place.h"
 #include "api/podio.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -374,6 +375,8 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
         r = build_env(pod, image, index, &arena, &env, err);
     if (r == 0) /* what is run beside it is no rank */
         ranks_env(pod, index, &arena, &env);
+    if (r == 0 && pod->run.stays && c->instance && !c->init && !c->ephemeral)
+        env_set(&arena, &env, STR(PLACE_ENV), str_printf(&arena, "%u", c->instance));
     if (r == 0)
         r = add_command(pod, image, container, &env, &records, err);
     if (r)

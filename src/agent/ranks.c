@@ -431,6 +431,9 @@ static void pod_look(struct pod *pod, struct look *look)
     if (c->instance != ranks->instance) {
         ranks->count = 0;
         ranks->instance = c->instance;
+        ranks->burst = 0;
+        if (ranks->sent)
+            ranks->sent[0] = '\0';
     }
     if (pod->suspend.begun_ms) { /* it stands still: nothing of it is silence */
         ranks->changed = ranks->changed || ranks->count;

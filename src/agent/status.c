@@ -56,7 +56,9 @@ static void add_waiting(struct arena *arena,
                         const struct run_container *c)
 {
     struct json *state = json_add_object(arena, parent, "waiting");
-    if (c->previous.set) {
+    if (c->previous.set && pod->run.stays) {
+        json_add_c(arena, state, "reason", "RestartInPlace");
+    } else if (c->previous.set) {
         json_add_c(arena, state, "reason", "CrashLoopBackOff");
         json_add_str(arena, state, "message",
                      str_printf(arena,

@@ -1,6 +1,7 @@
 #include "launch/torchrun.h"
 
 #include "api/launch.h"
+#include "api/place.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/python.h"
@@ -73,10 +74,13 @@ static void add_rendezvous(struct args *args)
     const char *backend = env_or(LAUNCH_ENV_RDZV_BACKEND, "standalone");
     const char *node_rank = env_or(LAUNCH_ENV_NODE_RANK, "0");
     const char *restart = env_or(LAUNCH_ENV_RESTART, "");
+    const char *round = env_or(PLACE_ENV, "");
     const char *id = env_or(LAUNCH_ENV_RDZV_ID, "muster");
     bool standalone = strcmp(backend, "standalone") == 0;
     bool elastic = strchr(env_or(LAUNCH_ENV_NNODES, "1"), ':') != NULL;
 
+    if (*round)
+        id = args_join(args, args_join(args, id, "-p"), round);
     if (*restart)
         id = args_join(args, args_join(args, id, "-r"), restart);
     args_add(args, "--rdzv_id");

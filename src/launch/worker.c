@@ -1,6 +1,7 @@
 #include "launch/worker.h"
 
 #include "api/launch.h"
+#include "api/place.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -52,6 +53,8 @@ struct worker {
     /* what the ranks printed, on its way to the sync pod */
     uint64_t generation;
     uint64_t kept; /* bytes that it has */
+    bool again;    /* this pod has run before: what that printed is there, but not how much of it */
+    uint64_t kept_before;
     int64_t keep_ms;
 };
 
@@ -223,13 +226,16 @@ static bool keep_some(struct worker *worker)
     ssize_t got = 0;
     int fd;
 
+    if (worker->again && pull_kept(&worker->pull, worker->generation, &worker->kept_before) < 0)
+        return false;
+    worker->again = false;
     (void)snprintf(path, sizeof(path), "%s/" LAUNCH_KEPT_FILE, worker->run_dir);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
         got = pread(fd, text, sizeof(text), (off_t)worker->kept);
         close(fd);
     }
-    if (got <= 0 || pull_keep(&worker->pull, worker->generation, worker->kept,
+    if (got <= 0 || pull_keep(&worker->pull, worker->generation, worker->kept_before + worker->kept,
                               (struct str){text, (size_t)got}) < 0)
         return false;
     worker->kept += (uint64_t)got;
@@ -405,6 +411,7 @@ static int open_workspace(struct worker *worker, struct err *err)
         (void)str_to_u64(str_from(rank_text), &rank);
     if (generation)
         (void)str_to_u64(str_from(generation), &worker->generation);
+    worker->again = getenv(PLACE_ENV) != NULL;
     worker->synced = true;
     r = pull_open(&worker->pull, &(struct pull_source){url, secret}, worker->app_dir, rank,
                   &handler, err);

@@ -36,6 +36,15 @@ static struct str number(struct arena *arena, const struct json *value)
     return json_i64(value, &n) ? str_printf(arena, "%lld", (long long)n) : STR("");
 }
 
+static struct str restarts(struct arena *arena, const struct json *status)
+{
+    struct str all = number(arena, json_get(status, "restarts"));
+    int64_t stayed = json_i64_or(json_get(status, "restartsInPlace"), 0);
+
+    return stayed ? str_printf(arena, STR_FMT " (%lld in place)", STR_ARG(all), (long long)stayed)
+                  : all;
+}
+
 static const struct object **job_pods(struct session *session,
                                       const char *job,
                                       size_t *ret_count,
@@ -124,7 +133,7 @@ static void status_text(struct session *session, const struct object *job, struc
     view_line(text, "GPUs:", number(arena, json_get(status, "numGPUs")));
     view_line(text, "Pods:", number(arena, json_get(status, "numNodes")));
     view_line(text, "Workers:", json_str(json_get(status, "workersStatus")));
-    view_line(text, "Restarts:", number(arena, json_get(status, "restarts")));
+    view_line(text, "Restarts:", restarts(arena, status));
     view_line(text, "Workspace:", object_annotation(job, JOB_REVISION));
     view_line(text, "Started:", json_str(json_get(status, "startTime")));
     view_line(text, "Completed:", json_str(json_get(status, "completionTime")));

@@ -14,9 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_BYTES     ((size_t)256 << 10)
-#define ACK_LIMIT_S    2
-#define READS_PER_TURN 16
+#define READ_BYTES      ((size_t)256 << 10)
+#define KEPT_HEAD_BYTES 1024 /* of an answer: its head */
+#define ACK_LIMIT_S     2
+#define READS_PER_TURN  16
 
 int pull_open(struct pull *pull,
               const struct pull_source *source,
@@ -177,6 +178,41 @@ int pull_keep(struct pull *pull, uint64_t generation, uint64_t offset, struct st
         got = recv(fd, answer, sizeof(answer) - 1, 0);
     close(fd);
     return got > 0 && str_starts(str_from(answer), STR("HTTP/1.1 200 ")) ? 0 : -EAGAIN;
+}
+
+int pull_kept(struct pull *pull, uint64_t generation, uint64_t *ret_bytes)
+{
+    static const char mark[] = "\r\nContent-Length: ";
+    char text[KEPT_HEAD_BYTES] = "";
+    size_t got = 0;
+    int fd = pull->in_body ? dial(pull, 0, NULL) : -1;
+    int n;
+
+    if (fd < 0)
+        return -EAGAIN;
+    n = snprintf(text, sizeof(text),
+                 "GET /v1/log?rank=%llu&generation=%llu HTTP/1.1\r\nHost: sync\r\n"
+                 "Connection: close\r\n" DOOR_HEADER ": %s\r\n\r\n",
+                 (unsigned long long)pull->rank, (unsigned long long)generation, pull->secret);
+    if (send(fd, text, (size_t)n, MSG_NOSIGNAL) == n) {
+        ssize_t more;
+
+        text[0] = '\0';
+        while (got + 1 < sizeof(text) && !strstr(text, "\r\n\r\n") &&
+               (more = recv(fd, text + got, sizeof(text) - 1 - got, 0)) > 0)
+            text[got += (size_t)more] = '\0';
+    }
+    close(fd);
+    const char *length = strstr(text, mark);
+    *ret_bytes = 0;
+    if (!got || !strstr(text, "\r\n\r\n"))
+        return -EAGAIN;
+    if (length && str_starts(str_from(text), STR("HTTP/1.1 200 "))) {
+        struct str number = str_from(length + sizeof(mark) - 1);
+
+        (void)str_to_u64(str_sub(number, 0, str_find(number, '\r')), ret_bytes);
+    }
+    return 0;
 }
 
 void pull_stopped(struct pull *pull, uint64_t restart)

@@ -69,5 +69,7 @@ void pull_turn(struct pull *pull, int64_t now_ms);
 /* Something that the sync service keeps (workspace/keep.h), on a connection of its own: 0 when it
  * was taken, -EAGAIN when there is no service right now. */
 int pull_keep(struct pull *pull, uint64_t generation, uint64_t offset, struct str text);
+/* How much of it there is already, of an earlier run in this pod. */
+int pull_kept(struct pull *pull, uint64_t generation, uint64_t *ret_bytes);
 /* The ranks have ended for this restart. */
 void pull_stopped(struct pull *pull, uint64_t restart);

@@ -105,6 +105,8 @@ static void step_finished(struct job_run *run)
             action_look_again(&run->actions, state->completion_ms + LAST_WORDS_MS);
         else if (is_cleaned(run, member) || member->lost)
             job_remove(run, member);
+        else if (member->held)
+            job_let_go(run, member);
     }
     if (state->phase != JOB_SUCCEEDED)
         job_hold_end(run);
@@ -420,9 +422,11 @@ void job_reconcile(const struct control_input *input,
     if (run.model.ignore)
         return;
     assert(run.model.roles.count <= JOB_ROLES_MAX);
+    job_place_read(&run);
     kind->read(memory.known, &run.state);
     struct job_state before = run.state;
     job_observe(input, &run.model, run.arena, &run.members);
+    job_place_observe(&run);
     run.state.created = run.state.created || run.members.count;
     step(&run);
     count_workers(&run);

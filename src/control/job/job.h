@@ -1,5 +1,6 @@
 #pragma once
 
+#include "api/place.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -81,6 +82,8 @@ static inline bool job_phase_is_final(enum job_phase phase)
 #define JOB_ROLE_SYNC        "sync"
 /* Annotation of a pod: of how many it is one, so that a job that was resized is noticed. */
 #define JOB_ANNOTATION_SIZE "torchrun.ai/size"
+/* Annotation of a job of any kind: InPlace or Pods. */
+#define JOB_ANNOTATION_RESTART_MODE "muster.dev/restart-mode"
 /* Annotation of a job of any kind: Restart, Report or Ignore. */
 #define JOB_ANNOTATION_HANG "muster.dev/on-hang"
 /* The reason of a failure that is a hang. */
@@ -212,6 +215,14 @@ struct job_model {
         JOB_HANG_REPORT,
         JOB_HANG_IGNORE, /* nor is it told */
     } on_hang;
+    /* What a restart of the gang keeps. Elastic gangs, pods that restart their containers themselves,
+     * and roles that come later are made again in any case. The annotation
+     * JOB_ANNOTATION_RESTART_MODE has the last word. */
+    enum job_mode {
+        JOB_MODE_PODS,     /* nothing: its pods are made again */
+        JOB_MODE_IN_PLACE, /* its pods, with their GPUs and nodes, as long as all are well */
+    } restart_mode;
+    bool in_place;     /* by all of that, its pods are made to stay; the engine's */
     bool peers_end;    /* when a pod fails for good, the others are about to end by themselves */
     bool tell_objects; /* an event for every pod and service made or deleted */
     /* Before its pods are made for the first time: */
@@ -271,6 +282,8 @@ struct job_state {
     struct job_workers workers;
     struct job_workers roles[JOB_ROLES_MAX]; /* the same for each role of the model */
     int64_t in_place; /* restarts of containers in pods that stayed; they count too */
+    int64_t round;    /* of the pods that there are: ordered restarts in place (api/place.h) */
+    int64_t stayed;   /* restarts in place of all pods so far; they are among `restarts` */
     bool provisioned; /* claims and sync pod are there */
     bool workspace_ready;
     bool created; /* pods were made */
@@ -366,6 +379,11 @@ struct job_member {
     bool scheduled;             /* has a node */
     int64_t lost_at_ms;         /* moment it will count as lost; 0: its node is fine */
     struct job_failure failure; /* FAILED */
+    struct place place;         /* it restarts in place */
+    int64_t instance;           /* the round that its containers are of */
+    bool stopped;               /* all of them have ended */
+    bool held;                  /* FAILED, but its node keeps it for another round */
+    bool moving;                /* on its way to the round that is on */
     struct str waiting;         /* why it does not run, in words; empty: unknown */
     struct str suspend;         /* its annotation, see api/suspend.h; empty: it is to run */
     bool away;                  /* its node says that it has given up its GPUs */

@@ -123,6 +123,18 @@ bool job_ends_well(const struct job_run *run);
 bool job_awaits_gpus(struct job_run *run);
 /* Whether a pod of this generation has. */
 bool job_is_kept(const struct job_run *run);
+/* In place: whether the pods of this job are made so that they can stay. */
+void job_place_read(struct job_run *run);
+/* What pods that are on their way to another round look like must not be taken for failures. */
+void job_place_observe(struct job_run *run);
+/* Whether the gang can restart in the pods that it has: all are there, and well. */
+bool job_can_stay(const struct job_run *run, const struct job_look *look);
+/* Start the next round. */
+void job_stay(struct job_run *run);
+/* Bring a round about that was started. False: none is under way. */
+bool job_place_step(struct job_run *run);
+/* Nobody waits for another round of a pod that failed. */
+void job_let_go(struct job_run *run, const struct job_member *member);
 /* How the ranks of a gang that runs get on: says so, and brings a proven hang to its end. */
 void job_watch(struct job_run *run);
 

@@ -40,10 +40,14 @@ static void remove_old(struct job_run *run)
     }
 }
 
-static void on_failure(struct job_run *run, const struct job_member *member)
+static void on_failure(struct job_run *run, const struct job_look *gang)
 {
-    if (!job_may_restart(run, member))
+    if (!job_may_restart(run, gang->failed))
         return;
+    if (job_can_stay(run, gang)) {
+        job_stay(run);
+        return;
+    }
     struct str note = job_hold(run);
     job_next_generation(run);
     remove_old(run);
@@ -206,7 +210,7 @@ static bool repair(struct job_run *run, const struct job_look *gang)
     else if (gang->failed && awaits_peers(run, gang))
         say_awaits(run, gang);
     else if (gang->failed)
-        on_failure(run, gang->failed);
+        on_failure(run, gang);
     else if (missing)
         on_disruption(run, NULL);
     else
@@ -218,7 +222,7 @@ static void keep_gang(struct job_run *run, const struct job_look *gang)
 {
     int64_t until_ms = job_backoff_until(run);
 
-    if (repair(run, gang) || job_awaits_gpus(run))
+    if (repair(run, gang) || job_awaits_gpus(run) || job_place_step(run))
         return;
     if (gang->old) {
         if (until_ms > run->input->now_ms)

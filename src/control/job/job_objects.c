@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
+#include "api/place.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
@@ -109,6 +110,8 @@ struct json *job_make_pod(const struct job_model *model,
     struct json *annotations = json_add_object(arena, meta, "annotations");
     merge(arena, annotations, role->annotations);
     json_add_str(arena, annotations, JOB_ANNOTATION_SIZE, str_printf(arena, "%zu", pod->pods));
+    if (model->in_place)
+        json_add_str(arena, annotations, PLACE_ANNOTATION, place_text(arena, 0, true));
     /* Told at birth, so that the pod grouper need not write the pod a second time. */
     json_add_str(arena, annotations, GROUP_ANNOTATION, group_name(model->object, arena));
     own(model, meta, arena);

@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/place.h"
 #include "api/suspend.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -235,6 +236,33 @@ static void observe_suspension(const struct json *status, struct job_member *mem
         member->unsuspended = json_str(json_get(condition, "message"));
 }
 
+/* A pod that restarts in place fails while it runs: its containers have ended, and it is kept. */
+static void observe_place(const struct json *status, struct job_member *member)
+{
+    const struct json *list = json_get(status, "containerStatuses");
+    bool badly = false;
+
+    member->place = place_parse(object_annotation(member->object, PLACE_ANNOTATION));
+    if (!member->place.set)
+        return;
+    member->in_place = 0; /* ordered, and counted then */
+    member->instance = INT64_MAX;
+    member->stopped = json_count(list) > 0;
+    JSON_FOREACH(list, container) {
+        int64_t restarts = json_i64_or(json_get(container, "restartCount"), 0);
+
+        member->instance = restarts < member->instance ? restarts : member->instance;
+        member->stopped = member->stopped && json_at(container, "state.terminated");
+        badly = badly || ended_badly(container);
+    }
+    if (!json_count(list))
+        member->instance = 0;
+    member->held = member->phase == JOB_POD_RUNNING && member->stopped && badly &&
+                   member->instance >= member->place.round;
+    if (member->held)
+        member->phase = JOB_POD_FAILED;
+}
+
 static struct job_member observe(const struct control_input *input,
                                  const struct job_model *model,
                                  const struct object *pod,
@@ -265,6 +293,7 @@ static struct job_member observe(const struct control_input *input,
         member.phase = JOB_POD_SUCCEEDED;
     else if (str_is(phase, "Failed"))
         member.phase = JOB_POD_FAILED;
+    observe_place(status, &member);
     if (condition_is_true(status, "DisruptionTarget")) {
         const char *which =
             condition_find(status, CONDITION_EVICTED) ? CONDITION_EVICTED : "DisruptionTarget";
@@ -284,7 +313,7 @@ static struct job_member observe(const struct control_input *input,
         member.waiting = waiting_words(status, arena);
     if (member.phase <= JOB_POD_RUNNING && !member.leaving)
         observe_abnormal(status, &member, arena);
-    if (node.len && member.phase <= JOB_POD_RUNNING) {
+    if (node.len && (member.phase <= JOB_POD_RUNNING || member.held)) {
         member.lost_at_ms = node_lost_at(input, node, arena);
         member.lost = member.lost_at_ms && member.lost_at_ms <= input->now_ms;
     }

@@ -50,6 +50,7 @@ void job_next_generation(struct job_run *run)
 {
     job_stop_clock(run);
     run->state.generation++;
+    run->state.round = 0;
     run->state.created = false;
 }
 

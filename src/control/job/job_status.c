@@ -57,6 +57,8 @@ void job_state_read(const struct json *status, struct job_state *ret)
         .generation = json_i64_or(json_get(status, "generation"), 0),
         .restarts = json_i64_or(json_get(status, "restarts"), 0),
         .disruptions = json_i64_or(json_get(status, "preemptions"), 0),
+        .round = json_i64_or(json_get(status, "round"), 0),
+        .stayed = json_i64_or(json_get(status, "restartsInPlace"), 0),
         .start_ms = moment(status, "startTime"),
         .completion_ms = moment(status, "completionTime"),
         .run_start_ms = moment(status, "runStartTime"),
@@ -96,6 +98,10 @@ void job_state_write(const struct job_state *state, struct json *status, struct 
               "runSeconds: $}",
               job_phase_word(state->phase), state->message, state->generation, state->restarts,
               state->disruptions, state->run_ms / 1000);
+    if (state->stayed) {
+        json_add_i64(arena, status, "round", state->round);
+        json_add_i64(arena, status, "restartsInPlace", state->stayed);
+    }
     if (state->exit_code >= 0)
         json_add_i64(arena, status, "exitCode", state->exit_code);
     write_moment(arena, status, "startTime", state->start_ms);

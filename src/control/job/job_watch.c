@@ -93,6 +93,11 @@ static void restart_hung(struct job_run *run,
                                           .evidence = JOB_EVIDENCE_CERTAIN};
     if (!job_may_restart(run, &failed))
         return;
+    struct job_look look = job_look(run);
+    if (job_can_stay(run, &look)) {
+        job_stay(run);
+        return;
+    }
     struct str note = job_hold(run);
     job_next_generation(run);
     job_say(

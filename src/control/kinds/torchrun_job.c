@@ -169,6 +169,7 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
         t->spec.restart == TORCHRUN_RESTART_NEVER ? JOB_RESTART_NEVER : JOB_RESTART_ALWAYS;
     model->max_restarts = t->spec.max_restarts;
     model->on_hang = (enum job_hang)t->spec.on_hang;
+    model->restart_mode = (enum job_mode)t->spec.restart_mode;
     model->deadline_ms = t->spec.deadline_s * 1000;
     model->ttl_ms = t->spec.ttl_s < 0 ? -1 : t->spec.ttl_s * 1000;
     model->clean = (__typeof__(model->clean))t->spec.clean;

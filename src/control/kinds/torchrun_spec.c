@@ -24,6 +24,8 @@ static const char *const hang_words[] = {[JOB_HANG_RESTART] = "Restart",
                                          [JOB_HANG_REPORT] = "Report",
                                          [JOB_HANG_IGNORE] = "Ignore",
                                          NULL};
+static const char *const mode_words[] =
+    {[JOB_MODE_PODS] = "Pods", [JOB_MODE_IN_PLACE] = "InPlace", NULL};
 static const char *const restart_words[] =
     {[TORCHRUN_RESTART_ON_FAILURE] = "OnFailure", [TORCHRUN_RESTART_NEVER] = "Never", NULL};
 static const char *const name_mode_words[] =
@@ -86,6 +88,7 @@ static const struct decode_table after_table =
         FIELD(max_restarts, "reliability.maxRestarts", I64, .max = 1000000),                       \
         FIELD(restart, "reliability.restartPolicy", ENUM, .words = restart_words),                 \
         FIELD(on_hang, "reliability.onHang", ENUM, .words = hang_words),                           \
+        FIELD(restart_mode, "reliability.restartMode", ENUM, .words = mode_words),                 \
         FIELD(ttl_s, "reliability.ttlSecondsAfterFinished", I64, .max = SECONDS_MAX),              \
         FIELD(deadline_s, "reliability.activeDeadlineSeconds", I64, .min = 1, .max = SECONDS_MAX), \
         FIELD(clean, "reliability.cleanPodPolicy", ENUM, .words = clean_words),                    \

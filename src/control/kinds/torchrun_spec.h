@@ -71,8 +71,9 @@ struct torchrun_spec {
         TORCHRUN_RESTART_ON_FAILURE,
         TORCHRUN_RESTART_NEVER,
     } restart;
-    int on_hang; /* enum job_hang */
-    int clean;   /* JOB_CLEAN_... of struct job_model */
+    int on_hang;      /* enum job_hang */
+    int restart_mode; /* enum job_mode */
+    int clean;        /* JOB_CLEAN_... of struct job_model */
     struct str scheduler;
     struct str priority_class;
     const struct json *affinity;

@@ -1,0 +1,135 @@
+#include "api/kind.h"
+#include "api/place.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/core/controllers.h"
+#include "control/core/scene.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A gang of two pods, one of which fails: when it restarts in the pods that it has, and when these
+ * are made again. */
+
+#define S 1000LL
+#define JOB(meta, more)            \
+    "{'metadata':{'name':'j'" meta \
+    "},'spec':{'jobQueue':'q','command':'x','numGPUs':4,'numNodes':2" more "}}"
+#define IN_PLACE ",'reliability':{'restartMode':'InPlace'}"
+#define RUNS(count)                                                                         \
+    "{'spec':{'nodeName':'node'},'status':{'phase':'Running','containerStatuses':[{'name':" \
+    "'trainer','restartCount':" count ",'state':{'running':{},'terminated':null}}]}}"
+#define ENDED(count)                                                                     \
+    "{'status':{'containerStatuses':[{'name':'trainer','restartCount':" count            \
+    ",'state':{'running':null,'terminated':{'exitCode':1,'reason':'Error','finishedAt':" \
+    "'1970-01-01T00:16:40Z'}}}]}}"
+
+static void look(struct scene *scene)
+{
+    scene_run(scene, &torchrun_job_controller, "j");
+}
+
+static void begin(struct scene *scene, const char *job)
+{
+    scene_open(scene);
+    scene_put(scene, &kind_node,
+              "{'metadata':{'name':'node'},'status':{'conditions':[{'type':'Ready','status':"
+              "'True'}]}}");
+    scene_put(scene, &kind_torchrunqueue,
+              "{'metadata':{'name':'q'},'spec':{'nodeResources':{'gpus':2}}}");
+    scene_put(scene, &kind_torchrunjob, job);
+    look(scene);
+    scene_patch(scene, &kind_pod, "j-worker-0", RUNS("0"));
+    scene_patch(scene, &kind_pod, "j-worker-1", RUNS("0"));
+    look(scene);
+}
+
+static struct str order_of(struct scene *scene, const char *pod)
+{
+    JSON_FOREACH(json_at(scene_get(scene, &kind_pod, pod), "metadata.annotations"), annotation)
+        if (str_is(json_key(annotation), PLACE_ANNOTATION))
+            return json_str(annotation);
+    return STR_NONE;
+}
+
+static int64_t status_number(struct scene *scene, const char *field)
+{
+    return json_i64_or(
+        json_get(json_get(scene_get(scene, &kind_torchrunjob, "j"), "status"), field), 0);
+}
+
+static struct str status_word(struct scene *scene, const char *field)
+{
+    return json_str(json_get(json_get(scene_get(scene, &kind_torchrunjob, "j"), "status"), field));
+}
+
+TEST(a_failed_rank_restarts_its_gang_in_the_pods_that_it_has)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB("", IN_PLACE));
+    EXPECT(str_is(order_of(&scene, "j-worker-0"), "0 go"));
+    scene_patch(&scene, &kind_pod, "j-worker-1", ENDED("0"));
+    look(&scene);
+    EXPECT(str_is(status_word(&scene, "phase"), "Restarting"));
+    EXPECT(str_ends(status_word(&scene, "message"), STR("restart 1 of 3, in place")));
+    EXPECT(str_is(order_of(&scene, "j-worker-0"), "1 stop"));
+    EXPECT(str_is(order_of(&scene, "j-worker-1"), "1 stop"));
+    look(&scene); /* nobody goes before all have stopped, and nothing is counted twice */
+    EXPECT(str_is(order_of(&scene, "j-worker-1"), "1 stop"));
+    EXPECT(status_number(&scene, "restarts") == 1);
+    scene_patch(&scene, &kind_pod, "j-worker-0", ENDED("0"));
+    look(&scene);
+    EXPECT(str_is(order_of(&scene, "j-worker-0"), "1 go"));
+    EXPECT(str_is(order_of(&scene, "j-worker-1"), "1 go"));
+    look(&scene); /* an old end is no failure of the new round */
+    EXPECT(str_is(status_word(&scene, "phase"), "Restarting"));
+    scene_patch(&scene, &kind_pod, "j-worker-0", RUNS("1"));
+    scene_patch(&scene, &kind_pod, "j-worker-1", RUNS("1"));
+    look(&scene);
+    EXPECT(str_is(status_word(&scene, "phase"), "Running"));
+    EXPECT(status_number(&scene, "restarts") == 1);
+    EXPECT(status_number(&scene, "restartsInPlace") == 1);
+    EXPECT(status_number(&scene, "generation") == 0);
+}
+
+TEST(a_gang_that_is_not_well_or_is_told_to_gets_new_pods)
+{
+    static const char *const jobs[] = {
+        JOB("", ""),
+        JOB(",'annotations':{'muster.dev/restart-mode':'Pods'}", IN_PLACE),
+        JOB(",'annotations':{'muster.dev/restart-mode':'nowhere'}", IN_PLACE),
+        JOB(",'annotations':{'muster.dev/restart-mode':'InPlace'}", ""),
+    };
+
+    for (size_t i = 0; i < 4; i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        begin(&scene, jobs[i]);
+        EXPECT((order_of(&scene, "j-worker-0").len > 0) == (i == 3));
+        if (i == 3) { /* one pod could not be kept: its node lets it fail */
+            scene_patch(&scene, &kind_pod, "j-worker-0", "{'status':{'phase':'Failed'}}");
+        }
+        scene_patch(&scene, &kind_pod, "j-worker-1", "{'status':{'phase':'Failed'}}");
+        look(&scene);
+        EXPECT(status_number(&scene, "restarts") == 1);
+        EXPECT(status_number(&scene, "restartsInPlace") == 0);
+        EXPECT(status_number(&scene, "generation") == 1);
+    }
+}
+
+TEST(a_round_that_takes_too_long_ends_in_new_pods)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB("", IN_PLACE));
+    scene_patch(&scene, &kind_pod, "j-worker-1", ENDED("0"));
+    look(&scene);
+    EXPECT(status_number(&scene, "generation") == 0);
+    scene.now_ms += 10 * 60 * S;
+    look(&scene);
+    EXPECT(status_number(&scene, "generation") == 1);
+    EXPECT(status_number(&scene, "restarts") == 1);
+}
