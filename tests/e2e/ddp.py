@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """ddp.py STEPS [FILE]: a small training with DistributedDataParallel over gloo, in its first generation without an end, in later
-ones of STEPS steps.
+ones of STEPS steps. MUSTER_TEST_ROUNDS: so many restarts in place are of the first generation, too.
 
 MUSTER_TEST_FAULT, for the last rank of the first generation, at step 30:
     loader  its data loader waits until there is a FILE; the gang ends STEPS steps later
@@ -36,7 +36,8 @@ class Numbers(Dataset):
 def main():
     dist.init_process_group("gloo")
     rank, last = dist.get_rank(), dist.get_world_size() - 1
-    first = os.environ.get("MUSTER_GENERATION", "0") == "0"
+    first = os.environ.get("MUSTER_GENERATION", "0") == "0" and \
+        int(os.environ.get("MUSTER_ROUND", "0")) <= int(os.environ.get("MUSTER_TEST_ROUNDS", "0"))
     model = DistributedDataParallel(torch.nn.Linear(8, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step, x in enumerate(DataLoader(Numbers(), batch_size=1)):

@@ -27,16 +27,18 @@ spec:
   env:
   - {{name: MUSTER_TEST_FOLDER, value: {folder}}}
   - {{name: MUSTER_TEST_FAULT, value: "{fault}"}}
+  - {{name: MUSTER_TEST_ROUNDS, value: "1"}}
+  reliability: {{restartMode: {mode}}}
 """
 
 
 class Training:
-    def __init__(self, m, fault=""):
+    def __init__(self, m, fault="", mode="Pods"):
         if not torch_pythons():
             raise Skip("no Python here can import torch")
         self.m = m
         self.file = f"/tmp/{os.path.basename(m.folder)}.go"  # in the pod
-        m.apply(JOB.format(script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder, fault=fault))
+        m.apply(JOB.format(script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder, fault=fault, mode=mode))
 
     def status(self):
         return (self.m.get("torchrunjob", "t") or {}).get("status", {})
@@ -102,6 +104,30 @@ def test_a_stopped_rank_is_named_and_the_gang_starts_again():
         told = m.kubectl("get", "events").stdout
         check("is stopped by a signal" in told, told)
         check(training.hung()["status"] == "False", f"{training.hung()}")
+
+
+@needs("a node agent that looks at the ranks")
+def test_a_gang_restarts_in_place_after_a_hang_and_after_a_failure():
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        training = Training(m, mode="InPlace")
+        training.wait_training()
+        pods = {p["metadata"]["uid"] for p in m.get("pods")}
+        first = training.pid(0)
+        os.kill(training.pid(2), signal.SIGSTOP)
+        since = time.monotonic()
+        wait_for(lambda: training.status().get("restartsInPlace") == 1, "the gang to restart in place")
+        check("restart 1 of 3, in place" in m.kubectl("get", "events").stdout, "told in an event")
+        wait_for(lambda: training.pid(0) not in (None, first), "a new rank 0", 90)
+        training.wait_training()
+        print(f"a stopped rank: steps again after {time.monotonic() - since:.1f} s")
+        check("1 (1 in place)" in m.torchrun("status", "t").stdout, "told by the plugin")
+        since = time.monotonic()
+        os.kill(training.pid(2), signal.SIGKILL)
+        end = training.finish(restarts=2)
+        print(f"a killed rank: trained to its end after {time.monotonic() - since:.1f} s")
+        check(end.get("restartsInPlace") == 2 and end.get("generation", 0) == 0, f"{end}")
+        check(end["failure"]["pod"] == "t-worker-1", f"{end}")
+        check({p["metadata"]["uid"] for p in m.get("pods")} == pods, "the pods are the same")
 
 
 @needs("a node agent that looks at the ranks")
