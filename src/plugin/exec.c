@@ -2,7 +2,9 @@
 #include "api/launch.h"
 #include "api/object.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
+#include "plugin/inside.h"
 #include "plugin/job.h"
 #include "plugin/kubectl.h"
 #include "plugin/plugin.h"
@@ -11,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* exec, checkpoints: run a program in a worker pod. kubectl does the talking: it is there wherever
+/* exec, checkpoints: run a program in a worker pod. kubectl does the talking where there is one: it is there wherever
  * this is a plugin of it, and knows every way to reach a container. */
 
 struct exec_values {
@@ -32,6 +34,33 @@ static const struct option exec_options[] = {
     {0},
 };
 
+#define EXEC_WORDS_MAX 140
+#define TRAINER        "trainer" /* container of a worker */
+
+static int exec_without_kubectl(struct session *session,
+                                const struct invocation *invocation,
+                                const char *pod,
+                                const char *in_folder,
+                                struct err *err)
+{
+    const struct exec_values *v = invocation->values;
+    const char *words[EXEC_WORDS_MAX] = {"sh", "-c", in_folder, "sh"};
+    size_t count = 4;
+
+    for (size_t i = 1; i < invocation->arg_count && count < EXEC_WORDS_MAX; i++)
+        words[count++] = invocation->args[i];
+    if (invocation->arg_count == 1)
+        words[count++] = "sh";
+    return inside_become(session,
+                         &(struct inside_command){.pod = pod,
+                                                  .container = TRAINER,
+                                                  .words = words,
+                                                  .count = count,
+                                                  .input = v->input,
+                                                  .tty = v->input && v->tty},
+                         err);
+}
+
 static int exec_run(struct invocation *invocation)
 {
     /* Where the command of the job runs; a container's own folder is / as a rule. */
@@ -48,7 +77,13 @@ static int exec_run(struct invocation *invocation)
                    (long long)v->worker);
     if (r == 0)
         r = session_get(&session, &kind_pod, name, &pod, &err);
-    if (r == 0) {
+    if (r == 0 && kubectl_find(NULL) < 0) {
+        r = exec_without_kubectl(&session, invocation, name, in_folder, &err);
+        if (r >= 0) {
+            session_close(&session);
+            return r;
+        }
+    } else if (r == 0) {
         kubectl_begin(&args, &session, "exec");
         if (v->input)
             kubectl_add(&args, "-i");
@@ -129,7 +164,20 @@ static int checkpoints_run(struct invocation *invocation)
                         "no pod of job %s is running, so its checkpoints cannot be listed",
                         job_arg(invocation->args[0]));
     }
-    if (r == 0 && pod) {
+    if (r == 0 && pod && kubectl_find(NULL) < 0) {
+        const char *const words[] = {"sh", "-c", script};
+
+        r = inside_become(&session,
+                          &(struct inside_command){.pod = str_c(&session.arena, pod->name),
+                                                   .container = TRAINER,
+                                                   .words = words,
+                                                   .count = COUNT_OF(words)},
+                          &err);
+        if (r >= 0) {
+            session_close(&session);
+            return r;
+        }
+    } else if (r == 0 && pod) {
         kubectl_begin(&args, &session, "exec");
         kubectl_add(&args, str_c(&session.arena, pod->name));
         kubectl_add(&args, "--");

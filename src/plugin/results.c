@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "kube/client.h"
+#include "kube/inside.h"
+#include "plugin/kubectl.h"
 #include "plugin/plugin.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
@@ -213,6 +215,39 @@ static int run_kubectl(struct intake *in, const char *const *argv, const char *p
     return finish(in, pod, err);
 }
 
+static void on_inside(void *user, int fd, struct str bytes)
+{
+    if (fd == 1)
+        take_bytes(user, bytes);
+    else
+        (void)fwrite(bytes.p, 1, bytes.len, stderr);
+}
+
+static int ask_without_kubectl(struct intake *in,
+                               const struct object *pod,
+                               struct str folder,
+                               struct str path,
+                               struct err *err)
+{
+    struct arena *arena = &in->session->arena;
+    const char *name = str_c(arena, pod->name);
+    const char *const words[] = {LAUNCH_PATH, "results", in->list ? "list" : "read",
+                                 str_c(arena, folder), str_c(arena, path)};
+    struct inside_request request = {.ns = str_c(arena, pod->ns),
+                                     .pod = name,
+                                     .container = TRAINER,
+                                     .command = words,
+                                     .command_count = COUNT_OF(words),
+                                     .input_fd = -1,
+                                     .output = on_inside,
+                                     .user = in};
+    int r = inside_run(&in->session->loop, &in->session->config, &request, err);
+
+    if (r < 0 && in->code == 0)
+        in->code = err_set(&in->err, r, "%s", err->text);
+    return finish(in, name, err);
+}
+
 static int ask_pod(struct intake *in,
                    const struct object *pod,
                    struct str folder,
@@ -231,6 +266,8 @@ static int ask_pod(struct intake *in,
                        "that has ended. Pull while the job runs, or let it write to its queue's "
                        "checkpoint volume ($CHECKPOINT_DIR)",
                        name);
+    if (kubectl_find(NULL) < 0)
+        return ask_without_kubectl(in, pod, folder, path, err);
     if (session->config.source && *session->config.source) {
         argv[n++] = "--kubeconfig";
         argv[n++] = session->config.source;

@@ -18,7 +18,7 @@ struct session;
  * `pull` and by `delete`.
  *
  * `muster up` reads the folder itself, whether the pod runs or has ended. On any other cluster only
- * a running pod can be asked, through `kubectl exec`: a kubelet gives nobody the folder of a pod
+ * a running pod can be asked, as `kubectl exec` does: a kubelet gives nobody the folder of a pod
  * that has ended. */
 struct result_file {
     struct str path; /* checked: it stays inside the folder */

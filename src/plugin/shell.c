@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
+#include "plugin/inside.h"
 #include "plugin/job.h"
 #include "plugin/kubectl.h"
 #include "plugin/plugin.h"
@@ -34,6 +35,7 @@
 #define SHELL_PAUSE_MS  200
 #define SHELL_IMAGE     "pytorch/pytorch:latest"
 #define NAME_LETTERS    5
+#define SHELL_WORDS_MAX 110
 
 /* Shells write a file named by their process. Nobody for five minutes from the start, or for ten
  * seconds since somebody was: the end. */
@@ -198,6 +200,35 @@ static int shell_await(struct session *session, const char *name, struct err *er
     return err_set(err, -EINTR, "interrupted");
 }
 
+static int shell_without_kubectl(struct session *session,
+                                 const struct invocation *invocation,
+                                 const char *name,
+                                 const char *folder,
+                                 struct err *err)
+{
+    const struct shell_values *v = invocation->values;
+    const char *words[SHELL_WORDS_MAX] = {
+        "sh",
+        "-c",
+        SHELL_ENTER,
+        "sh",
+        folder ? folder : ".",
+        str_printf(&session->arena, "%lld", (long long)(v->idle_ms / 1000)).p};
+    size_t count = 6;
+
+    for (size_t i = 0; i < invocation->arg_count && count < SHELL_WORDS_MAX; i++)
+        words[count++] = invocation->args[i];
+    return inside_become(
+        session,
+        &(struct inside_command){.pod = name,
+                                 .container = SHELL_CONTAINER,
+                                 .words = words,
+                                 .count = count,
+                                 .input = true,
+                                 .tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)},
+        err);
+}
+
 /* kubectl exec, and its exit status. */
 static int shell_enter(struct session *session,
                        const struct invocation *invocation,
@@ -209,6 +240,8 @@ static int shell_enter(struct session *session,
     struct kubectl_args args = {0};
     int status = 0;
 
+    if (kubectl_find(NULL) < 0)
+        return shell_without_kubectl(session, invocation, name, folder, err);
     kubectl_begin(&args, session, "exec");
     kubectl_add(&args, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? "-it" : "-i");
     kubectl_add(&args, name);
@@ -264,10 +297,8 @@ static int shell_go(struct session *session, const struct invocation *invocation
 {
     _cleanup_(arena_done) struct arena kept = {0}; /* the session's is emptied while it waits */
     struct shell_request request;
-    int r = kubectl_find(err);
+    int r = shell_prepare(session, invocation->values, &request, err);
 
-    if (r == 0)
-        r = shell_prepare(session, invocation->values, &request, err);
     if (r < 0)
         return r;
     const char *name = str_c(&kept, str_from(request.name));
@@ -313,7 +344,7 @@ const struct command command_shell = {
     .summary = "open a shell on GPUs of a queue; they are given back when it ends",
     .usage = "[-- COMMAND...]",
     .about =
-        "Makes a pod in the queue, waits for its GPUs and opens a shell in it, through kubectl. On "
+        "Makes a pod in the queue, waits for its GPUs and opens a shell in it. On "
         "one's own machine the current folder is the same in the pod. The pod is deleted when the "
         "shell ends, and ends by itself if this program is killed.",
     .example = "muster shell --gpus 1\nmuster shell --gpus 2 --idle 30m -- python -i setup.py",

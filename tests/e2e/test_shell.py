@@ -1,9 +1,12 @@
 """A shell on GPUs of a queue, and the address of a program in a job."""
 
 import os
+import shutil
+import subprocess
 import urllib.request
 
-from harness import Muster, check, wait_for
+from harness import Muster, binary, check, wait_for
+from test_plugin_terminal import Terminal
 
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
@@ -38,6 +41,35 @@ def test_a_shell_holds_its_gpus_and_gives_them_back():
         wait_for(lambda: m.kubectl("get", "pods", "-o", "name").stdout == "", "the pod of the shell to go")
         done = m.torchrun("shell", "--queue", "nope", ok=False)
         check("torchrunqueue nope does not exist" in done.stderr, done.stderr)
+
+
+def without_kubectl(m):
+    """A PATH on which there is everything else that a shell of this test needs."""
+    folder = os.path.join(m.folder, "programs")
+    os.mkdir(folder)
+    for name in ("sh", "bash", "sleep", "cat", "mkdir", "rm"):
+        os.symlink(shutil.which(name), os.path.join(folder, name))
+    return dict(m.env, PATH=folder)
+
+
+def test_a_shell_needs_no_kubectl():
+    with Muster(gpus_per_node=1) as m:
+        m.apply(QUEUE)
+        env = without_kubectl(m)
+        done = subprocess.run([binary("kubectl-torchrun"), "shell", "--", "sh", "-c", "cat; echo words >&2; exit 3"],
+                              input="x" * 100000 + "end\n", env=env, cwd=m.folder, capture_output=True, text=True, timeout=120)
+        check(done.returncode == 3 and done.stdout == "x" * 100000 + "end\n" and "words" in done.stderr,
+              f"{done.returncode} {done.stdout[-100:]!r} {done.stderr}")
+        t = Terminal(m, "shell", "--", "sh", "-c", "echo ready; read word; stty size; echo $word-42; exit 5", env=env)
+        t.expect("ready")
+        t.type("it\r")
+        t.expect("30 120")
+        t.expect("it-42")
+        check(t.end() == 5, f"the exit status of what ran on the terminal: {t.text}")
+        t = Terminal(m, "shell", "--idle", "2s", env=env)  # bash waits at its prompt
+        t.expect("timed out waiting for input")
+        t.end()
+        wait_for(lambda: m.kubectl("get", "pods", "-o", "name").stdout == "", "the pod of the shell to go")
 
 
 def test_the_address_of_a_program_in_a_job():

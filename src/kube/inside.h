@@ -1,0 +1,54 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct buf;
+struct err;
+struct kube_config;
+struct uv_loop_s;
+
+/* inside: run a command in a container, as kubectl exec does, for machines that have no kubectl.
+ *
+ * One connection of its own, upgraded to a WebSocket; the channels of v5.channel.k8s.io, or of v4,
+ * which cannot tell that standard input has ended. The call waits for the end of the command. */
+struct inside_request {
+    const char *ns;
+    const char *pod;
+    const char *container;
+    const char *const *command;
+    size_t command_count;
+    int input_fd; /* -1: no standard input */
+    bool tty;     /* input_fd is a terminal, in raw mode; its size is told */
+    /* What the command writes: 1 is standard output, 2 standard error. */
+    void (*output)(void *user, int fd, struct str bytes);
+    void *user;
+};
+
+/* The exit status of the command, or -errno: it was not run, or its connection was lost. */
+int inside_run(struct uv_loop_s *loop,
+               const struct kube_config *config,
+               const struct inside_request *request,
+               struct err *err);
+
+/* ---- for tests: the client's side of RFC 6455 ---- */
+
+struct inside_frame {
+    unsigned opcode;
+    struct str data; /* of the buffer */
+    size_t bytes;    /* of the whole frame: consume them afterwards */
+};
+#define INSIDE_FRAME_MAX ((uint64_t)4 << 20)
+/* 1: there is one at the start of the bytes; 0: not yet; -EPROTO: this is none, or too large. */
+int inside_frame_next(struct str bytes, struct inside_frame *ret);
+/* A masked frame, as clients must send them. */
+void inside_frame_add(struct buf *out,
+                      unsigned opcode,
+                      const unsigned char mask[4],
+                      struct str data);
+/* What the error channel says at the end: the exit status, or -errno. */
+int inside_status(struct arena *arena, struct str text, struct err *err);
