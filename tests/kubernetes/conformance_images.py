@@ -13,8 +13,8 @@ import images
 from harness import binary, run
 
 # What shell scripts of the tests call; what this machine does not have is left out.
-PROGRAMS = ("awk base64 bash cat chgrp chmod chown cp curl cut date dd df du echo env expr false find getent grep head hexdump hostname "
-            "id kill ln ls md5sum mkdir mknod mktemp mount mv nc nslookup od perl ping "
+PROGRAMS = ("awk base64 bash cat chgrp chmod chown cp curl cut date dd df du echo env expr false find getent grep head "
+            "hexdump hostname id kill ln ls md5sum mkdir mknod mktemp mount mv nc nslookup od perl ping "
             "printenv printf ps pwd readlink rm rmdir "
             "sed seq sh sleep sort ss stat sync tail tee test touch tr true umount uname uniq wc wget whoami").split()
 ACCOUNTS = {

@@ -2,7 +2,8 @@
 """conformance_page.py [--write]: docs/reference/conformance.md, from tests/expected/conformance.txt.
 
 The list has a line a failure, name and reason, and lines `#= GROUP: N passed, N failed, N not applicable` with what was
-counted when the list was last made. Without --write it exits 1 when the page does not say what the list says.
+counted when the list was last made; lines `#- ...` are notes on
+that, which the page repeats. Without --write it exits 1 when the page does not say what the list says.
 """
 
 import os
@@ -23,28 +24,31 @@ unexpected failure fails the target, and so does an unexpected success. This pag
 
 
 def read(name):
-    """([(group, counts)], {reason: [test]}) of a list."""
-    counts, reasons = [], {}
+    """([(group, counts)], [note], {reason: [test]}) of a list."""
+    counts, notes, reasons = [], [], {}
     path = os.path.join(ROOT, "tests", "expected", name + ".txt")
     if not os.path.exists(path):
-        return counts, reasons
+        return counts, notes, reasons
     with open(path) as f:
         for line in f:
             counted = re.match(r"#= ([^:]+): (.*)", line)
-            if counted:
+            if line.startswith("#- "):
+                notes.append(line[3:].strip())
+            elif counted:
                 counts.append((counted.group(1), re.findall(r"\d+", counted.group(2))))
             elif line.strip() and not line.startswith("#"):
                 test, _, why = line.strip().partition(" ")
                 reasons.setdefault(why.strip() or "not looked at yet", []).append(test)
-    return counts, reasons
+    return counts, notes, reasons
 
 
 def section(title, name, columns):
-    counts, reasons = read(name)
+    counts, notes, reasons = read(name)
     out = [f"## {title}\n"]
     if counts:
         out += ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
         out += [f"| {group} | " + " | ".join(numbers) + " |" for group, numbers in counts] + [""]
+    out += [note + "\n" for note in notes]
     if not reasons:
         return "\n".join(out + ["Nothing is expected to fail.\n"])
     out += ["What does not pass, and why:\n"]
