@@ -11,7 +11,7 @@
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
 # make conformance        Kubernetes' own conformance tests and kubectl's, on muster up (CONFORMANCE_FOCUS='sig-apps': some of them)
-# make strangers          clients from registries on muster up, Python's and npm's (STRANGERS="kopf node": some of them)
+# make strangers          clients and suites that others wrote, from registries, on muster up (STRANGERS="kopf helm": some of them; KAI_E2E=FILE)
 # make hostile            a hostile tenant beside a training one, HOSTILE_SECONDS=600 of them (root)
 # make asan-kubernetes   make test-kubernetes' own tests with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)

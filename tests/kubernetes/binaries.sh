@@ -12,6 +12,8 @@ sample=v0.33.4 # of k8s.io/sample-*: only types of it are used, and not every ve
 etcd=v3.5.21
 helm=v3.18.4
 prometheus=v0.304.2 # of the module: Prometheus 3.4.2
+jobset=v0.12.0
+trainer=v2.3.0
 control_plane=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl)
 wanted=("$@")
 [ ${#wanted[@]} -gt 0 ] || wanted=("${control_plane[@]}")
@@ -77,25 +79,11 @@ kubernetes_module() {
     (cd "$folder" && "$@")
 }
 
-etcd_module() {
-    local folder=$cache/etcd
+one_module() { # name module version command...: in a main module that requires this one
+    local folder=$cache/$1
     mkdir -p "$folder"
-    printf 'module binaries\n\ngo 1.23\n\nrequire go.etcd.io/etcd/server/v3 %s\n' "$etcd" > "$folder/go.mod"
-    (cd "$folder" && "$@")
-}
-
-helm_module() {
-    local folder=$cache/helm
-    mkdir -p "$folder"
-    printf 'module binaries\n\ngo 1.24\n\nrequire helm.sh/helm/v3 %s\n' "$helm" > "$folder/go.mod"
-    (cd "$folder" && "$@")
-}
-
-prometheus_module() {
-    local folder=$cache/prometheus
-    mkdir -p "$folder"
-    printf 'module binaries\n\ngo 1.24\n\nrequire github.com/prometheus/prometheus %s\n' "$prometheus" > "$folder/go.mod"
-    (cd "$folder" && "$@")
+    printf 'module binaries\n\ngo 1.24\n\nrequire %s %s\n' "$2" "$3" > "$folder/go.mod"
+    (cd "$folder" && "${@:4}")
 }
 
 build() { # program package [ldflags]
@@ -104,9 +92,9 @@ build() { # program package [ldflags]
     mv "$bin/.$1" "$bin/$1"
 }
 
-build_test() { # program package ldflags: a package's tests as a program
+build_test() { # program package [ldflags]: a package's tests as a program
     say "building $1 (a quarter of an hour)"
-    go test -c -vet=off -p "$jobs" -trimpath -ldflags "-s -w $3" -o "$bin/.$1" "$2" >&2
+    go test -c -vet=off -p "$jobs" -trimpath -ldflags "-s -w ${3:-}" -o "$bin/.$1" "$2" >&2
     mv "$bin/.$1" "$bin/$1"
 }
 
@@ -116,9 +104,17 @@ version+=" -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
 for program in "${missing[@]}"; do
     [ -x "$bin/$program" ] && continue
     case $program in
-    etcd) etcd_module build etcd go.etcd.io/etcd/server/v3 || exit 3 ;;
-    helm) helm_module build helm helm.sh/helm/v3/cmd/helm || exit 3 ;;
-    promtool) prometheus_module build promtool github.com/prometheus/prometheus/cmd/promtool || exit 3 ;;
+    etcd) one_module etcd go.etcd.io/etcd/server/v3 "$etcd" build etcd go.etcd.io/etcd/server/v3 || exit 3 ;;
+    helm) one_module helm helm.sh/helm/v3 "$helm" build helm helm.sh/helm/v3/cmd/helm || exit 3 ;;
+    promtool)
+        module=github.com/prometheus/prometheus
+        one_module prometheus $module "$prometheus" build promtool $module/cmd/promtool || exit 3
+        ;;
+    jobset-e2e) one_module jobset sigs.k8s.io/jobset "$jobset" build_test jobset-e2e sigs.k8s.io/jobset/test/e2e || exit 3 ;;
+    trainer-e2e)
+        module=github.com/kubeflow/trainer/v2
+        one_module trainer $module "$trainer" build_test trainer-e2e $module/test/e2e || exit 3
+        ;;
     e2e.test) kubernetes_module build_test e2e.test k8s.io/kubernetes/test/e2e "$version" || exit 3 ;;
     agnhost) kubernetes_module build agnhost k8s.io/kubernetes/test/images/agnhost || exit 3 ;;
     *) kubernetes_module build "$program" "k8s.io/kubernetes/cmd/$program" "$version" || exit 3 ;;

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
-"""run.py [--list] [WORD...]: clients that nobody here wrote, each in a short real use against `muster up`.
+"""run.py [--list] [WORD...]: clients and suites that nobody here wrote, each against `muster up`.
 
 Each comes from its registry by name and pinned version, into a folder of its own in the cache ($XDG_CACHE_HOME or ~/.cache,
-muster/strangers), never into the system: Python packages into virtual environments, npm packages beside a script. One that
-cannot be had here is skipped and counted. WORD: only those with it in their name. Ends with `N passed, N failed, N skipped`,
-and a line `failed: NAME` for each that failed; none is expected to (tests/result.py compares).
+muster/strangers), never into the system: Python packages into virtual environments, npm packages beside a script, Go programs
+built from their modules (go/go.mod, tests/kubernetes/binaries.sh). One that cannot be had here is skipped and counted. Of a suite
+every spec counts (suites.py), of Kubeflow's SDKs every step with every PyTorch (kubeflow_sdk.py). KAI_E2E=FILE runs KAI
+Scheduler's compiled suite as well. WORD: only those with it in their name. Ends with `N passed, N failed, N skipped`; a line
+`failed: NAME` names each that failed (tests/expected/strangers.txt has those that are known to; tests/result.py compares).
 """
 
+import glob
+import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,12 +23,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 
-from harness import Failure, Muster, Skip, run  # noqa: E402
+import kubeflow_sdk  # noqa: E402
+import suites  # noqa: E402
+from harness import Failure, Muster, Skip, check, run, torch_pythons  # noqa: E402
 
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "muster", "strangers")
 INSTALL_S = 1800
 LIMIT_S = 300
+LINT = 3  # promtool's exit status when it has advice
+GO = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/local/go/bin", "GOFLAGS": "-mod=mod", "GOWORK": "off", "CGO_ENABLED": "0",
+      "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "local")}
 
+
+# ---- what is installed ----
 
 def install(name, make):
     """The folder of this name in the cache; make(folder) fills it once. Skip when that fails."""
@@ -46,15 +59,53 @@ def command(*argv, env=None, cwd=None):
                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
+def built(name):
+    """A Go program of go/, built."""
+    sources = sorted(glob.glob(os.path.join(HERE, "go", "**", "*.*"), recursive=True))
+    digest = hashlib.sha256()
+    for path in sources:
+        with open(path, "rb") as f:
+            digest.update(f.read())
+
+    def make(folder):
+        shutil.copytree(os.path.join(HERE, "go"), os.path.join(folder, "source"))
+        command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", folder + "/", "./...", env=GO,
+                cwd=os.path.join(folder, "source"))
+    if not shutil.which("go", path=GO["PATH"]):
+        raise Skip("no Go here")
+    return os.path.join(install("go-" + digest.hexdigest()[:12], make), name)
+
+
+def pinned(program):
+    """A program that tests/kubernetes/binaries.sh builds."""
+    done = subprocess.run([os.path.join(ROOT, "tests/kubernetes/binaries.sh"), program], text=True, stdout=subprocess.PIPE,
+                          timeout=INSTALL_S, check=False)
+    if done.returncode:
+        raise Skip(f"{program} cannot be had here")
+    return os.path.join(done.stdout.strip(), program)
+
+
+# ---- clients ----
+
+def alone(play, **options):
+    """A client with a muster of its own: one result."""
+    def results(name):
+        start = time.monotonic()
+        with Muster(**options) as m:
+            play(m)
+        yield name, "passed", "", time.monotonic() - start
+    return results
+
+
 def python(script, *packages):
-    """A test that runs a script in a virtual environment with these packages."""
+    """A script in a virtual environment with these packages."""
     def play(m):
         def make(folder):
             command(sys.executable, "-m", "venv", folder)
             command(os.path.join(folder, "bin/pip"), "install", "--quiet", *packages)
         folder = install("python-" + "-".join(p.replace("==", "-") for p in packages), make)
         run([os.path.join(folder, "bin/python"), os.path.join(HERE, "python", script)], env=m.env, limit=LIMIT_S)
-    return play
+    return alone(play)
 
 
 def node(m):
@@ -70,26 +121,114 @@ def node(m):
     run(["node", script], env=m.env, limit=LIMIT_S)
 
 
+def go(name):
+    def play(m):
+        run([built(name)], env={**m.env, "KUBE_FEATURE_WatchListClient": "true"}, limit=LIMIT_S)
+    return alone(play)
+
+
+def helm(m):
+    program, chart = pinned("helm"), os.path.join(HERE, "chart")
+
+    def do(*argv):
+        return run([program, "--namespace", "helm", *argv], env=m.env, limit=LIMIT_S).stdout
+
+    def ready():
+        return m.get("deployment", "s", "helm")["status"].get("readyReplicas")
+    do("install", "s", chart, "--create-namespace", "--wait")
+    check(ready() == 1, f"{ready()} pods after install --wait")
+    do("upgrade", "s", chart, "--set", "replicas=2,greeting=again", "--wait")
+    check(ready() == 2, f"{ready()} pods after upgrade --wait")
+    check(m.get("configmap", "s", "helm")["data"] == {"greeting": "again"}, "the upgrade")
+    do("rollback", "s", "1", "--wait")
+    check(m.get("configmap", "s", "helm")["data"] == {"greeting": "hello"}, "the rollback")
+    check([line.split()[0] for line in do("history", "s").splitlines()[1:]] == ["1", "2", "3"], do("history", "s"))
+    check("Phase:          Succeeded" in do("test", "s", "--logs"), "helm test")
+    do("uninstall", "s", "--wait")
+    check(do("list", "-q") == "" and m.get("deployment", "s", "helm", ok=False) is None, "something is left after uninstall")
+
+
+def rules(folder):
+    """Files of rules, as Prometheus reads them, of deploy/monitoring: the alerts, and each expression of the dashboard."""
+    with open(os.path.join(ROOT, "deploy/monitoring/alerts.yaml")) as f:
+        alerts = re.sub(r"(?m)^  ", "", f.read().split("spec:\n", 1)[1])
+    with open(os.path.join(ROOT, "deploy/monitoring/dashboard.json")) as f:
+        found = re.findall(r'"expr": ("(?:[^"\\]|\\.)*")', f.read())
+    expressions = [re.sub(r"\$\{?\w+\}?", "5m", json.loads(text)) for text in found]
+    check(expressions, "the dashboard has no expressions")
+    board = {"groups": [{"name": "dashboard", "rules": [{"record": f"panel:{i}", "expr": e} for i, e in enumerate(expressions)]}]}
+    paths = [os.path.join(folder, "alerts.yaml"), os.path.join(folder, "dashboard.yaml")]
+    for path, text in zip(paths, (alerts, json.dumps(board))):
+        with open(path, "w") as f:
+            f.write(text)
+    return paths
+
+
+def promtool(m):
+    program = pinned("promtool")
+    m.kubectl("create", "configmap", "counted")
+    done = subprocess.run([program, "check", "metrics"], input=m.kubectl("get", "--raw", "/metrics").stdout, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False)
+    # Names of KAI Scheduler's metrics, which its dashboards ask for, are not as Prometheus recommends.
+    said = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("kai_")]
+    check(done.returncode in (0, LINT) and not said, f"promtool check metrics: exit {done.returncode}\n" + "\n".join(said))
+    run([program, "check", "rules", *rules(m.folder)], limit=LIMIT_S)
+
+
+# ---- suites, and Kubeflow's SDKs ----
+
+def suite(play, program):
+    return lambda name: play(pinned(program), os.path.dirname(built("sshd")))
+
+
+def kai(name):
+    if not os.environ.get("KAI_E2E"):
+        raise Skip("its suite is in no registry: KAI_E2E=FILE names the compiled test program")
+    return suites.kai(os.path.abspath(os.environ["KAI_E2E"]))
+
+
+def sdk(version):
+    def results(name):
+        pythons = torch_pythons()
+        if not pythons:
+            raise Skip("no Python here can import torch")
+        for torch, torch_version in pythons:
+            start = time.monotonic()
+            for step, word in kubeflow_sdk.play(version, torch):
+                yield (f"{name}/torch-{torch_version}/{step.replace(' ', '_')}", "passed" if word == "ok" else "failed",
+                       "" if word == "ok" else word, time.monotonic() - start)
+                start = time.monotonic()
+    return results
+
+
 STRANGERS = {
     "python-kubernetes": python("official.py", "kubernetes==37.0.2"),
     "python-kubernetes-asyncio": python("asynchronous.py", "kubernetes_asyncio==36.1.0"),
     "python-kr8s": python("kr8s_objects.py", "kr8s==0.20.15"),
     "python-lightkube": python("lightkube_objects.py", "lightkube==1.0.1", "lightkube-models==1.37.0.8"),
     "python-kopf": python("kopf_operator.py", "kopf==1.45.2", "kubernetes==37.0.2"),
-    "node-client": node,
+    "node-client": alone(node),
+    "go-client": go("client"),
+    "go-controller-runtime": go("controller"),
+    "helm": alone(helm),
+    "promtool": alone(promtool),
+    "kubeflow-sdk-v1": sdk("v1"),
+    "kubeflow-sdk-v2": sdk("v2"),
+    "jobset-e2e": suite(suites.jobset, "jobset-e2e"),
+    "trainer-e2e": suite(suites.trainer, "trainer-e2e"),
+    "kai-e2e": kai,
 }
 
 
-def play(name):
-    """(what became of it, why) of one client, with a muster of its own."""
+def results(name):
+    """Yields (name, what became of it, why, seconds)."""
+    start = time.monotonic()
     try:
-        with Muster() as m:
-            STRANGERS[name](m)
+        yield from STRANGERS[name](name)
     except Skip as e:
-        return "skipped", str(e)
+        yield name, "skipped", str(e), time.monotonic() - start
     except (Failure, OSError, subprocess.SubprocessError) as e:
-        return "failed", str(e)
-    return "passed", ""
+        yield name, "failed", str(e), time.monotonic() - start
 
 
 def main(argv):
@@ -100,10 +239,9 @@ def main(argv):
         return 0
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for name in names:
-        start = time.monotonic()
-        verdict, why = play(name)
-        counts[verdict] += 1
-        print(f"{verdict}: {name} ({time.monotonic() - start:.0f} s){': ' + why if why else ''}", flush=True)
+        for part, verdict, why, seconds in results(name):
+            counts[verdict] += 1
+            print(f"{verdict}: {part} ({seconds:.0f} s){': ' + why if why else ''}", flush=True)
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     return 1 if counts["failed"] else 0
 
