@@ -303,6 +303,17 @@ static void drop_group(struct world *world, int g)
         sched_drop_group(world->sched[i], STR("ns"), name_of(world, "group", g));
 }
 
+/* A pod of these groups ends for good, or its gang starts again. */
+static void decide_on(struct world *world, int p)
+{
+    int g = world->pods[p].group;
+
+    if (g % 2)
+        return;
+    world->groups[g].hold_until = p % 3 ? world->now + 8000 : world->now;
+    put_group(world, g);
+}
+
 static void random_event(struct world *world)
 {
     int p = (int)below(PODS_MAX);
@@ -352,13 +363,8 @@ static void random_event(struct world *world)
         break;
     case 8:
         if (pod->life == RUNS && below(3) == 0) {
-            struct group *group = &world->groups[pod->group];
-
             pod->life = below(4) ? ENDING : FAILED;
-            if (pod->group % 2 == 0) { /* for good, or again */
-                group->hold_until = p % 3 ? world->now + 8000 : world->now;
-                put_group(world, pod->group);
-            }
+            decide_on(world, p);
             put_pod(world, p);
         }
         break;
