@@ -42,8 +42,8 @@
 #define SHELL_FOLDER "/tmp/.muster-shell-$HOSTNAME"
 #define SHELL_KEEPER                                                                               \
     "d=" SHELL_FOLDER "; mkdir -p \"$d\"; n=0; limit=300; trap 'exit 0' TERM; while [ $n -lt "     \
-    "$limit ]; do sleep 2; n=$((n+2)); for p in \"$d\"/*; do if [ -e \"$p\" ]; then if kill -0 "   \
-    "\"${p##*/}\" 2>/dev/null; then n=0; limit=10; else rm -f \"$p\"; fi; fi; done; done; rm -rf " \
+    "$limit ]; do sleep 2; n=$((n+2)); for p in \"$d\"/*; do if [ -e \"$p\" ]; then limit=10; if " \
+    "kill -0 \"${p##*/}\" 2>/dev/null; then n=0; else rm -f \"$p\"; fi; fi; done; done; rm -rf "   \
     "\"$d\""
 #define SHELL_ENTER                                                                                \
     "d=" SHELL_FOLDER                                                                              \

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import urllib.request
 
@@ -70,6 +71,19 @@ def test_a_shell_needs_no_kubectl():
         t.expect("timed out waiting for input")
         t.end()
         wait_for(lambda: m.kubectl("get", "pods", "-o", "name").stdout == "", "the pod of the shell to go")
+
+
+def test_a_shell_whose_program_was_killed_gives_its_gpus_back():
+    with Muster(gpus_per_node=1) as m:
+        m.apply(QUEUE)
+        shell = subprocess.Popen([binary("kubectl-torchrun"), "shell", "--", "sh", "-c", "echo here; exec cat"], env=m.env,
+                                 cwd=m.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                 start_new_session=True)
+        check(shell.stdout.readline() == b"here\n", "the shell to be inside")
+        os.killpg(shell.pid, signal.SIGKILL)  # kubectl too: nobody is left to say that it ended
+        shell.wait()
+        wait_for(lambda: all(p["status"].get("phase") in ("Succeeded", "Failed") for p in m.get("pods")),
+                 "the keeper to end", 60)
 
 
 def test_the_address_of_a_program_in_a_job():
