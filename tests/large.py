@@ -37,7 +37,7 @@ def main():
         m.apply(QUEUE.replace("gpus: 2", "gpus: 1"))
         folder = project(m, main__py=MAIN)
         m.torchrun("submit", "--gpus", "1", "--name", "job", "--results=false", "python main.py", cwd=folder, limit=300)
-        m.torchrun("pull", "job", "--home", limit=600)
+        m.torchrun("pull", "job", "--to", folder, limit=600)
         path = os.path.join(folder, "model.pt")
         check(os.path.getsize(path) == BYTES, "its size")
         with open(path, "rb") as f:
