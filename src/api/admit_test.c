@@ -286,7 +286,7 @@ static struct str pod_of_many(struct arena *arena, size_t count)
 
 TEST(pods_do_not_make_room_in_a_quota_nor_leave_a_volume)
 {
-#define POD(more, mount)                                                                        \
+#define POD_WITH(more, mount)                                                                   \
     "{" more "'restartPolicy':'Never','dnsPolicy':'Default','terminationGracePeriodSeconds':1," \
     "'volumes':[{'name':'v','emptyDir':{}}],'containers':[{'name':'c','image':'i',"             \
     "'volumeMounts':[{'name':'v','mountPath':'/m'" mount "}]}]}"
@@ -294,14 +294,14 @@ TEST(pods_do_not_make_room_in_a_quota_nor_leave_a_volume)
         const char *spec;
         const char *field;
     } rows[] = {
-        {POD("", ""), ""},
-        {POD("'overhead':{'cpu':'1'},", ",'subPath':'a/..b'"), ""},
-        {POD("'overhead':{'cpu':'-1'},", ""), "spec.overhead[cpu]"},
-        {POD("", ",'subPath':'a/../../b'"), "spec.containers[0].volumeMounts[0].subPath"},
-        {POD("", ",'subPath':'/etc'"), "spec.containers[0].volumeMounts[0].subPath"},
-        {POD("", ",'subPathExpr':'..'"), "spec.containers[0].volumeMounts[0].subPathExpr"},
+        {POD_WITH("", ""), ""},
+        {POD_WITH("'overhead':{'cpu':'1'},", ",'subPath':'a/..b'"), ""},
+        {POD_WITH("'overhead':{'cpu':'-1'},", ""), "spec.overhead[cpu]"},
+        {POD_WITH("", ",'subPath':'a/../../b'"), "spec.containers[0].volumeMounts[0].subPath"},
+        {POD_WITH("", ",'subPath':'/etc'"), "spec.containers[0].volumeMounts[0].subPath"},
+        {POD_WITH("", ",'subPathExpr':'..'"), "spec.containers[0].volumeMounts[0].subPathExpr"},
     };
-#undef POD
+#undef POD_WITH
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};

@@ -75,5 +75,6 @@ def test_a_shadow_agrees_says_where_it_differs_and_writes_nothing():
         text = shadow.fetch("/shadow", shadow.debug_port)
         check(": elsewhere\n  ours:   " in text and "  theirs: " + nodes[1] in text, f"and the page for people: {text}")
         metrics = shadow.fetch("/metrics")
-        check('muster_shadow_compared_total{verdict="elsewhere"}' in metrics and "\nmuster_api_client_errors_total 0\n" in metrics,
+        check('muster_shadow_compared_total{verdict="elsewhere"}' in metrics
+              and "\nmuster_api_client_errors_total 0\n" in metrics,
               f"differences are counted, and nothing was tried that it may not do: {metrics}")
