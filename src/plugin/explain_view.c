@@ -65,10 +65,14 @@ static void explain_place(struct buf *out,
                           const struct json *record)
 {
     long long waiting = json_i64_or(json_at(view->queue, "status.pendingGroups"), 0);
+    long long line = json_i64_or(json_get(record, "line"), 0);
     struct str place = json_number_text(json_get(record, "place"));
 
+    /* It waits, so one waits at least: the queue's status is older than the record. */
+    if (!waiting)
+        waiting = line;
     /* The record is written when its words change, not whenever somebody joins the line. */
-    if (json_get(record, "place") && json_i64_or(json_get(record, "line"), 0) == waiting)
+    if (json_get(record, "place") && line == waiting)
         explain_line(
             out, "In line",
             str_printf(arena, STR_FMT " of %lld that wait in its queue", STR_ARG(place), waiting));

@@ -21,7 +21,8 @@ def running(m, name):
 
 
 def waits_because(m, name):
-    group = next((g for g in m.get("podgroups") if name in g["metadata"]["name"]), None)
+    group = next((g for g in m.get("podgroups") if g["metadata"]["name"] == name
+                  or g["metadata"]["name"].startswith(f"pg-{name}-")), None)
     conditions = (group or {}).get("status", {}).get("schedulingConditions", [])
     return conditions and conditions[-1]["reasons"][-1]["reason"]
 
