@@ -166,6 +166,15 @@ static void share_effect(struct node *node, const struct share *share, int64_t s
     }
 }
 
+/* Whether the device of that name is known to be somebody's as a whole. */
+static bool number_is_whole(const struct node *node, const struct name *name)
+{
+    int64_t number = -1;
+
+    return str_to_i64(name->text, &number) && number >= 0 && number < DEVICES_MAX &&
+           (node->devices_used[number / 64] >> (number % 64) & 1) != 0;
+}
+
 static void shares_change(struct pod *pod,
                           struct node *node,
                           enum status status,
@@ -178,10 +187,12 @@ static void shares_change(struct pod *pod,
         struct share *share = &node->shares[slots[i]];
 
         share->live = true;
-        /* Unless those who stayed on the device it remembers have given that another slot since. */
+        /* Unless those who stayed on the device it remembers have given that another slot since, or
+         * somebody got it as a whole after its own bind was refused. */
         if (!share->name && pod->sharing->names && pod->sharing->named_node == node &&
             pod->sharing->named_shares[i] == slots[i] &&
-            share_find(node, pod->sharing->names[i]) == node->share_count)
+            share_find(node, pod->sharing->names[i]) == node->share_count &&
+            !number_is_whole(node, pod->sharing->names[i]))
             share_name(share, pod->sharing->names[i]);
         share_effect(node, share, -1);
         if (status == ST_RELEASING)

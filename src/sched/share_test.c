@@ -5,7 +5,9 @@
 #include "sched/world_test.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Shared devices as bound pods name them, where reservation pods hold them. */
 
@@ -165,5 +167,44 @@ TEST(a_device_that_a_pod_was_to_have_keeps_its_name_for_those_who_got_it)
     for (size_t i = 0; i < 3; i++)
         beside += str_eq(group_of(&c, pods[i]), second);
     EXPECT(beside == 1);
+    cluster_close(&c);
+}
+
+static void open_numbered(struct cluster *cluster)
+{
+    struct sched_config config;
+
+    sched_config_default(&config);
+    config.devices = SCHED_DEVICES_NUMBERED;
+    cluster_open_as(cluster, &config);
+    cluster_queue(cluster, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+}
+
+/* The number of the one device that the plan gives a pod; -1: it gives it none, or several. */
+static int64_t device_of(const struct cluster *cluster, const char *pod)
+{
+    const struct sched_bind *bind = cluster_bind(cluster, pod);
+
+    return bind && bind->device_count == 1 ? (int64_t)bind->devices[0] : -1;
+}
+
+TEST(a_device_that_a_pod_was_to_share_may_be_a_whole_ones_by_the_next_time)
+{
+    struct cluster c;
+
+    open_numbered(&c);
+    cluster_node(&c, "a", 2);
+    cluster_put(&c, &(struct job){.name = "g", .pods = 1, .priority = 50});
+    put_half(&c, "first");
+    cluster_decide(&c, 1000);
+    EXPECT(device_of(&c, "first") == 0);
+    /* The bind was refused, and is tried again later. Other work takes the device. */
+    sched_bind_failed(c.sched, STR("ns"), STR("first"));
+    sched_written(c.sched, STR("ns"), STR("g"), true, c.now);
+    cluster_put(&c, &(struct job){.name = "whole", .pods = 1, .gpus = 1, .priority = 50});
+    cluster_decide(&c, 1);
+    EXPECT(device_of(&c, "whole-0") == 0 && !cluster_bound(&c, "first"));
+    cluster_decide(&c, SCHED_RETRY_MIN_MS);
+    EXPECT(device_of(&c, "first") == 1);
     cluster_close(&c);
 }
