@@ -7,6 +7,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #define MESSAGE_BYTES 1024 /* the largest one, a pair, has some 200 */
 #define ANSWER_BYTES  16384
 #define ALIAS_BYTES   255 /* what the kernel keeps of an alias */
+#define ERRNO_MAX     4095
 
 /* One request under construction. */
 struct message {
@@ -81,11 +83,22 @@ static void end(struct message *message, size_t at)
     memcpy(message->bytes + at, &size, sizeof(size));
 }
 
-/* Send it and take answers until the acknowledgement; `answer` gets the first message that is not
- * one. */
+/* 0 or -errno of an acknowledgement, whatever it says: callers take what is above 0 for an index. */
+static int acknowledgement_read(const char *bytes, size_t size)
+{
+    struct nlmsgerr error;
+    if (size < NLMSG_LENGTH(sizeof(error)))
+        return -EBADMSG;
+    memcpy(&error, bytes + NLMSG_HDRLEN, sizeof(error));
+    return error.error > 0 || error.error < -ERRNO_MAX ? -EBADMSG : error.error;
+}
+
+/* Send it and take answers until the acknowledgement; `answer`, which is zero before, gets the
+ * first message that is not one. */
 static int talk(struct netlink *netlink, struct message *message, char *answer, size_t size)
 {
     struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+    bool taken = !answer;
     message->header.nlmsg_seq = ++netlink->sequence;
     if (sendto(netlink->fd, message, message->header.nlmsg_len, 0, (struct sockaddr *)&kernel,
                sizeof(kernel)) < 0)
@@ -95,23 +108,21 @@ static int talk(struct netlink *netlink, struct message *message, char *answer, 
         ssize_t n = recv(netlink->fd, bytes, sizeof(bytes), 0);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return -errno;
+        if (n <= 0)
+            return n < 0 ? -errno : -EBADMSG;
         struct nlmsghdr header;
         for (size_t at = 0; at + sizeof(header) <= (size_t)n; at += NLMSG_ALIGN(header.nlmsg_len)) {
-            struct nlmsgerr error;
             memcpy(&header, bytes + at, sizeof(header));
             if (header.nlmsg_len < sizeof(header) || at + header.nlmsg_len > (size_t)n)
                 return -EBADMSG;
             if (header.nlmsg_seq != netlink->sequence)
                 continue;
-            if (header.nlmsg_type == NLMSG_ERROR &&
-                header.nlmsg_len >= NLMSG_LENGTH(sizeof(error))) {
-                memcpy(&error, bytes + at + NLMSG_HDRLEN, sizeof(error));
-                return error.error;
-            }
-            if (answer && header.nlmsg_len <= size)
+            if (header.nlmsg_type == NLMSG_ERROR)
+                return acknowledgement_read(bytes + at, header.nlmsg_len);
+            if (!taken && header.nlmsg_len <= size) {
                 memcpy(answer, bytes + at, header.nlmsg_len);
+                taken = true;
+            }
         }
     }
 }
@@ -165,6 +176,8 @@ int netlink_find(struct netlink *netlink, const char *name, char *alias, size_t 
     struct rtattr attribute;
     memcpy(&header, answer, sizeof(header));
     memcpy(&link, answer + NLMSG_HDRLEN, sizeof(link));
+    if (header.nlmsg_type != RTM_NEWLINK || link.ifi_index <= 0)
+        return -EBADMSG;
     (void)snprintf(alias, alias_size, "%s", "");
     for (size_t at = NLMSG_LENGTH(NLMSG_ALIGN(sizeof(link)));
          at + sizeof(attribute) <= header.nlmsg_len; at += RTA_ALIGN(attribute.rta_len)) {

@@ -19,7 +19,7 @@ void netlink_close(struct netlink *netlink);
 int netlink_add_bridge(struct netlink *netlink, const char *name, const char *alias);
 /* Gone already is fine. */
 int netlink_remove(struct netlink *netlink, const char *name);
-/* Index of an interface, and its alias ("" without one); -ENODEV. */
+/* Index of an interface, above 0, and its alias ("" without one); -ENODEV. */
 int netlink_find(struct netlink *netlink, const char *name, char *alias, size_t alias_size);
 /* A pair: `name` here, a port of the interface `master` and up, and "eth0" in the namespace that
  * netns_fd stands for. */
