@@ -9,28 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- NVML, as far as it is needed; its ABI is stable ---- */
-
-typedef void *nvml_device;
-
-struct nvml_memory {
-    unsigned long long total, free, used;
-};
-
-struct nvml {
-    void *library;
-    int (*init)(void);
-    int (*shutdown)(void);
-    int (*count)(unsigned *);
-    int (*handle)(unsigned, nvml_device *);
-    int (*by_uuid)(const char *, nvml_device *);
-    int (*name)(nvml_device, char *, unsigned);
-    int (*uuid)(nvml_device, char *, unsigned);
-    int (*memory)(nvml_device, struct nvml_memory *);
-    int (*minor)(nvml_device, unsigned *);
-    int (*driver)(char *, unsigned);
-};
-
 /* A function of the library, in a shape C can assign. */
 #define LOAD(nvml, member, symbol)                            \
     do {                                                      \
@@ -73,33 +51,82 @@ static bool nvml_open(struct nvml *nvml, struct gpus *gpus)
     return false;
 }
 
+static bool is_plain(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* What a driver calls something, as a label's value: at most `max` characters, '-' for what a label
+ * cannot have, a letter or a digit at both ends. A node with another label would be refused. */
+static void text_to_label(char *text, size_t size, size_t max)
+{
+    size_t len = strnlen(text, size);
+    size_t from = 0;
+    while (from < len && !is_plain(text[from]))
+        from++;
+    len = len - from < max ? len - from : max;
+    memmove(text, text + from, len);
+    while (len && !is_plain(text[len - 1]))
+        len--;
+    for (size_t i = 0; i < len; i++)
+        text[i] = is_plain(text[i]) || strchr("-_.", text[i]) ? text[i] : '-';
+    text[len] = '\0';
+}
+
+static bool uuid_is_fine(const char *uuid, size_t size)
+{
+    size_t len = strnlen(uuid, size);
+    for (size_t i = 0; i < len; i++)
+        if (!is_plain(uuid[i]) && uuid[i] != '-')
+            return false;
+    return len && len < size;
+}
+
+/* False: nobody could ask for this card. */
+static bool card_read(const struct nvml *nvml, unsigned index, struct gpu *gpu)
+{
+    struct nvml_memory memory = {0};
+    nvml_device device;
+    *gpu = (struct gpu){0};
+    if (nvml->handle(index, &device) != 0 ||
+        nvml->uuid(device, gpu->uuid, sizeof(gpu->uuid)) != 0 ||
+        !uuid_is_fine(gpu->uuid, sizeof(gpu->uuid)) ||
+        nvml->name(device, gpu->product, sizeof(gpu->product)) != 0 ||
+        nvml->memory(device, &memory) != 0)
+        return false;
+    text_to_label(gpu->product, sizeof(gpu->product), GPU_PRODUCT_MAX);
+    if (!gpu->product[0])
+        (void)snprintf(gpu->product, sizeof(gpu->product), "unnamed");
+    if (nvml->minor(device, &gpu->minor) != 0)
+        gpu->minor = index;
+    gpu->memory_mib = (int64_t)(memory.total >> 20);
+    return true;
+}
+
+void gpu_read(const struct nvml *nvml, struct gpus *gpus)
+{
+    unsigned count = 0;
+    *gpus = (struct gpus){0};
+    if (nvml->driver(gpus->driver, sizeof(gpus->driver)) == 0)
+        text_to_label(gpus->driver, sizeof(gpus->driver), GPU_PRODUCT_MAX);
+    else
+        gpus->driver[0] = '\0';
+    if (nvml->count(&count) != 0)
+        count = 0;
+    for (unsigned i = 0; i < count && gpus->count < GPU_MAX; i++)
+        if (card_read(nvml, i, &gpus->items[gpus->count]))
+            gpus->count++;
+    if (!gpus->count)
+        (void)snprintf(gpus->why, sizeof(gpus->why), "the driver shows no GPU");
+}
+
 void gpu_look(struct gpus *gpus)
 {
     struct nvml nvml;
-    unsigned count = 0;
     *gpus = (struct gpus){0};
     if (!nvml_open(&nvml, gpus))
         return;
-    (void)nvml.driver(gpus->driver, sizeof(gpus->driver));
-    if (nvml.count(&count) != 0)
-        count = 0;
-    for (unsigned i = 0; i < count && gpus->count < GPU_MAX; i++) {
-        struct gpu *gpu = &gpus->items[gpus->count];
-        struct nvml_memory memory = {0};
-        nvml_device device;
-        if (nvml.handle(i, &device) != 0 || nvml.uuid(device, gpu->uuid, sizeof(gpu->uuid)) != 0 ||
-            nvml.name(device, gpu->product, sizeof(gpu->product)) != 0 ||
-            nvml.memory(device, &memory) != 0)
-            continue;
-        if (nvml.minor(device, &gpu->minor) != 0)
-            gpu->minor = i;
-        for (char *p = gpu->product; *p; p++)
-            *p = *p == ' ' ? '-' : *p;
-        gpu->memory_mib = (int64_t)(memory.total >> 20);
-        gpus->count++;
-    }
-    if (!gpus->count)
-        (void)snprintf(gpus->why, sizeof(gpus->why), "the driver shows no GPU");
+    gpu_read(&nvml, gpus);
     (void)nvml.shutdown();
     (void)dlclose(nvml.library);
 }

@@ -1,0 +1,109 @@
+#include "agent/gpu.h"
+#include "base/count.h"
+#include "test.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A driver with one card. */
+static const char *card_name;
+static const char *card_uuid;
+
+static int tell_count(unsigned *ret)
+{
+    *ret = 1;
+    return 0;
+}
+
+static int tell_handle(unsigned index, nvml_device *ret)
+{
+    (void)index;
+    *ret = NULL;
+    return 0;
+}
+
+static int tell_name(nvml_device device, char *out, unsigned size)
+{
+    (void)device;
+    (void)snprintf(out, size, "%s", card_name);
+    return 0;
+}
+
+static int tell_uuid(nvml_device device, char *out, unsigned size)
+{
+    (void)device;
+    (void)snprintf(out, size, "%s", card_uuid);
+    return 0;
+}
+
+static int tell_memory(nvml_device device, struct nvml_memory *ret)
+{
+    (void)device;
+    ret->total = 143771ULL << 20;
+    return 0;
+}
+
+static int tell_minor(nvml_device device, unsigned *ret)
+{
+    (void)device;
+    *ret = 5;
+    return 0;
+}
+
+static int tell_driver(char *out, unsigned size)
+{
+    (void)snprintf(out, size, "580.159.04");
+    return 0;
+}
+
+static const struct nvml driver = {.count = tell_count,
+                                   .handle = tell_handle,
+                                   .uuid = tell_uuid,
+                                   .name = tell_name,
+                                   .memory = tell_memory,
+                                   .minor = tell_minor,
+                                   .driver = tell_driver};
+
+TEST(a_card_is_called_as_its_driver_does_in_the_letters_of_a_label)
+{
+    static const struct {
+        const char *why;
+        const char *name;
+        const char *product;
+    } rows[] = {
+        {"blanks", "NVIDIA H200", "NVIDIA-H200"},
+        {"what a label may have stays", "A100-SXM4_80.GB", "A100-SXM4_80.GB"},
+        {"what it may not have", "Card 8GB/16GB+ v2", "Card-8GB-16GB--v2"},
+        {"the ends are letters or digits", " (Card) ", "Card"},
+        {"nothing is left", " - ", "unnamed"},
+        {"56 characters, for -SHARED behind them",
+         "123456789 123456789 123456789 123456789 123456789 123456789 ",
+         "123456789-123456789-123456789-123456789-123456789-123456"},
+    };
+    static struct gpus gpus;
+
+    card_uuid = "GPU-5f1c2a7e";
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        card_name = rows[i].name;
+        gpu_read(&driver, &gpus);
+        EXPECT(gpus.count == 1 && strcmp(gpus.items[0].product, rows[i].product) == 0);
+        EXPECT(strcmp(gpus.items[0].uuid, card_uuid) == 0 && gpus.items[0].minor == 5);
+        EXPECT(gpus.items[0].memory_mib == 143771 && gpu_driver(&gpus) == 580);
+    }
+}
+
+TEST(a_card_whose_uuid_would_be_two_in_a_list_is_passed_over)
+{
+    static const char *const uuids[] = {"GPU-1,GPU-2", "", "GPU 1", "GPU-1\n"};
+    static struct gpus gpus;
+
+    card_name = "NVIDIA H200";
+    for (size_t i = 0; i < COUNT_OF(uuids); i++) {
+        test_case(uuids[i]);
+        card_uuid = uuids[i];
+        gpu_read(&driver, &gpus);
+        EXPECT(gpus.count == 0 && gpus.why[0]);
+    }
+}
