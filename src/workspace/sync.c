@@ -418,6 +418,8 @@ static void on_begin(void *user, struct httpd_conn *conn, const struct httpd_req
     if (call_needs_secret(client->call, request->path) &&
         door_secret(sync->door, request->secret, &client->err) < 0)
         client->call = CALL_REFUSED; /* answered behind the body: who still sends may not listen */
+    /* That of a pull that was refused is still there: its connection stays. */
+    manifest_unref(TAKE_PTR(client->have));
     if (client->call == CALL_PULL)
         client->have = manifest_new();
 }
