@@ -21,6 +21,7 @@
 # make arena      published schedulers compared on public traces (TRACES=../shared/traces, SEEDS=10, LISTS="default": some of them)
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
+# make portable   the sources of kubectl-torchrun compiled for macOS, arm64 and x86-64; nothing is linked (WORDS="kube": some of them)
 # make clean-root the first three of these on a bare Debian, in a folder of its own (as root; CLEAN_UBUNTU=ARCHIVE: Ubuntu too)
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.34 or later
 # make wheel      ARCH=amd64|arm64: the same as a Python wheel (WHEEL_NAME=muster-train)
@@ -49,7 +50,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants
+	page-shots mutants portable
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -182,6 +183,9 @@ test-package: release
 	@tests/package.py
 	@tests/wheel.py
 	@tests/release.py
+
+portable: all
+	@tests/portable.py $(WORDS)
 
 test-large: all
 	@$(TEST_DEPS)
