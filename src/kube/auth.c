@@ -11,6 +11,9 @@
 #include "base/vec.h"
 #include "kube/kubeconfig.h"
 #include "kube/transport.h"
+#include "system/errors.h"
+#include "system/files.h"
+#include "system/process.h"
 #include "tool/clock.h"
 #include "tool/file.h"
 #include "tool/timer.h"
@@ -20,11 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <uv.h>
-
-#define PATH_BYTES 64 /* /proc/self/fd/N */
 
 enum exec_state {
     EXEC_NONE,
@@ -35,8 +35,7 @@ enum exec_state {
 
 /* A file without a name that holds PEM text. */
 struct secret_file {
-    int fd; /* -1: none */
-    char path[PATH_BYTES];
+    struct private_file file;
     struct buf text;
     const char *from; /* the file it is read from again, or NULL */
 };
@@ -80,25 +79,23 @@ struct auth {
  * for one of the new. */
 static int secret_file_set(struct secret_file *file, struct str text, struct err *err)
 {
-    int fd = memfd_create("muster-tls", MFD_CLOEXEC);
+    struct private_file new;
 
-    if (fd < 0)
-        return err_set(err, -errno, "memfd_create: %s", strerrordesc_np(errno));
+    if (private_file_open(&new, "muster-tls") < 0)
+        return err_set(err, -errno, "cannot keep a certificate in memory: %s", errno_words(errno));
     for (size_t done = 0; done < text.len;) {
-        ssize_t wrote = write(fd, text.p + done, text.len - done);
+        ssize_t wrote = write(new.fd, text.p + done, text.len - done);
 
         if (wrote < 0) {
             int r = -errno;
 
-            (void)close(fd);
-            return err_set(err, r, "cannot keep a certificate in memory: %s", strerrordesc_np(-r));
+            private_file_close(&new);
+            return err_set(err, r, "cannot keep a certificate in memory: %s", errno_words(-r));
         }
         done += (size_t)wrote;
     }
-    if (file->fd >= 0)
-        (void)close(file->fd);
-    file->fd = fd;
-    (void)snprintf(file->path, sizeof(file->path), "/proc/self/fd/%d", fd);
+    private_file_close(&file->file);
+    file->file = new;
     buf_clear(&file->text);
     buf_add(&file->text, text);
     return 0;
@@ -106,9 +103,7 @@ static int secret_file_set(struct secret_file *file, struct str text, struct err
 
 static void secret_file_done(struct secret_file *file)
 {
-    if (file->fd >= 0)
-        (void)close(file->fd);
-    file->fd = -1;
+    private_file_close(&file->file);
     buf_done(&file->text);
 }
 
@@ -144,8 +139,8 @@ static int take_credential(struct auth *auth, struct str text, struct err *err)
         r = secret_file_set(&auth->cert, cert, err);
         if (r == 0)
             r = secret_file_set(&auth->key, key, err);
-        auth->tls.cert_file = auth->cert.path;
-        auth->tls.key_file = auth->key.path;
+        auth->tls.cert_file = auth->cert.file.path;
+        auth->tls.key_file = auth->key.file.path;
     }
     if (r == 0 && auth->token.len == 0 && cert.len == 0)
         r = err_set(err, -EINVAL, "its output has neither token nor client certificate");
@@ -293,7 +288,7 @@ static char **exec_environment(struct arena *arena, const struct auth *auth)
         json_add_str(arena, cluster, "certificate-authority-data",
                      base64_encode(arena, buf_str(&auth->ca.text)));
     }
-    for (char **at = environ; *at; at++)
+    for (char **at = process_environment(); *at; at++)
         VEC_PUSH(arena, &env, *at);
     for (size_t i = 0; i < exec->env_count; i++)
         VEC_PUSH(arena, &env,
@@ -518,14 +513,14 @@ static int keep_config(struct auth *auth, const struct kube_config *config, stru
     auth->files_read_ms = clock_monotonic_ms();
     if (config->ca_pem.len > 0) {
         r = secret_file_set(&auth->ca, config->ca_pem, err);
-        auth->tls.ca_file = auth->ca.path;
+        auth->tls.ca_file = auth->ca.file.path;
     }
     if (r == 0 && config->cert_pem.len > 0) {
         r = secret_file_set(&auth->cert, config->cert_pem, err);
         if (r == 0)
             r = secret_file_set(&auth->key, config->key_pem, err);
-        auth->tls.cert_file = auth->cert.path;
-        auth->tls.key_file = auth->key.path;
+        auth->tls.cert_file = auth->cert.file.path;
+        auth->tls.key_file = auth->key.file.path;
     }
     return r;
 }
@@ -543,7 +538,7 @@ int auth_new(struct uv_loop_s *loop,
     auth->loop = loop;
     auth->changed = changed;
     auth->user = user;
-    auth->ca.fd = auth->cert.fd = auth->key.fd = -1;
+    auth->ca.file.fd = auth->cert.file.fd = auth->key.file.fd = -1;
     r = keep_config(auth, config, err);
     if (r < 0) {
         auth_free(auth);

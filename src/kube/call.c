@@ -9,11 +9,11 @@
 #include "base/mem.h"
 #include "kube/client.h"
 #include "kube/kube_internal.h"
+#include "system/process.h"
 #include "tool/clock.h"
 #include "tool/timer.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 
 /* One request of struct api: its address and body, and what the answer means. What bind.c, feed.c
@@ -463,7 +463,7 @@ static void on_trim(void *user)
     struct kube *kube = user;
 
     kube->trimmed_ms = clock_monotonic_ms();
-    (void)malloc_trim(0);
+    process_trim_memory();
 }
 
 void kube_settles(struct kube *kube)

@@ -10,6 +10,7 @@
 #include "kube/auth.h"
 #include "kube/kubeconfig.h"
 #include "kube/transport.h"
+#include "system/random.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -20,7 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <termios.h>
 #include <unistd.h>
 #include <uv.h>
@@ -135,7 +135,7 @@ static void inside_send(struct inside *inside, unsigned opcode, struct str data)
 {
     unsigned char mask[4] = {1, 2, 3, 4};
 
-    (void)!getrandom(mask, sizeof(mask), 0);
+    (void)random_bytes(mask, sizeof(mask));
     inside_frame_add(&inside->out, opcode, mask, data);
 }
 
@@ -277,7 +277,7 @@ static void inside_ask(struct inside *inside,
     struct buf *out = &inside->out;
     char random[16] = "muster";
 
-    (void)!getrandom(random, sizeof(random), 0);
+    (void)random_bytes(random, sizeof(random));
     buf_addf(out, "GET " STR_FMT "/api/v1/namespaces/%s/pods/%s/exec?stdout=true",
              STR_ARG(address->path), request->ns, request->pod);
     buf_add(out, request->tty ? STR("&tty=true") : STR("&stderr=true"));

@@ -5,10 +5,10 @@
 #include "base/mem.h"
 #include "kube/client.h"
 #include "kube/kube_internal.h"
+#include "system/random.h"
 #include "tool/timer.h"
 
 #include <errno.h>
-#include <sys/random.h>
 #include <uv.h>
 
 static const struct api_ops kube_ops = {
@@ -30,7 +30,7 @@ int kube_open(struct uv_loop_s *loop,
     kube->loop = loop;
     kube->log = options->log;
     kube->whole = options->whole;
-    if (getrandom(&kube->random, sizeof(kube->random), 0) != sizeof(kube->random) || !kube->random)
+    if (!random_bytes(&kube->random, sizeof(kube->random)) || !kube->random)
         kube->random = 1;
     r = client_new(
         &(struct client_options){

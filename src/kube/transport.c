@@ -2,17 +2,15 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "system/sockets.h"
 #include "tool/clock.h"
 #include "tool/timer.h"
 
 #include <assert.h>
 #include <curl/curl.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <uv.h>
 
 /* libcurl's multi interface driven by libuv: curl names the sockets and the one timer it wants, we
@@ -23,8 +21,9 @@
 #define HEADER_BYTES_MAX   ((size_t)16 << 10)
 #define CONNECT_TIMEOUT_MS 5000
 /* Unanswered data or keepalives: a dead peer is noticed after this. */
-#define TCP_DEAD_MS 10000
-#define KEEPALIVE_S 5
+#define TCP_DEAD_MS      10000
+#define KEEPALIVE_S      5
+#define KEEPALIVE_PROBES 2
 #define RECEIVE_BYTES \
     (16L << 10)          /* of each request under way or kept; a record of TLS has no more */
 #define IDLE_EASY_MAX 64 /* curl handles kept for the next request */
@@ -126,19 +125,11 @@ static void replace(char **where, const char *text)
 
 static int on_socket_option(void *user, curl_socket_t fd, curlsocktype purpose)
 {
-    unsigned int dead_ms = TCP_DEAD_MS;
-    int on = 1;
-    int idle = KEEPALIVE_S;
-    int probes = 2;
-
     (void)user;
     (void)purpose;
-    /* Best effort: without them a dead peer is noticed later, by a time-out. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof(dead_ms));
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof(idle));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    socket_be_patient(fd, &(struct socket_patience){.unanswered_ms = TCP_DEAD_MS,
+                                                    .idle_s = KEEPALIVE_S,
+                                                    .probes = KEEPALIVE_PROBES});
     return CURL_SOCKOPT_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "plugin/autopsy_view.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "system/errors.h"
 #include "tool/clock.h"
 #include "tool/file.h"
 
@@ -148,7 +149,7 @@ static int run_kubectl(const char *const *argv, struct buf *out, struct err *err
     int status = 0;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, -errno, "pipe: %s", strerrordesc_np(errno));
+        return err_set(err, -errno, "pipe: %s", errno_words(errno));
     pid_t child = fork();
     if (child == 0) {
         if (dup2(ends[1], STDOUT_FILENO) >= 0)
@@ -283,7 +284,7 @@ static int save(const char *path,
 
     if ((len && path[len - 1] == '/') || (stat(path, &about) == 0 && S_ISDIR(about.st_mode))) {
         if (mkdir(path, 0777) < 0 && errno != EEXIST)
-            return err_set(err, -errno, "cannot make folder %s: %s", path, strerrordesc_np(errno));
+            return err_set(err, -errno, "cannot make folder %s: %s", path, errno_words(errno));
         (void)snprintf(file, sizeof(file), "%s/%s.json", path, job);
         int r = file_replace(file, json, 0644, err);
         (void)snprintf(file, sizeof(file), "%s/%s.txt", path, job);

@@ -7,6 +7,8 @@
 #include "plugin/home_record.h"
 #include "plugin/plugin.h"
 #include "plugin/results.h"
+#include "system/errors.h"
+#include "system/files.h"
 #include "workspace/disk.h"
 #include "workspace/manifest.h"
 #include "workspace/results.h"
@@ -38,15 +40,13 @@ static int64_t home_ns(struct timespec time)
 
 int64_t home_moment(const char *folder)
 {
-    _cleanup_(disk_closep) int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-    struct timespec now = {0};
+    _cleanup_(disk_closep) int fd = file_open_unnamed(folder);
     struct stat st;
 
     /* A file without a name says what time it is there: a server's clock may differ from ours. */
     if (fd >= 0 && fstat(fd, &st) == 0)
-        return home_ns(st.st_ctim);
-    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return home_ns(now);
+        return home_ns(file_changed(&st));
+    return home_ns(file_clock());
 }
 
 struct str home_outside(struct str command, const char *folder, size_t *at)
@@ -102,7 +102,7 @@ static struct home_place home_look(struct disk_walk *walk, int root_fd, struct s
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return (struct home_place){.there = errno != ENOENT};
     return (struct home_place){
-        .there = true, .is_file = S_ISREG(st.st_mode), .changed_ns = home_ns(st.st_ctim)};
+        .there = true, .is_file = S_ISREG(st.st_mode), .changed_ns = home_ns(file_changed(&st))};
 }
 
 enum home_weight home_weigh(uint64_t bytes, int64_t most)
@@ -146,7 +146,7 @@ static int home_judge_all(struct homecoming *home, struct err *err)
 
     if (fd < 0)
         return err_set(err, -errno, "the folder %s that job %s came from: %s", home->folder,
-                       home->job, strerrordesc_np(errno));
+                       home->job, errno_words(errno));
     home->verdicts =
         ARENA_ARRAY(&home->session->arena, enum home_verdict, home->list.files.count + 1);
     for (size_t i = 0; i < home->list.files.count; i++) {

@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
+#include "system/errors.h"
+#include "system/random.h"
 #include "tool/file.h"
 
 #include <dirent.h>
@@ -15,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,8 +74,7 @@ static int record_make_folder(const char *folder, struct err *err)
         char was = *slash;
         *slash = '\0';
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
-            return err_set(err, -errno, "cannot make the folder %s: %s", path,
-                           strerrordesc_np(errno));
+            return err_set(err, -errno, "cannot make the folder %s: %s", path, errno_words(errno));
         *slash = was;
         if (!was)
             return 0;
@@ -85,7 +85,7 @@ int home_record_name(char id[HOME_ID_BYTES + 1], struct err *err)
 {
     unsigned char random[HOME_ID_BYTES / 2];
 
-    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+    if (!random_bytes(random, sizeof(random)))
         return err_set(err, -EIO, "no random numbers can be had");
     for (size_t i = 0; i < sizeof(random); i++)
         (void)snprintf(id + 2 * i, 3, "%02x", random[i]);

@@ -3,13 +3,13 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "plugin/plugin.h"
+#include "system/errors.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 void kubectl_add(struct kubectl_args *args, const char *item)
@@ -55,5 +55,5 @@ int kubectl_become(const struct kubectl_args *args, struct err *err)
 {
     (void)execvp(args->items[0], (char *const *)(uintptr_t)args->items);
     return err_set(err, -errno, "cannot run kubectl, which this command needs: %s",
-                   strerrordesc_np(errno));
+                   errno_words(errno));
 }

@@ -5,6 +5,8 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "kube/kubeconfig.h"
+#include "system/errors.h"
+#include "system/sockets.h"
 #include "tool/file.h"
 #include "workspace/disk.h"
 
@@ -93,7 +95,7 @@ bool local_answers(const char *url)
         return false;
     for (struct addrinfo *at = found; at && !answers; at = at->ai_next) {
         _cleanup_(disk_closep) int fd =
-            socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+            socket_open(at->ai_family, at->ai_socktype, at->ai_protocol);
 
         answers = fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) == 0;
     }
@@ -199,7 +201,7 @@ int local_start(struct arena *arena, const char *folder, struct err *err)
     int r = local_program(program, err);
 
     if (r == 0 && (r = disk_make_folders(folder)) < 0)
-        return err_set(err, r, "%s: %s", folder, strerrordesc_np(-r));
+        return err_set(err, r, "%s: %s", folder, errno_words(-r));
     if (r == 0)
         r = file_replace(str_printf(arena, "%s/own", folder).p,
                          STR("started by muster run; muster stop --all removes this folder\n"),
@@ -208,9 +210,9 @@ int local_start(struct arena *arena, const char *folder, struct err *err)
         return r;
     log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (log < 0 || pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, -errno, "%s: %s", path, strerrordesc_np(errno));
+        return err_set(err, -errno, "%s: %s", path, errno_words(errno));
     if (fstat(log, &st) == 0 && st.st_size > LOG_BYTES_MAX && ftruncate(log, 0) < 0)
-        return err_set(err, -errno, "%s: %s", path, strerrordesc_np(errno));
+        return err_set(err, -errno, "%s: %s", path, errno_words(errno));
     argv[5] = local_listen(arena, folder);
     pid_t child = fork();
     if (child == 0)

@@ -12,6 +12,7 @@
 #include "kube/inside.h"
 #include "plugin/kubectl.h"
 #include "plugin/plugin.h"
+#include "system/errors.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
 #include "workspace/results.h"
@@ -191,7 +192,7 @@ static int run_kubectl(struct intake *in, const char *const *argv, const char *p
     pid_t child;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, -errno, "pipe: %s", strerrordesc_np(errno));
+        return err_set(err, -errno, "pipe: %s", errno_words(errno));
     child = fork();
     if (child == 0) {
         if (dup2(ends[1], STDOUT_FILENO) >= 0)

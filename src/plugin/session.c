@@ -9,6 +9,7 @@
 #include "kube/kube.h"
 #include "plugin/local.h"
 #include "plugin/plugin.h"
+#include "system/process.h"
 #include "tool/clock.h"
 #include "tool/timer.h"
 #include "workspace/door.h"
@@ -122,8 +123,8 @@ int session_open_at(struct session *session,
     int r;
 
     *session = session_closed(invocation);
-    session->out = term_open(STDOUT_FILENO, environ);
-    session->err = term_open(STDERR_FILENO, environ);
+    session->out = term_open(STDOUT_FILENO, process_environment());
+    session->err = term_open(STDERR_FILENO, process_environment());
     (void)uv_loop_init(&session->loop);
     session->timer = timer_new(&session->loop, session);
     r = find_config(session, invocation->values, place, err);

@@ -15,6 +15,8 @@
 #include "plugin/plugin.h"
 #include "plugin/submit.h"
 #include "plugin/view.h"
+#include "system/errors.h"
+#include "system/random.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -22,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,7 +116,7 @@ static const char *shell_name(struct arena *arena)
     unsigned char random[NAME_LETTERS];
     char name[] = "shell-xxxxx";
 
-    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+    if (!random_bytes(random, sizeof(random)))
         memset(random, getpid() & 255, sizeof(random));
     for (size_t i = 0; i < NAME_LETTERS; i++)
         name[6 + i] = letters[random[i] % (sizeof(letters) - 1)];
@@ -256,7 +257,7 @@ static int shell_enter(struct session *session,
         kubectl_add(&args, invocation->args[i]);
     pid_t child = fork();
     if (child < 0)
-        return err_set(err, -errno, "cannot start kubectl: %s", strerrordesc_np(errno));
+        return err_set(err, -errno, "cannot start kubectl: %s", errno_words(errno));
     if (child == 0) {
         (void)kubectl_become(&args, err);
         (void)fprintf(stderr, "%s\n", err->text);

@@ -8,13 +8,13 @@
 #include "plugin/job.h"
 #include "plugin/local.h"
 #include "plugin/plugin.h"
+#include "system/errors.h"
 #include "tool/clock.h"
 #include "workspace/disk.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 /* stop: ends the muster that `run` started. Pods would outlive it, so jobs go first, or it stays. */
@@ -172,7 +172,7 @@ static int stop(struct invocation *invocation, struct session *session, struct e
     if (r == 0 && pid != 0)
         r = stop_process(session, folder, pid, err);
     if (r == 0 && v->all && (r = disk_remove_path(folder)) < 0)
-        return err_set(err, r, "%s: %s", folder, strerrordesc_np(-r));
+        return err_set(err, r, "%s: %s", folder, errno_words(-r));
     if (r == 0)
         (void)printf(v->all ? "muster is stopped, and %s is removed\n"
                             : "muster is stopped; %s keeps what jobs wrote\n",

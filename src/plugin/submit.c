@@ -13,6 +13,8 @@
 #include "plugin/home_record.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "system/errors.h"
+#include "system/random.h"
 #include "tool/file.h"
 #include "workspace/manifest.h"
 
@@ -22,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,7 +73,7 @@ static const char *submit_name(struct session *session, const char *folder)
     if (!realpath(folder, path))
         path[0] = '\0';
     base = strrchr(path, '/');
-    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+    if (!random_bytes(random, sizeof(random)))
         memset(random, getpid() & 255, sizeof(random));
     for (size_t i = 0; i < NAME_SUFFIX_BYTES; i++)
         suffix[i] = letters[random[i] % (sizeof(letters) - 1)];
@@ -273,10 +274,10 @@ static int submit_make_writes(struct session *session, struct submit_values *v, 
                            path);
         if (mkdir(path, 0777) < 0 && errno != EEXIST)
             return err_set(err, -errno, "--write: cannot make the folder %s: %s", path,
-                           strerrordesc_np(errno));
+                           errno_words(errno));
         if (!realpath(path, whole) || access(whole, W_OK) < 0)
             return err_set(err, -errno, "--write: you cannot write to %s: %s", path,
-                           strerrordesc_np(errno));
+                           errno_words(errno));
         v->writes.items[i] = str_c(&session->arena, str_from(whole));
     }
     return 0;
@@ -371,7 +372,7 @@ static int submit_build(struct session *session,
     request.name = v->name;
     if (!v->no_workspace) {
         if (!realpath(v->dir, path))
-            return err_set(err, -errno, "%s: %s", v->dir, strerrordesc_np(errno));
+            return err_set(err, -errno, "%s: %s", v->dir, errno_words(errno));
         request.folder = str_c(&session->arena, str_from(path)); /* the job borrows it */
         (void)gethostname(host, sizeof(host) - 1);
         request.host = str_c(&session->arena, str_from(host));

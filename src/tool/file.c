@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "system/errors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@ static void close_fd(const int *fd)
 
 static int file_fail(struct err *err, int code, const char *path)
 {
-    return err_set(err, -code, "%s: %s", path, strerrordesc_np(code));
+    return err_set(err, -code, "%s: %s", path, errno_words(code));
 }
 
 static int read_all(int fd, struct buf *buf)

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "system/errors.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -136,7 +137,7 @@ int disk_parent(struct disk_walk *walk,
         fd = next;
     }
     if (fd < 0)
-        return err_set(err, -errno, "'" STR_FMT "': %s", STR_ARG(folder), strerrordesc_np(errno));
+        return err_set(err, -errno, "'" STR_FMT "': %s", STR_ARG(folder), errno_words(errno));
     disk_walk_done(walk);
     walk->fd = fd;
     memcpy(walk->path, folder.p, folder.len);

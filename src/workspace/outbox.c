@@ -3,11 +3,11 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "system/errors.h"
 #include "workspace/frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ int outbox_open(struct outbox *outbox, const char *root, struct manifest *manife
     *outbox = (struct outbox){
         .root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .manifest = manifest, .fd = -1};
     if (outbox->root_fd < 0)
-        return err_set(err, -errno, "folder %s: %s", root, strerrordesc_np(errno));
+        return err_set(err, -errno, "folder %s: %s", root, errno_words(errno));
     outbox->scratch = mem_alloc(FRAME_PIECE_MAX + 1);
     return 0;
 }
@@ -114,7 +114,7 @@ static int large_begin(struct outbox *outbox, struct ws_entry *entry, int fd, st
     if (size < 0) {
         close(fd);
         return err_set(err, (int)size, "'" STR_FMT "': %s", STR_ARG(entry->path),
-                       strerrordesc_np((int)-size));
+                       errno_words((int)-size));
     }
     entry->size = (uint64_t)size;
     if (!is_missing(outbox, entry->hash, &outbox->offset) || !first_time(outbox, entry->hash) ||
@@ -141,15 +141,14 @@ static int one_file(struct outbox *outbox, struct ws_entry *entry, struct buf *o
         return 0;
     }
     if (fd < 0)
-        return err_set(err, -errno, "'" STR_FMT "': %s", STR_ARG(entry->path),
-                       strerrordesc_np(errno));
+        return err_set(err, -errno, "'" STR_FMT "': %s", STR_ARG(entry->path), errno_words(errno));
     got = read_full(fd, outbox->scratch, FRAME_PIECE_MAX + 1, 0);
     if (got > (ssize_t)FRAME_PIECE_MAX)
         return large_begin(outbox, entry, fd, err);
     close(fd);
     if (got < 0)
         return err_set(err, (int)got, "'" STR_FMT "': %s", STR_ARG(entry->path),
-                       strerrordesc_np((int)-got));
+                       errno_words((int)-got));
     struct str bytes = {outbox->scratch, (size_t)got};
     entry->size = bytes.len;
     entry->hash = hash_of(bytes);

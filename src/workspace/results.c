@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "system/errors.h"
+#include "system/files.h"
 #include "workspace/disk.h"
 #include "workspace/hash.h"
 
@@ -130,8 +132,6 @@ static int take_shipped(void *user, const struct frame *frame, struct err *err)
     return 0;
 }
 
-static int open_regular(int parent, const char *name, dev_t device, struct stat *ret);
-
 /* The log that workspace/tree.c keeps. What is damaged or cut at its end counts as far as it can be
  * read: the rest of the files then look as if the job had written them. */
 static void read_shipped(struct results *results, struct buf *out)
@@ -140,7 +140,7 @@ static void read_shipped(struct results *results, struct buf *out)
     _cleanup_(buf_done) struct buf text = {0};
     struct stat st;
     _cleanup_(disk_closep) int fd =
-        folder < 0 ? -1 : open_regular(folder, MANIFEST_NAME, results->device, &st);
+        folder < 0 ? -1 : file_open_regular(folder, MANIFEST_NAME, results->device, &st);
 
     if (fd < 0)
         return;
@@ -161,29 +161,6 @@ static void read_shipped(struct results *results, struct buf *out)
 
 /* ---- files ---- */
 
-/* Only a regular file of this file system is ever opened: a FIFO would block, a device act. */
-static int open_regular(int parent, const char *name, dev_t device, struct stat *ret)
-{
-    char again[32];
-    int r = -errno;
-    int fd = -1;
-    int found = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-
-    if (found < 0)
-        return -errno;
-    if (fstat(found, ret) < 0)
-        r = -errno;
-    else if (!S_ISREG(ret->st_mode) || ret->st_dev != device)
-        r = -EMEDIUMTYPE;
-    else {
-        (void)snprintf(again, sizeof(again), "/proc/self/fd/%d", found);
-        fd = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-        r = -errno;
-    }
-    close(found);
-    return fd >= 0 ? fd : r;
-}
-
 static void tell_kind(struct results *results, struct buf *out, const struct stat *st)
 {
     const char *kind = S_ISLNK(st->st_mode)    ? "is a link, which is not followed"
@@ -200,10 +177,10 @@ static void tell_kind(struct results *results, struct buf *out, const struct sta
 static int take_file(struct results *results, int parent, const char *name, struct buf *out)
 {
     struct stat st = {0};
-    int fd = open_regular(parent, name, results->device, &st);
+    int fd = file_open_regular(parent, name, results->device, &st);
     const struct ws_entry *entry = map_get(&results->shipped, path_of(results));
 
-    if (fd == -EMEDIUMTYPE) {
+    if (fd == -FILE_OTHER_KIND) {
         tell_kind(results, out, &st);
         return 0;
     }
@@ -411,7 +388,7 @@ static int begin(struct results *results, struct buf *out, struct err *err)
     int r = wanted.len ? manifest_check_path(wanted, err) : 0;
 
     if (r == 0 && fstat(results->root_fd, &st) < 0)
-        r = err_set(err, -errno, "the job's folder: %s", strerrordesc_np(errno));
+        r = err_set(err, -errno, "the job's folder: %s", errno_words(errno));
     if (r < 0)
         return r;
     results->device = st.st_dev;
@@ -429,7 +406,7 @@ static int begin(struct results *results, struct buf *out, struct err *err)
         return err_set(err, r,
                        "there is nothing at '" STR_FMT
                        "' in the job's folder, or a link leads there: %s",
-                       STR_ARG(wanted), strerrordesc_np(-r));
+                       STR_ARG(wanted), errno_words(-r));
     (void)take_file(results, fd, wanted.p + parent.len + (parent.len ? 1 : 0), out);
     close(fd);
     return 0;

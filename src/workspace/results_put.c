@@ -1,5 +1,7 @@
 #include "base/err.h"
 #include "base/str.h"
+#include "system/errors.h"
+#include "system/files.h"
 #include "workspace/disk.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
@@ -25,7 +27,7 @@ int results_sink_open(struct results_sink *sink, const char *folder, bool force,
         sink->root_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         r = sink->root_fd < 0 ? -errno : 0;
     }
-    return r < 0 ? err_set(err, r, "%s: %s", folder, strerrordesc_np(-r)) : 0;
+    return r < 0 ? err_set(err, r, "%s: %s", folder, errno_words(-r)) : 0;
 }
 
 /* What has been written of the file goes. */
@@ -97,7 +99,7 @@ static int begin(struct results_sink *sink, const struct frame_blob *blob, struc
         disk_parent(&sink->walk, sink->root_fd, str_from(sink->path), 0777, &name, NULL);
     if (sink->parent_fd < 0)
         return err_set(err, sink->parent_fd, "'%s': its folder is a link or not a folder (%s)",
-                       sink->path, strerrordesc_np(-sink->parent_fd));
+                       sink->path, errno_words(-sink->parent_fd));
     if (!sink->force && fstatat(sink->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         r = err_set(err, -EEXIST, "'%s' is there already; --force replaces it", sink->path);
     (void)snprintf(sink->beside, sizeof(sink->beside), BESIDE_NAME, (int)getpid());
@@ -106,7 +108,7 @@ static int begin(struct results_sink *sink, const struct frame_blob *blob, struc
         sink->fd = openat(sink->parent_fd, sink->beside,
                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (sink->fd < 0)
-            r = err_set(err, -errno, "'%s': %s", sink->path, strerrordesc_np(errno));
+            r = err_set(err, -errno, "'%s': %s", sink->path, errno_words(errno));
     }
     if (r < 0)
         sink->parent_fd = -1;
@@ -120,7 +122,7 @@ static int place(struct results_sink *sink)
     struct stat st;
 
     if (!sink->force) {
-        if (renameat2(sink->parent_fd, sink->beside, sink->parent_fd, name, RENAME_NOREPLACE) == 0)
+        if (file_rename_new(sink->parent_fd, sink->beside, name) == 0)
             return 0;
         if (errno != EINVAL)
             return -errno;
@@ -139,7 +141,7 @@ static int finish(struct results_sink *sink, struct err *err)
     r = fchmod(sink->fd, ((sink->mode & 0777) & ~mask) | 0600) < 0 ? -errno : place(sink);
     if (r < 0) {
         drop(sink);
-        return err_set(err, r, "'%s': %s", sink->path, strerrordesc_np(-r));
+        return err_set(err, r, "'%s': %s", sink->path, errno_words(-r));
     }
     close(sink->fd);
     sink->fd = sink->parent_fd = -1;
@@ -170,7 +172,7 @@ int results_put(struct results_sink *sink, const struct frame_blob *blob, struct
     r = disk_write(sink->fd, blob->bytes);
     if (r < 0) {
         drop(sink);
-        return err_set(err, r, "'%s': %s", sink->path, strerrordesc_np(-r));
+        return err_set(err, r, "'%s': %s", sink->path, errno_words(-r));
     }
     sink->have += blob->bytes.len;
     return sink->have == sink->size ? finish(sink, err) : 0;

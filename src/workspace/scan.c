@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "system/errors.h"
 #include "workspace/disk.h"
 #include "workspace/ignore.h"
 #include "workspace/statcache.h"
@@ -72,7 +73,7 @@ static int add_link(struct scan *scan, int dir, const char *name)
     if (len < 0)
         return errno == ENOENT
                    ? 0
-                   : err_set(scan->err, -errno, "%s: %s", scan->path, strerrordesc_np(errno));
+                   : err_set(scan->err, -errno, "%s: %s", scan->path, errno_words(errno));
     entry.target = (struct str){target, (size_t)len};
     if (manifest_check_link(entry.path, entry.target, &why) < 0)
         note(scan, "a link that points outside the folder is not sent");
@@ -101,7 +102,7 @@ static int add_folder(struct scan *scan, int dir, const char *name, int depth)
     if (fd < 0 || fstat(fd, &st) < 0) {
         int r = errno == ENOENT
                     ? 0
-                    : err_set(scan->err, -errno, "%s: %s", scan->path, strerrordesc_np(errno));
+                    : err_set(scan->err, -errno, "%s: %s", scan->path, errno_words(errno));
 
         disk_closep(&fd);
         return r;
@@ -154,7 +155,7 @@ static int walk(struct scan *scan, int fd, int depth)
 
     if (!dir || depth > SCAN_DEPTH_MAX) {
         r = err_set(scan->err, dir ? -ELOOP : -errno, "%s: %s", scan->path,
-                    dir ? "folders are nested too deep" : strerrordesc_np(errno));
+                    dir ? "folders are nested too deep" : errno_words(errno));
         if (dir)
             closedir(dir);
         else
@@ -280,7 +281,7 @@ static int look_at_files(struct scan *scan, int root_fd, size_t first)
         (void)pthread_join(threads[--count], NULL);
     if (look.failed)
         return err_set(scan->err, -look.failed, STR_FMT ": %s",
-                       STR_ARG(entries->items[look.failed_at].path), strerrordesc_np(look.failed));
+                       STR_ARG(entries->items[look.failed_at].path), errno_words(look.failed));
     for (size_t i = first; i < entries->count; i++)
         if (entries->items[i].type != WS_FILE || entries->items[i].size != NOT_LOOKED_AT)
             entries->items[kept++] = entries->items[i];
@@ -299,7 +300,7 @@ int scan_folder(const char *root,
     int r;
 
     if (fd < 0)
-        return err_set(err, -errno, "folder %s: %s", root, strerrordesc_np(errno));
+        return err_set(err, -errno, "folder %s: %s", root, errno_words(errno));
     r = walk(&scan, fd, 0);
     ignore_cut(&scan.ignore, 0);
     arena_done(&scan.arena);

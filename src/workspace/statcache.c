@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "system/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,12 +70,16 @@ void statcache_reserve(struct statcache *cache, size_t count)
     cache->stats.count = count;
 }
 
+static int64_t stat_ns(struct timespec time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 void statcache_note(struct statcache *cache, uint32_t tag, const struct stat *st)
 {
-    cache->stats.items[tag - 1] = (struct statcache_stat){
-        .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec,
-        .ctime_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec,
-        .inode = st->st_ino};
+    cache->stats.items[tag - 1] = (struct statcache_stat){.mtime_ns = stat_ns(file_modified(st)),
+                                                          .ctime_ns = stat_ns(file_changed(st)),
+                                                          .inode = st->st_ino};
 }
 
 static size_t padded(size_t len)

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "system/errors.h"
 #include "workspace/manifest.h"
 
 #include <dirent.h>
@@ -78,7 +79,7 @@ int watch_open(struct watch *watch, const char *root, struct err *err)
 {
     *watch = (struct watch){.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
     if (watch->fd < 0)
-        return err_set(err, -errno, "watching %s: %s", root, strerrordesc_np(errno));
+        return err_set(err, -errno, "watching %s: %s", root, errno_words(errno));
     watch->root = mem_alloc(strlen(root) + 1);
     memcpy(watch->root, root, strlen(root) + 1);
     add_folder(watch, "");

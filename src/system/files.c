@@ -1,0 +1,161 @@
+#include "system/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef __linux__
+
+struct timespec file_modified(const struct stat *st)
+{
+    return st->st_mtim;
+}
+
+struct timespec file_changed(const struct stat *st)
+{
+    return st->st_ctim;
+}
+
+struct timespec file_clock(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now;
+}
+
+int file_open_unnamed(const char *folder)
+{
+    return open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+}
+
+int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat *ret)
+{
+    char again[32];
+    int r = -errno;
+    int fd = -1;
+    int found = openat(parent_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+    if (found < 0)
+        return -errno;
+    if (fstat(found, ret) < 0)
+        r = -errno;
+    else if (!S_ISREG(ret->st_mode) || ret->st_dev != device)
+        r = -FILE_OTHER_KIND;
+    else {
+        (void)snprintf(again, sizeof(again), "/proc/self/fd/%d", found);
+        fd = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        r = -errno;
+    }
+    close(found);
+    return fd >= 0 ? fd : r;
+}
+
+int file_rename_new(int parent_fd, const char *from, const char *to)
+{
+    return renameat2(parent_fd, from, parent_fd, to, RENAME_NOREPLACE);
+}
+
+int private_file_open(struct private_file *file, const char *name)
+{
+    file->fd = memfd_create(name, MFD_CLOEXEC);
+    if (file->fd < 0)
+        return -1;
+    (void)snprintf(file->path, sizeof(file->path), "/proc/self/fd/%d", file->fd);
+    return 0;
+}
+
+void private_file_close(struct private_file *file)
+{
+    if (file->fd >= 0)
+        (void)close(file->fd);
+    file->fd = -1;
+}
+
+#else /* macOS: compiled by tests/portable.py, and so far run by nobody */
+
+struct timespec file_modified(const struct stat *st)
+{
+    return st->st_mtimespec;
+}
+
+struct timespec file_changed(const struct stat *st)
+{
+    return st->st_ctimespec;
+}
+
+struct timespec file_clock(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return now;
+}
+
+int file_open_unnamed(const char *folder)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s/.muster-XXXXXX", folder);
+
+    if (n < 0 || n >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        (void)unlink(path);
+    return fd;
+}
+
+/* Without O_PATH it is looked at first, and once more when it is open: what was put there between is closed again. */
+int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat *ret)
+{
+    struct stat opened;
+
+    if (fstatat(parent_fd, name, ret, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (!S_ISREG(ret->st_mode) || ret->st_dev != device)
+        return -FILE_OTHER_KIND;
+    int fd = openat(parent_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) && opened.st_dev == device) {
+        *ret = opened;
+        return fd;
+    }
+    (void)close(fd);
+    return -ENOENT; /* gone meanwhile */
+}
+
+int file_rename_new(int parent_fd, const char *from, const char *to)
+{
+    int r = renameatx_np(parent_fd, from, parent_fd, to, RENAME_EXCL);
+
+    if (r < 0 && errno == ENOTSUP)
+        errno = EINVAL;
+    return r;
+}
+
+/* Not /dev/fd/N: what opens that shares the place in the file, and the second reader would find its end. */
+int private_file_open(struct private_file *file, const char *name)
+{
+    (void)snprintf(file->path, sizeof(file->path), "/tmp/%.32s-XXXXXX", name);
+    file->fd = mkostemp(file->path, O_CLOEXEC);
+    return file->fd < 0 ? -1 : 0;
+}
+
+void private_file_close(struct private_file *file)
+{
+    if (file->fd < 0)
+        return;
+    (void)unlink(file->path);
+    (void)close(file->fd);
+    file->fd = -1;
+}
+
+#endif

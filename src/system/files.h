@@ -1,0 +1,40 @@
+#pragma once
+
+#include <sys/types.h>
+#include <time.h>
+
+struct stat;
+
+/* When a file's content was written, and when anything of it was changed, as finely as is known. */
+struct timespec file_modified(const struct stat *st);
+struct timespec file_changed(const struct stat *st);
+/* What a file would be given as its time now: not finer than the file systems' own clock. */
+struct timespec file_clock(void);
+
+/* A new file for writing in a folder, without a name; -1 and errno. */
+int file_open_unnamed(const char *folder);
+
+/* What stands at a name and is no regular file, or one of another volume than `device`: *ret says which. */
+#ifdef __linux__
+#    define FILE_OTHER_KIND EMEDIUMTYPE
+#else
+#    define FILE_OTHER_KIND EFTYPE
+#endif
+/* Opens a regular file for reading, and nothing else: a FIFO would block, a device act, and no link is followed. Returns the
+ * descriptor, or -errno; *ret is filled also with -FILE_OTHER_KIND. */
+int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat *ret);
+
+/* Another name in the same folder for a file, if nothing has it; -1 and errno: EEXIST, or EINVAL where the volume cannot. */
+int file_rename_new(int parent_fd, const char *from, const char *to);
+
+/* A file that is read by its path and that no other user can read. On Linux it has no name and is in memory; elsewhere it
+ * lies in the temporary folder until it is closed. */
+struct private_file {
+    int fd;        /* -1: none */
+    char path[64]; /* what to open; on Linux only inside this process */
+};
+
+/* Makes it, empty; -1 and errno when it cannot be had. */
+int private_file_open(struct private_file *file, const char *name);
+/* Takes one that is not open too. */
+void private_file_close(struct private_file *file);
