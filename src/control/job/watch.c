@@ -209,9 +209,8 @@ static struct watch_verdict judge_lock(const struct gang *gang, const struct wat
 
     if (proof.word == WATCH_HUNG)
         return proof;
-    struct watch_verdict verdict =
-        held(gang, WATCH_SUSPECTED, rank, since_ms,
-             longest(WATCH_LOCK_MS, 3 * gang->step_ms, 2 * gang->quiet_ms));
+    struct watch_verdict verdict = held(gang, WATCH_SUSPECTED, rank, since_ms,
+                                        longest(WATCH_LOCK_MS, gang->step_ms, 2 * gang->quiet_ms));
     if (verdict.word == WATCH_SUSPECTED)
         verdict.again_ms = proof.again_ms;
     return verdict;

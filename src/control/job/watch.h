@@ -17,10 +17,16 @@ struct arena;
  * does anything, but somebody may be waiting for something that comes. Whoever uses CPU time or
  * waits for a disk is at work: evaluation, compilation and checkpoints are no hang, however long.
  *
+ * A lock is named early and proven late: a thread of the rank that waits for the network may be gloo's,
+ * which changes nothing, or one that fetches what the lock waits for. From outside they look the same.
+ *
+ * Limits count from when anybody was last seen to do something, which is when its process was first
+ * looked at: three steps, or PACE_SILENT_MS, after the last one.
+ *
  * Limits are learned: from the median step of the gang, and from the longest time that a rank of it
  * was idle before and then went on. */
 #define WATCH_STOPPED_MS 2000  /* by then its peers are silent, too */
-#define WATCH_LOCK_MS    9000  /* or three steps, when one holds up the others by a lock */
+#define WATCH_LOCK_MS    6000  /* or a step, when one holds up the others by a lock */
 #define WATCH_LOCKED_MS  30000 /* or six: then that is proof */
 #define WATCH_NAMED_MS   15000 /* or twelve steps, when one rank holds up the others by waiting */
 #define WATCH_ALL_MS     60000 /* or twenty, when all wait */

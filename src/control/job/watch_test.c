@@ -487,3 +487,56 @@ TEST(in_a_hundred_runs_no_pause_is_taken_for_a_hang_and_every_stop_is)
                verdict.culprit->report.rank == run.stopped);
     }
 }
+
+/* One rank waits for a lock in code of its own, and the others for it in the backward pass: seconds of
+ * virtual time from its last step until it is named, and until it is proven to hang. */
+static void run_locked(int64_t step_ms,
+                       int64_t *ret_median_ms,
+                       int64_t *ret_named_ms,
+                       int64_t *ret_proven_ms)
+{
+    static const bool none[RANKS] = {false, false, false, false};
+    static const enum rank_phase phases[RANKS] = {BACK, BACK, CODE, BACK};
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct run run;
+
+    run_begin(&run, 26);
+    run.step_ms = step_ms;
+    run.next_ms = NOW + step_ms;
+    while (run.steps < 60)
+        train_second(&run);
+    *ret_median_ms = run.paces[2].report.step_ms;
+    *ret_named_ms = *ret_proven_ms = -1;
+    while (*ret_proven_ms < 0 && run.now_ms < run.last_ms + 3600 * S) {
+        run_second(&run, none, phases);
+        struct watch_verdict verdict = run_judge(&run, &arena);
+        bool named = verdict.culprit && verdict.culprit->report.rank == 2;
+
+        if (named && *ret_named_ms < 0)
+            *ret_named_ms = run.now_ms - run.last_ms;
+        if (named && verdict.word == WATCH_HUNG)
+            *ret_proven_ms = run.now_ms - run.last_ms;
+    }
+}
+
+TEST(a_rank_that_waits_for_a_lock_is_named_in_ten_seconds_or_a_few_steps)
+{
+    static const int64_t steps_ms[] = {20, 100, 500, 1000, 3000, 10000, 60000};
+
+    for (size_t i = 0; i < COUNT_OF(steps_ms); i++) {
+        int64_t median_ms;
+        int64_t named_ms;
+        int64_t proven_ms;
+
+        run_locked(steps_ms[i], &median_ms, &named_ms, &proven_ms);
+        /* Silence and the limit, each seen at the next look. */
+        int64_t silent_ms = 3 * median_ms > PACE_SILENT_MS ? 3 * median_ms : PACE_SILENT_MS;
+        int64_t limit_ms = silent_ms + (median_ms > 6 * S ? median_ms : 6 * S) + 2 * S;
+        if (named_ms < 0 || named_ms > limit_ms)
+            printf("steps of %lld ms: named after %lld ms, proven after %lld ms\n",
+                   (long long)steps_ms[i], (long long)named_ms, (long long)proven_ms);
+        EXPECT(named_ms > 0 && named_ms <= limit_ms);
+        EXPECT(median_ms > S || named_ms <= 10 * S);
+        EXPECT(proven_ms >= WATCH_LOCKED_MS && proven_ms > named_ms);
+    }
+}
