@@ -15,5 +15,5 @@ struct sched;
  * cluster. 0, or -EINVAL with the first thing that is wrong. */
 int sched_verify(const struct sched *sched, struct err *err);
 /* verify_structures.c, its second part: capacity indexes, sums of pools, lists and victim orders of
- * queues, remembered filter results. Between cycles only. */
+ * queues, remembered filter results, held room. Between cycles only. */
 int verify_structures(const struct sched *sched, struct err *err);

@@ -3,11 +3,13 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/event.h"
 #include "sched/filter.h"
 #include "sched/group.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
 #include "sched/place.h"
+#include "sched/pod.h"
 #include "sched/pool.h"
 #include "sched/queue.h"
 #include "sched/resource.h"
@@ -189,6 +191,58 @@ static int verify_shape(const struct sched *sched, const struct shape *shape, st
     return 0;
 }
 
+/* ---- held room ---- */
+
+/* Room is held in the place of somebody who was there, for a group that is known, and not beyond
+ * its time; after the cycle that ended it, and before news that may have cut it. */
+static int verify_hold(const struct sched *sched, const struct pod *pod, struct err *err)
+{
+    bool fresh = !sched->changed;
+
+    if (!pod->stand_in)
+        return pod->staying
+                   ? 0
+                   : err_set(err, -EINVAL, "pod " STR_FMT " is listed as one that holds room",
+                             STR_ARG(pod_key(pod)));
+    if (pod->status != ST_RUNNING || !pod->group || !pod->node)
+        return err_set(err, -EINVAL, "held room " STR_FMT " has no group or no node",
+                       STR_ARG(pod_key(pod)));
+    if (fresh && (!pod->group->known || !pod->node->known || !pod->node->schedulable))
+        return err_set(err, -EINVAL, "held room " STR_FMT " is of no use to anybody",
+                       STR_ARG(pod_key(pod)));
+    if (fresh && stand_in_until(pod) <= sched->now_ms)
+        return err_set(err, -EINVAL, "held room " STR_FMT " is held beyond its time",
+                       STR_ARG(pod_key(pod)));
+    return 0;
+}
+
+/* The list and the numbers of groups say the same as the pods. */
+static int verify_holds(const struct sched *sched, struct err *err)
+{
+    size_t listed = 0;
+    size_t counted = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < sched->holds.count && !r; i++) {
+        listed += sched->holds.items[i]->stand_in;
+        r = verify_hold(sched, sched->holds.items[i], err);
+    }
+    MAP_FOREACH(&sched->groups_by_key, entry) {
+        const struct group *group = entry->value;
+        size_t own = 0;
+
+        for (size_t i = 0; i < group->pods.count; i++)
+            own += group->pods.items[i]->stand_in;
+        if (!r && own != group->stand_ins)
+            r = err_set(err, -EINVAL, "group " STR_FMT ": %zu places are held and %u are counted",
+                        STR_ARG(group->key), own, group->stand_ins);
+        counted += own;
+    }
+    if (!r && listed != counted)
+        r = err_set(err, -EINVAL, "%zu places are held and %zu are listed", counted, listed);
+    return r;
+}
+
 int verify_structures(const struct sched *sched, struct err *err)
 {
     int r = 0;
@@ -202,5 +256,5 @@ int verify_structures(const struct sched *sched, struct err *err)
         r = verify_lists(sched->queues.items[i], err);
     MAP_FOREACH(&sched->shapes, entry)
         r = r ? r : verify_shape(sched, entry->value, err);
-    return r;
+    return r ? r : verify_holds(sched, err);
 }
