@@ -35,5 +35,7 @@ bool hold_stays(struct sched *sched, struct pod *pod, enum status status);
 void hold_forget(struct sched *sched, struct pod *pod);
 /* Pods of the group that are being deleted already: the group says only now that they are held. */
 void holds_regroup(struct sched *sched, struct group *group);
+/* The group is no more: one of its name that comes after it is another. */
+void holds_dropped(struct sched *sched, struct group *group);
 /* Stand-ins that lost their room in this cycle are forgotten. Last thing in it. */
 void holds_swept(struct sched *sched);

@@ -258,6 +258,7 @@ void sched_drop_group(struct sched *sched, struct str ns, struct str name)
 
     if (!group || !group->known)
         return;
+    holds_dropped(sched, group);
     group_weigh(group, -1);
     group_unlink(group);
     if (group->in_strays == LIST_NONE)

@@ -119,6 +119,18 @@ void holds_regroup(struct sched *sched, struct group *group)
     }
 }
 
+void holds_dropped(struct sched *sched, struct group *group)
+{
+    for (size_t i = group->pods.count; i > 0; i--) {
+        struct pod *pod = group->pods.items[i - 1];
+
+        if (!pod->stand_in)
+            continue;
+        pod_out(sched, pod);
+        pod_forget(sched, pod);
+    }
+}
+
 void holds_swept(struct sched *sched)
 {
     for (size_t i = sched->holds.count; i > 0; i--) {

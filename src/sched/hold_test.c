@@ -198,6 +198,20 @@ TEST(a_hold_ends_with_its_group)
     cluster_close(&t.c);
 }
 
+TEST(a_hold_does_not_pass_to_another_group_of_the_same_name)
+{
+    struct hold_case t;
+
+    gang_runs(&t, SCHED_QUIRKS_NONE);
+    rival_waits(&t, 50);
+    gang_ends(&t);
+    sched_drop_group(t.c.sched, STR("ns"), STR("a"));
+    gang_group(&t, 0, 2);
+    cluster_decide(&t.c, 100);
+    EXPECT(cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+}
+
 TEST(room_on_a_node_that_is_cordoned_is_not_held)
 {
     struct hold_case t;
