@@ -76,6 +76,16 @@ static struct sim_pod *pod_of(struct sim *sim, struct str ns, struct str name)
     return NULL;
 }
 
+static const char *pod_state(const struct sim_pod *pod)
+{
+    switch (pod->spec.phase) {
+    case SCHED_PENDING:
+    case SCHED_GATED: return "Waiting";
+    case SCHED_FAILED: return "Failed";
+    default: return pod->ends ? "Ending" : "Running";
+    }
+}
+
 static void play_binds(struct sim *sim, const struct sched_plan *plan)
 {
     for (size_t i = 0; i < plan->bind_count; i++) {
@@ -149,7 +159,14 @@ static bool pass_time(struct sim *sim)
             sched_put_pod(sim->sched, &pod->spec);
         if (pod->ends == sim->cycle)
             end_pod(sim, pod);
-        later = later || pod->from > sim->cycle || pod->ends > sim->cycle;
+        if (pod->fails == sim->cycle && pod->spec.phase == SCHED_RUNNING) {
+            pod->spec.phase = SCHED_FAILED;
+            sched_put_pod(sim->sched, &pod->spec);
+        }
+        if (pod->back == sim->cycle && pod->spec.phase == SCHED_FAILED)
+            end_pod(sim, pod);
+        later = later || pod->from > sim->cycle || pod->ends > sim->cycle ||
+                pod->fails > sim->cycle || pod->back > sim->cycle;
     }
     return later;
 }
@@ -211,7 +228,7 @@ static void write_table(struct sim *sim, struct buf *out)
             continue; /* it stays where it is */
         table_add(&table, pod->spec.name);
         table_add(&table, pod->spec.group);
-        table_add(&table, waits ? STR("Waiting") : pod->ends ? STR("Ending") : STR("Running"));
+        table_add(&table, str_from(pod_state(pod)));
         table_add(&table, pod->spec.node.len ? pod->spec.node : STR("-"));
         table_add(&table, waits && why ? why->message : STR(""));
     }
@@ -254,12 +271,9 @@ static void write_json(struct sim *sim, struct buf *out)
         const struct sim_pod *pod = &sim->pods.items[i];
         const struct sched_waiting *why = sim_waiting(sim, pod);
         bool waits = pod->spec.phase == SCHED_PENDING || pod->spec.phase == SCHED_GATED;
-        struct json *item =
-            json_push(pods, json_make(sim->arena, "{namespace: $, name: $, group: $, state: $}",
-                                      pod->spec.ns, pod->spec.name, pod->spec.group,
-                                      waits       ? "Waiting"
-                                      : pod->ends ? "Ending"
-                                                  : "Running"));
+        struct json *item = json_push(
+            pods, json_make(sim->arena, "{namespace: $, name: $, group: $, state: $}", pod->spec.ns,
+                            pod->spec.name, pod->spec.group, pod_state(pod)));
 
         if (pod->spec.node.len)
             json_add_str(sim->arena, item, "node", pod->spec.node);

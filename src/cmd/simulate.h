@@ -21,6 +21,8 @@ struct sim_pod {
     int64_t from;           /* cycle in which it is submitted; 0: before the first */
     int64_t lingers;        /* cycles it takes to end when evicted */
     int64_t ends;           /* cycle in which it does; 0: it is not ending */
+    int64_t fails;          /* cycle in which it fails; 0: it does not */
+    int64_t back;           /* cycle in which its owner makes it again after that; 0: never */
     unsigned evicted;       /* times */
     enum sched_phase began; /* as it went in */
     struct str began_node;

@@ -38,7 +38,9 @@
  *               selector: {k: v}, tolerate: dedicated, age: 5m, deadline: 1h, from: 3, lingers: 2}]
  *             # `disruption: all|single`: stopped together, or one by one, whatever its minimum;
  *             # `at`: already running there; `from`: submitted in that cycle;
- *             # `lingers`: cycles that its pods take to end when evicted
+ *             # `lingers`: cycles that its pods take to end when evicted;
+ *             # `fails: 2, back: 4, restartHold: 1m`: its pods fail in that cycle, are made again
+ *             # in that one, and their room is held so long
  *     expect: [{gang: g, running: 2, at: [a-0], reason: OverLimit, says: "text", place: 1,
  *               change: "text"},
  *              {pod: g-0, at: [a-0]}, {evictions: 1}, {evicted: pod}]
@@ -354,6 +356,7 @@ static void load_gang(struct sim *sim, const struct json *from, int64_t number)
         .gpu_memory_mib = json_i64_or(json_get(from, "gpuMemory"), 0),
         .gpu_devices = json_i64_or(json_get(from, "devices"), 1),
         .deadline_ms = duration_or(json_get(from, "deadline"), 0),
+        .hold_ms = duration_or(json_get(from, "restartHold"), 0),
         .role_rank = 2,
         .invalid = json_str(json_get(from, "invalid")),
     };
@@ -372,7 +375,9 @@ static void load_gang(struct sim *sim, const struct json *from, int64_t number)
         pod.gpu_group_count = pod.node.len && share->len ? 1 : 0;
         add_pod(sim, &(struct sim_pod){.spec = pod,
                                        .from = json_i64_or(json_get(from, "from"), 0),
-                                       .lingers = json_i64_or(json_get(from, "lingers"), 0)});
+                                       .lingers = json_i64_or(json_get(from, "lingers"), 0),
+                                       .fails = json_i64_or(json_get(from, "fails"), 0),
+                                       .back = json_i64_or(json_get(from, "back"), 0)});
     }
 }
 
