@@ -361,6 +361,7 @@ static int start_control(struct up *up, struct err *err)
     options.config.api_address =
         str_is(str_from(up->address), "0.0.0.0") ? STR("127.0.0.1") : str_from(up->address);
     options.config.api_port = up->port;
+    options.config.default_lends = true;
     options.config.zone = read_zone;
     up->notifier = notifier_new(&up->loop, up->values->notify_to == 1);
     options.post = notifier_post(up->notifier);

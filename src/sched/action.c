@@ -167,16 +167,13 @@ static bool preempt_for(struct sched *sched, struct group *group)
 {
     struct search search = {
         .sched = sched, .group = group, .action = SCHED_ACTION_PREEMPT, .may_lose = preempt_victim};
-    const struct queue *queue = NULL;
-    enum sched_resource resource = SCHED_CPU;
     int64_t request[SCHED_RESOURCES];
 
     if (!has_lower(group))
         return false;
     group_tasks(sched, group, true, &search.tasks);
     tasks_request(sched, &search.tasks, request);
-    if (!search.tasks.count ||
-        (group_fixed(group) && queue_check(group, request, &queue, &resource) == QUEUE_OVER_QUOTA))
+    if (!search.tasks.count || (group_fixed(group) && !queue_guarantees(group, request)))
         return false;
     return search_run(&search);
 }

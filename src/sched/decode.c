@@ -1,5 +1,6 @@
 #include "sched/decode.h"
 
+#include "api/beyond.h"
 #include "api/decode.h"
 #include "api/hold.h"
 #include "api/kind.h"
@@ -319,6 +320,19 @@ static enum sched_loss loss_of(struct decode *decode)
     return text.len ? SCHED_LOSS_EVICT : SCHED_LOSS_UNSET;
 }
 
+/* What KAI does not know is not looked at where it is mimicked. */
+static bool queue_lends(struct decode *decode)
+{
+    struct str text = object_annotation(decode->object, BEYOND_ANNOTATION);
+
+    if (!text.len || str_is(text, BEYOND_NON_PREEMPTIBLE))
+        return text.len && !(decode->config->quirks & SCHED_QUIRK(DEFAULT_QUOTA));
+    (void)decode_error(
+        decode, "annotation " BEYOND_ANNOTATION ": \"" STR_FMT "\" is not " BEYOND_NON_PREEMPTIBLE,
+        STR_ARG(text));
+    return false;
+}
+
 /* A minSubGroup that is not there means all of them, one of 0 none. */
 static void group_minima(struct decode *decode, struct sched_group *group)
 {
@@ -428,6 +442,7 @@ void decode_queue(struct decode *decode, struct sched_queue *ret)
         .preempt_min_runtime_ms = -1,
         .reclaim_min_runtime_ms = -1,
         .loss = loss_of(decode),
+        .lends = queue_lends(decode),
     };
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         ret->quota[r].limit = strict ? 0 : SCHED_UNLIMITED;

@@ -22,6 +22,15 @@ bool group_fixed(const struct group *group)
     return group->semi ? !group_satisfied(group) : !group->preemptible;
 }
 
+/* Whether work of the group that is not preemptible may hold no more than the quota. A queue that
+ * lends does so to its own work only: the quotas of those beside it are worth what they were. */
+static bool quota_binds(const struct group *group, const struct queue *queue, int r)
+{
+    double quota = queue->spec.quota[r].quota;
+
+    return !unlimited(quota) && !(quota <= 0 && queue->spec.lends && group->queue->spec.lends);
+}
+
 enum queue_verdict queue_check(const struct group *group,
                                const int64_t request[static SCHED_RESOURCES],
                                const struct queue **ret_queue,
@@ -42,11 +51,26 @@ enum queue_verdict queue_check(const struct group *group,
             if (!unlimited(quota->limit) &&
                 queue_units(r, queue->allocated[r] + queue->kept[r] + request[r]) > quota->limit)
                 return QUEUE_OVER_LIMIT;
-            if (fixed && !unlimited(quota->quota) &&
+            if (fixed && quota_binds(group, queue, r) &&
                 queue_units(r, queue->fixed[r] + queue->kept_fixed[r] + request[r]) > quota->quota)
                 return QUEUE_OVER_QUOTA;
         }
     return QUEUE_OK;
+}
+
+bool queue_guarantees(const struct group *group, const int64_t request[static SCHED_RESOURCES])
+{
+    if (group_policy(group)->without_proportion)
+        return true;
+    for (const struct queue *queue = group->queue; queue; queue = queue->parent)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            double quota = queue->spec.quota[r].quota;
+
+            if (request[r] > 0 && !unlimited(quota) &&
+                queue_units(r, queue->fixed[r] + queue->kept_fixed[r] + request[r]) > quota)
+                return false;
+        }
+    return true;
 }
 
 void queue_note(const struct group *group, struct queue_sums ret[static QUEUE_SUMS])
@@ -82,8 +106,8 @@ enum queue_verdict queue_grew(const struct group *group,
             if (grew_over(r, before[i].allocated[r], queue->allocated[r], queue->kept[r],
                           quota->limit))
                 return QUEUE_OVER_LIMIT;
-            if (grew_over(r, before[i].fixed[r], queue->fixed[r], queue->kept_fixed[r],
-                          quota->quota))
+            if (quota_binds(group, queue, r) && grew_over(r, before[i].fixed[r], queue->fixed[r],
+                                                          queue->kept_fixed[r], quota->quota))
                 return QUEUE_OVER_QUOTA;
         }
     return QUEUE_OK;

@@ -25,6 +25,9 @@ enum queue_verdict queue_check(const struct group *group,
                                const int64_t request[static SCHED_RESOURCES],
                                const struct queue **ret_queue,
                                enum sched_resource *ret_resource);
+/* Whether all of `request` is within quotas: what a queue lends (api/beyond.h) is not, and no reason
+ * to evict anybody. */
+bool queue_guarantees(const struct group *group, const int64_t request[static SCHED_RESOURCES]);
 /* The sums of the group's queue and those above it, and whether any of them has grown since then
  * past a limit, or past a quota with what is not preemptible. What pods really cost is known only
  * when they are placed: by which GPUs they share, by who guards their claims. */

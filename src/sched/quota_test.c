@@ -1,8 +1,18 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/count.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/world_test.h"
 #include "test.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 /* Queue q below queue top; one gang holds two GPUs. */
 static void put_queue(struct cluster *c, const char *name, const char *parent, double gpu_limit)
@@ -39,5 +49,107 @@ TEST(a_gang_may_be_bound_unless_its_queue_or_one_above_is_beyond_its_limit)
     EXPECT(!may_bind_after(&c, 2, 1));
     EXPECT(!may_bind_after(&c, 1, 2));
     EXPECT(sched_may_bind(c.sched, STR("ns"), STR("nobody")));
+    cluster_close(&c);
+}
+
+/* ---- what a queue lends (api/beyond.h) ---- */
+static void lending_queue(struct cluster *c, const char *name, const char *parent, const char *word)
+{
+    struct object *object = NULL;
+    struct err err = {0};
+    struct str text =
+        str_printf(&c->arena,
+                   "{\"apiVersion\":\"scheduling.run.ai/v2\",\"kind\":\"Queue\",\"metadata\":"
+                   "{\"name\":\"%s\",\"annotations\":{%s%s%s}},\"spec\":{\"parentQueue\":\"%s\","
+                   "\"resources\":{\"gpu\":{\"quota\":0,\"limit\":-1,\"overQuotaWeight\":1}}}}",
+                   name, word ? "\"muster.dev/beyond-quota\":\"" : "", word ? word : "",
+                   word ? "\"" : "", parent);
+
+    EXPECT(object_new(&kind_queue, text, &object, NULL) == 0);
+    EXPECT(sched_observe(c->sched, SCHED_PUT, object, &err) ==
+           (word && strcmp(word, "non-preemptible") != 0 ? -EINVAL : 0));
+    object_unref(object);
+}
+
+TEST(a_queue_without_quota_that_lends_runs_work_that_is_not_preemptible)
+{
+    static const struct {
+        const char *word;
+        uint64_t quirks;
+        bool runs;
+        const char *why;
+    } cases[] = {
+        {NULL, SCHED_QUIRKS_NONE, false, "a queue that says nothing holds such work to its quota"},
+        {"non-preemptible", SCHED_QUIRKS_NONE, true, "one that lends has room for it"},
+        {"non-preemptible", SCHED_QUIRKS_ALL, false, "KAI does not know the annotation"},
+        {"everything", SCHED_QUIRKS_NONE, false, "a word that is none is told and lends nothing"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct cluster c;
+
+        cluster_open(&c, cases[i].quirks);
+        cluster_node(&c, "a", 2);
+        lending_queue(&c, "top", "", cases[i].word);
+        lending_queue(&c, "q", "top", cases[i].word);
+        cluster_put(&c, &(struct job){.name = "serves", .gpus = 1, .kind = SCHED_NON_PREEMPTIBLE});
+        cluster_decide(&c, 1000);
+        test_case(cases[i].why);
+        EXPECT(cluster_bound(&c, "serves-0") == cases[i].runs);
+        cluster_close(&c);
+    }
+}
+
+TEST(a_queue_may_begin_to_lend)
+{
+    struct cluster c;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    cluster_node(&c, "a", 2);
+    lending_queue(&c, "q", "", NULL);
+    cluster_put(&c, &(struct job){.name = "serves", .gpus = 1, .kind = SCHED_NON_PREEMPTIBLE});
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_waiting(&c, "serves")->reason == SCHED_REASON_OVER_QUOTA);
+    lending_queue(&c, "q", "", "non-preemptible");
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "serves-0"));
+    cluster_close(&c);
+}
+
+TEST(nobody_is_evicted_for_what_a_queue_lends)
+{
+    struct cluster c;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    cluster_node(&c, "a", 2);
+    lending_queue(&c, "top", "", "non-preemptible");
+    lending_queue(&c, "q", "top", "non-preemptible");
+    lending_queue(&c, "beside", "top", NULL);
+    cluster_put(&c, &(struct job){.name = "same", .gpus = 1, .priority = 50, .node = "a"});
+    cluster_put(
+        &c,
+        &(struct job){.name = "other", .queue = "beside", .gpus = 1, .priority = 50, .node = "a"});
+    cluster_put(
+        &c,
+        &(struct job){.name = "serves", .gpus = 1, .priority = 125, .kind = SCHED_NON_PREEMPTIBLE});
+    cluster_decide(&c, 1000);
+    EXPECT(c.plan.evict_count == 0 && c.plan.bind_count == 0);
+    cluster_drop(&c, "other-0");
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "serves-0"));
+    cluster_close(&c);
+}
+
+TEST(a_queue_lends_to_its_own_work_only)
+{
+    struct cluster c;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    cluster_node(&c, "a", 2);
+    lending_queue(&c, "top", "", "non-preemptible");
+    put_queue(&c, "q", "top", SCHED_UNLIMITED); /* has quota, and what is above it has none */
+    cluster_put(&c, &(struct job){.name = "serves", .gpus = 1, .kind = SCHED_NON_PREEMPTIBLE});
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_waiting(&c, "serves")->reason == SCHED_REASON_OVER_QUOTA);
     cluster_close(&c);
 }

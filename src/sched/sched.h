@@ -76,7 +76,11 @@ struct sched;
       "up to 0.14 every pod of a Job is a group of its own, and a JobSet is one group without "    \
       "subgroups, or one a replicatedJob where they start in order",                               \
       "as 0.17: a Job is one group that starts with batch-min-member pods, a JobSet one group "    \
-      "with a subgroup a replicatedJob and one below it a Job; groups that are there stay")
+      "with a subgroup a replicatedJob and one below it a Job; groups that are there stay")        \
+    X(DEFAULT_QUOTA, "default-quota",                                                              \
+      "the default queues have quota 0, so a Deployment or other work that is not preemptible "    \
+      "never runs there",                                                                          \
+      "embedded, it runs there where there is room, and evicts nobody for it")
 
 enum sched_quirk {
 #define SCHED_QUIRK_INDEX(name, ...) SCHED_QUIRK_INDEX_##name,

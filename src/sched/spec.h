@@ -338,6 +338,7 @@ struct sched_queue {
     int64_t reclaim_min_runtime_ms;
     enum sched_order order;
     enum sched_loss loss;
+    bool lends; /* where its quota is 0: to work that is not preemptible; see api/beyond.h */
     const struct sched_model_limit *models;
     size_t model_count; /* at most SCHED_MODELS_MAX */
 };

@@ -87,18 +87,20 @@ def told(m, name, *words):
 def test_every_way_to_wait_is_told_in_words_that_help():
     with Muster(nodes=2, gpus_per_node=2) as m:
         m.apply("apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: small}\n"
-                "spec: {parentQueue: default, resources: {gpu: {quota: 1, limit: 1}}}\n")
+                "spec: {parentQueue: default, resources: {gpu: {quota: 1, limit: 1}}}\n---\n"
+                "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: poor}\n"
+                "spec: {parentQueue: default, resources: {gpu: {quota: 0, limit: -1}}}\n")
         create(m, "running", queue="small")
         told(m, "running", "Running", "one pod is enough to start; 1 run, 0 wait", "small, in GPUs: holds 1")
         create(m, "limit", queue="small")
         told(m, "limit", "OverLimit", "raise the limit of queue small by 1 GPU", "1 of 1 that wait")
-        create(m, "quota", priority="build")
+        create(m, "quota", queue="poor", priority="build")
         told(m, "quota", "NonPreemptibleOverQuota", "or make the group preemptible")
         create(m, "nowhere", queue="nowhere")
         told(m, "nowhere", "QueueDoesNotExist", "nowhere does not exist; see: muster queues", "create queue nowhere")
-        create(m, "large", asks="nvidia.com/gpu: 9")
+        create(m, "large", queue="poor", asks="nvidia.com/gpu: 9")
         told(m, "large", "LargerThanAnyNode", "add a node with 7 GPUs more")
-        create(m, "other", asks="example.com/fpga: 2")
+        create(m, "other", queue="poor", asks="example.com/fpga: 2")
         text = told(m, "other", "needs 2 of example.com/fpga; no node has any", "add a node with 2 of example.com/fpga")
         check(not any(w in text for w in ("needs 0", " 0 CPUs", " 0 MiB")), f"an amount of nothing is told:\n{text}")
         create(m, "memory", asks="memory: 9000Gi")

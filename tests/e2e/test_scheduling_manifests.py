@@ -29,8 +29,9 @@ def waits_because(m, name):
 
 def test_a_build_pod_in_a_queue_without_quota_says_that_it_needs_one():
     with Muster(gpus_per_node=1) as m:
-        m.kubectl("create", "-f", "-", input=text("build-priority-pod.yaml").replace(
-            "kai.scheduler/queue: test", "kai.scheduler/queue: default-queue"))
+        m.kubectl("create", "-f", "-", input="apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: test}\n"
+                                             "spec: {resources: {gpu: {quota: 0, limit: -1}}}\n")
+        m.kubectl("create", "-f", example("build-priority-pod.yaml"))
         reason = wait_for(lambda: waits_because(m, "build-pod"), "build-pod to say why it waits")
         check(reason == "NonPreemptibleOverQuota", reason)
 

@@ -18,7 +18,7 @@ kind: Deployment
 metadata: {name: web, annotations: {kubernetes.io/change-cause: first}}
 spec:
   replicas: 2
-""" + TEMPLATE % {"name": "web"}
+""" + TEMPLATE.replace('"600"]', '"600"], resources: {requests: {cpu: 10m, memory: 8Mi}}') % {"name": "web"}
 SETS = """
 apiVersion: apps/v1
 kind: StatefulSet

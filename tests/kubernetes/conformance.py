@@ -13,7 +13,6 @@ known to, with the reason. Exit 77 when e2e.test cannot be had, or pods cannot r
 """
 
 import concurrent.futures
-import json
 import os
 import re
 import shutil
@@ -49,7 +48,6 @@ NOT_HERE = {
 }
 # The message of a failure, up to four lines of it; before it stands the place alone.
 WHY = re.compile(r"\[(?:FAILED|PANICKED|TIMEDOUT|INTERRUPTED)\] (?!in \[|\[)(.*(?:\n(?!\s*(?:$|\n|In \[)).*){0,3})")
-QUOTA = {resource: {"quota": -1} for resource in ("cpu", "memory", "gpu")}
 FLAGS = ("--images", "oci", "--allow-privileged", "--pod-network", "bridge")
 
 
@@ -158,8 +156,6 @@ class Suite:
         with Muster(nodes=2, flags=FLAGS) as m:
             self.muster = m
             conformance_images.provide(m, self.folder)
-            for queue in ("default-parent-queue", "default-queue"):  # Deployments are not preemptible, and held to a quota
-                m.kubectl("patch", "queue", queue, "--type=merge", "-p", json.dumps({"spec": {"resources": QUOTA}}))
             self.play([text for text in texts if "[Serial]" not in text], jobs)
             self.play([text for text in texts if "[Serial]" in text], 1)
 

@@ -1,3 +1,4 @@
+#include "api/beyond.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -44,6 +45,14 @@ static struct json *without_limit(struct arena *arena, int64_t quota)
     return resources;
 }
 
+static struct json *lending(struct arena *arena)
+{
+    struct json *annotations = json_new_object(arena);
+
+    json_add_c(arena, annotations, BEYOND_ANNOTATION, BEYOND_NON_PREEMPTIBLE);
+    return annotations;
+}
+
 static struct json *head(struct arena *arena, const struct kind *kind, struct str name)
 {
     struct json *body = json_new_object(arena);
@@ -54,7 +63,7 @@ static struct json *head(struct arena *arena, const struct kind *kind, struct st
     return body;
 }
 
-/* quota -1: all there is. */
+/* quota -1: all there is. 0: nothing is guaranteed; may be lent. */
 static void make_queue(const struct control_input *input,
                        struct actions *actions,
                        struct str name,
@@ -66,6 +75,8 @@ static void make_queue(const struct control_input *input,
     if (cache_get(input->cache, &kind_queue, STR(""), name))
         return;
     struct json *body = head(arena, &kind_queue, name);
+    if (quota == 0 && input->config->default_lends)
+        json_fill(arena, body, "{metadata: {name: $, annotations: $}}", name, lending(arena));
     struct json *spec = json_add_object(arena, body, "spec");
     if (parent.len)
         json_add_str(arena, spec, "parentQueue", parent);

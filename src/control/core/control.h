@@ -37,6 +37,7 @@ struct control_config {
     struct str queue_label_key; /* kai.scheduler/queue */
     struct str default_queue;   /* default-queue */
     struct str default_parent;  /* default-parent-queue */
+    bool default_lends;         /* these two run work that is not preemptible; see api/beyond.h */
     struct str cluster_domain;  /* cluster.local */
     /* Where trainings tell their progress, https://HOST:PORT as pods see it, and the certificate of
      * who signed it; empty: nowhere (trainjob_progress.c). */

@@ -3,6 +3,8 @@
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
 #include "control/core/controllers.h"
 #include "control/core/scene.h"
 #include "test.h"
@@ -135,4 +137,29 @@ TEST(the_queue_named_default_is_made_when_another_needs_it)
     scene_put(&scene, &kind_queue, "{'metadata':{'name':'x'},'spec':{'parentQueue':'default'}}");
     scene_run(&scene, &defaults_controller, "");
     EXPECT(scene_get(&scene, &kind_queue, "default") != NULL);
+}
+
+/* Deployments are not preemptible: in a queue with quota 0 none would ever run. */
+TEST(the_default_queues_lend_where_they_are_told_to)
+{
+    static const char *const words[] = {"", "non-preemptible"};
+
+    for (int lends = 0; lends < 2; lends++) {
+        _cleanup_(scene_close) struct scene scene;
+        struct control_config config = {
+            .default_queue = STR("leaf"), .default_parent = STR("top"), .default_lends = lends};
+
+        scene_open(&scene);
+        struct control_input input = {.cache = scene.cache, .config = &config};
+        struct actions actions = {.arena = &scene.arena};
+        defaults_controller.reconcile(&input, &(struct control_key){STR(""), STR("")}, &actions);
+        for (size_t i = 0; i < 2; i++) {
+            const struct json *queue = actions.list.items[i].body;
+            const struct json *notes = json_at(queue, "metadata.annotations");
+
+            EXPECT(str_is(json_str_at(queue, "metadata.name"), i ? "leaf" : "top"));
+            EXPECT(str_is(json_str(json_get(notes, "muster.dev/beyond-quota")), words[lends]));
+            EXPECT(json_i64_or(json_at(queue, "spec.resources.cpu.quota"), -1) == 0);
+        }
+    }
 }
