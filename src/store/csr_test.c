@@ -69,6 +69,26 @@ TEST(a_certificate_is_approved_where_approvals_are_made)
     harness_close(&h);
 }
 
+TEST(who_approves_a_certificate_may_annotate_the_request)
+{
+    static const char *const parts[] = {"approval", "status"};
+
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        struct harness h;
+
+        test_case(parts[i]);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, &kind_csr, "", CSR(GOOD "\"signerName\":\"a.io/b\"")) == 0);
+        EXPECT(update(&h, parts[i],
+                      "{\"metadata\":{\"annotations\":{\"by\":\"jo\"}},\"spec\":{\"signerName\":"
+                      "\"a.io/c\"},\"status\":{\"conditions\":[{\"type\":\"Noted\"}]}}") == 0);
+        EXPECT(strcmp(harness_text(&h, "metadata.annotations.by"), "jo") == 0);
+        EXPECT(strcmp(harness_text(&h, "spec.signerName"), "a.io/b") == 0);
+        EXPECT(strcmp(harness_text(&h, "status.conditions.0.type"), "Noted") == 0);
+        harness_close(&h);
+    }
+}
+
 TEST(a_request_for_a_certificate_is_refused_in_words)
 {
     static const struct {

@@ -23,6 +23,15 @@ static void key_carry(struct arena *arena,
         json_remove(to, str_from(key));
 }
 
+/* Who writes a status, or approves, may annotate as well. */
+static void notes_carry(struct write *write, struct json *merged, const struct json *root)
+{
+    static const char *const notes[] = {"annotations", "labels"};
+
+    for (size_t i = 0; i < COUNT_OF(notes); i++)
+        key_carry(write->arena, json_get(merged, "metadata"), json_get(root, "metadata"), notes[i]);
+}
+
 struct json *keep_old(struct write *write, struct json *root, const struct json *old)
 {
     static const char *const kept[] = {
@@ -37,11 +46,8 @@ struct json *keep_old(struct write *write, struct json *root, const struct json 
         struct json *merged = json_clone(write->arena, old);
 
         key_carry(write->arena, merged, root, "status");
-        /* Kubernetes' own kinds let who writes a status annotate as well. */
-        if (!write->kind->custom) {
-            key_carry(write->arena, json_get(merged, "metadata"), meta, "annotations");
-            key_carry(write->arena, json_get(merged, "metadata"), meta, "labels");
-        }
+        if (!write->kind->custom)
+            notes_carry(write, merged, root);
         return merged;
     }
     if (str_is(write->subresource, "ephemeralcontainers")) {
@@ -56,6 +62,7 @@ struct json *keep_old(struct write *write, struct json *root, const struct json 
 
         key_carry(write->arena, json_make_path(write->arena, merged, "status"),
                   json_get(root, "status"), "conditions");
+        notes_carry(write, merged, root);
         return merged;
     }
     for (size_t i = 0; i < COUNT_OF(kept); i++)
