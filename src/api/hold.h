@@ -10,3 +10,6 @@
 #define HOLD_ANNOTATION       "muster.dev/restart-hold" /* of jobs and their pods: a duration */
 #define HOLD_UNTIL_ANNOTATION "muster.dev/held-until"   /* of pod groups: a time */
 #define HOLD_DEFAULT_MS       60000
+/* Whoever may write a pod or a pod group may write these: nothing that has no pod is held for longer,
+ * whatever they say. */
+#define HOLD_MAX_MS 3600000

@@ -1,3 +1,4 @@
+#include "api/hold.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/map.h"
@@ -9,6 +10,7 @@
 #include "sched/leaving.h"
 #include "sched/node.h"
 #include "sched/pod.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
 #include "sched/shape.h"
 #include "sched/spec.h"
@@ -27,8 +29,8 @@ static int64_t until_of(const struct pod *pod, int64_t since_ms)
     const struct group *group = pod->group;
 
     if (group->hold_until_ms && pod->created_ms <= group->hold_until_ms)
-        return group->hold_until_ms;
-    return pod->hold_ms > 0 ? since_ms + pod->hold_ms : 0;
+        return i64_min(group->hold_until_ms, since_ms + HOLD_MAX_MS);
+    return pod->hold_ms > 0 ? since_ms + i64_min(pod->hold_ms, HOLD_MAX_MS) : 0;
 }
 
 int64_t stand_in_until(const struct pod *pod)
@@ -44,9 +46,11 @@ int64_t hold_until(const struct sched *sched, const struct pod *pod, bool gone)
         !pod->ours || pod->evicting || pod->claim_count || pod->home || pod->lent_for ||
         (pod->shape->shared && sched->config.devices != SCHED_DEVICES_NUMBERED))
         return 0;
-    if (gone && pod->created_ms > group->hold_until_ms)
+    if (gone && (!group->hold_until_ms || pod->created_ms > group->hold_until_ms))
         return 0;
-    int64_t until_ms = gone ? group->hold_until_ms : until_of(pod, sched->now_ms);
+    /* Since when it ends is known of pods that ran. */
+    int64_t since_ms = gone && pod->deleted_ms ? pod->deleted_ms : sched->now_ms;
+    int64_t until_ms = until_of(pod, since_ms);
     return until_ms > sched->now_ms ? until_ms : 0;
 }
 

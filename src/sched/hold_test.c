@@ -8,11 +8,13 @@
 #include <stdint.h>
 
 #define HOLD_MS 60000
+#define HOUR_MS INT64_C(3600000)
 
 /* Two nodes of four GPUs, one for each pod of the gang "a"; "rival" waits for one of them. */
 struct hold_case {
     struct cluster c;
     int64_t made; /* when the pods of the gang were */
+    int64_t hold_ms;
 };
 
 static void gang_group(struct hold_case *t, int64_t until_ms, int64_t min)
@@ -43,7 +45,7 @@ static void gang_pod(struct hold_case *t,
                                   .memory_bytes = INT64_C(1) << 30,
                                   .gpus = 4,
                                   .role_rank = 2,
-                                  .hold_ms = HOLD_MS,
+                                  .hold_ms = t->hold_ms,
                                   .phase = phase,
                                   .node = str_from(node)});
 }
@@ -52,6 +54,7 @@ static void gang_runs(struct hold_case *t, uint64_t quirks)
 {
     cluster_open(&t->c, quirks);
     t->made = t->c.now;
+    t->hold_ms = HOLD_MS;
     cluster_queue(&t->c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
     cluster_queue(&t->c, "r", SCHED_UNLIMITED, SCHED_UNLIMITED);
     cluster_node(&t->c, "n0", 4);
@@ -289,6 +292,38 @@ TEST(a_pod_that_succeeded_holds_nothing)
     rival_waits(&t, 50);
     gang_pod(&t, 1, "u", SCHED_SUCCEEDED, "n1");
     cluster_decide(&t.c, 100);
+    EXPECT(cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+}
+
+TEST(nobody_holds_room_for_longer_than_an_hour_whatever_a_pod_says)
+{
+    struct hold_case t;
+
+    gang_runs(&t, SCHED_QUIRKS_NONE);
+    t.hold_ms = INT64_MAX;
+    gang_pod(&t, 1, "u", SCHED_RUNNING, "n1");
+    rival_waits(&t, 50);
+    gang_pod(&t, 1, "u", SCHED_FAILED, "n1");
+    cluster_decide(&t.c, 100);
+    cluster_decide(&t.c, HOUR_MS - 1000);
+    EXPECT(!cluster_bound(&t.c, "rival-0"));
+    cluster_decide(&t.c, 1000);
+    EXPECT(cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+}
+
+TEST(nobody_holds_room_for_longer_than_an_hour_whatever_a_group_says)
+{
+    struct hold_case t;
+
+    gang_runs(&t, SCHED_QUIRKS_NONE);
+    rival_waits(&t, 50);
+    gang_ends(&t);
+    gang_group(&t, t.c.now + 1000 * HOUR_MS, 2);
+    cluster_decide(&t.c, HOUR_MS - 1000);
+    EXPECT(!cluster_bound(&t.c, "rival-0"));
+    cluster_decide(&t.c, 1000);
     EXPECT(cluster_bound(&t.c, "rival-0"));
     cluster_close(&t.c);
 }

@@ -1,5 +1,6 @@
 #include "control/grouping/grouping.h"
 
+#include "api/hold.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -271,9 +272,11 @@ static void add_metadata(const struct grouping_input *input,
 
     ret->labels = copy_map(input->arena, json_at(owner, "metadata.labels"));
     ret->annotations = copy_map(input->arena, json_at(owner, "metadata.annotations"));
-    /* What kubectl noted about the owner, and what is counted there, is not about the group. */
+    /* What kubectl noted about the owner, and what is counted there, is not about the group; whether
+     * its room is held is for the job's controller to say there. */
     json_remove(ret->annotations, STR("kubectl.kubernetes.io/last-applied-configuration"));
     json_remove(ret->annotations, STR(MEMORY_ANNOTATION));
+    json_remove(ret->annotations, STR(HOLD_UNTIL_ANNOTATION));
     if (user.len)
         json_add_str(input->arena, ret->labels, "user", user);
     if (pool.len)

@@ -522,6 +522,18 @@ TEST(delays_of_a_workload_are_those_of_its_group)
     EXPECT(!json_str_at(made, "spec.preemptionDelay").len);
 }
 
+TEST(an_owner_cannot_say_that_room_is_held_for_its_group)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *made = jobset_manifest(&arena, "",
+                                              "\"muster.dev/held-until\":\"2099-01-01T00:00:00Z\","
+                                              "\"mine\":\"1\"");
+    const struct json *notes = json_at(made, "metadata.annotations");
+
+    EXPECT(str_is(json_str(json_get(notes, "mine")), "1"));
+    EXPECT(!json_get(notes, "muster.dev/held-until"));
+}
+
 TEST(pods_that_preempt_nobody_say_so_by_their_policy)
 {
     static const struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),

@@ -27,8 +27,14 @@ static int64_t hold_ms(const struct job_run *run, struct str *ret_note)
 
     if (!text.len)
         return HOLD_DEFAULT_MS;
-    if (time_parse_duration(text, &ms) && ms >= 0)
-        return ms;
+    if (time_parse_duration(text, &ms) && ms >= 0) {
+        if (ms > HOLD_MAX_MS && ret_note)
+            *ret_note = str_printf(run->arena,
+                                   " (annotation " HOLD_ANNOTATION " is \"" STR_FMT
+                                   "\"; room is held for %dm at most)",
+                                   STR_ARG(text), HOLD_MAX_MS / 60000);
+        return ms < HOLD_MAX_MS ? ms : HOLD_MAX_MS;
+    }
     if (ret_note)
         *ret_note = str_printf(run->arena,
                                " (annotation " HOLD_ANNOTATION " is \"" STR_FMT
