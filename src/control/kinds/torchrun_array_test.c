@@ -18,7 +18,8 @@ static void array_open(struct scene *scene, const char *spec)
     scene_put(scene, &kind_torchrunjob,
               str_printf(&scene->arena,
                          "{'metadata':{'name':'a','labels':{'team':'x'},'annotations':{"
-                         "'muster.dev/on-hang':'Restart','mine':'1'}},'spec':{'jobQueue':'q',"
+                         "'muster.dev/on-hang':'Restart','muster.dev/"
+                         "restart-mode':'InPlace','mine':'1'}},'spec':{'jobQueue':'q',"
                          "'numGPUs':1,'command':'true','env':[{'name':'E','value':'1'}],"
                          "'reliability':{'ttlSecondsAfterFinished':60},%s}}",
                          spec)
@@ -161,6 +162,7 @@ TEST(what_is_said_of_an_array_beside_its_spec_holds_for_its_jobs)
     const struct json *notes =
         json_at(scene_get(&scene, &kind_torchrunjob, "a-0"), "metadata.annotations");
     EXPECT(str_is(json_str(json_get(notes, "muster.dev/on-hang")), "Restart"));
+    EXPECT(str_is(json_str(json_get(notes, "muster.dev/restart-mode")), "InPlace"));
     EXPECT(!json_get(notes, "mine"));
     scene_close(&scene);
 }
