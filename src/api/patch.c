@@ -45,6 +45,7 @@ struct work {
     struct json *root;
     size_t nodes;
     size_t bytes;
+    size_t steps;
     struct err *err;
 };
 
@@ -75,11 +76,37 @@ static bool to_index(struct str part, size_t *ret)
     return true;
 }
 
+/* Before a child of `parent` is looked for: a list is walked to the index, a map to the name. */
+static int count_steps(struct work *work, const struct json *parent, struct str part)
+{
+    size_t count = json_count(parent);
+    size_t index = 0;
+
+    if (json_is(parent, JSON_ARRAY)) {
+        if (!to_index(part, &index))
+            return 0;
+        count = index < count ? index : count;
+    }
+    if (count > PATCH_STEPS_MAX - work->steps)
+        return err_set(work->err, -E2BIG,
+                       "JSON patch: its paths lead past more than %zu items; send its operations "
+                       "in several patches",
+                       PATCH_STEPS_MAX);
+    work->steps += count;
+    return 0;
+}
+
+static struct json *child(const struct json *parent, struct str last)
+{
+    size_t index = 0;
+
+    if (json_is(parent, JSON_ARRAY))
+        return to_index(last, &index) ? json_index(parent, index) : NULL;
+    return json_get_str(parent, last);
+}
+
 /* The parent of what `path` names, and the last step. The root has no parent: *ret_parent NULL. */
-static int find(const struct work *work,
-                struct str path,
-                struct json **ret_parent,
-                struct str *ret_last)
+static int find(struct work *work, struct str path, struct json **ret_parent, struct str *ret_last)
 {
     struct json *at = NULL;
     struct str rest = path;
@@ -94,14 +121,17 @@ static int find(const struct work *work,
     (void)str_cut(&rest, '/', &part);
     at = work->root;
     while (str_cut(&rest, '/', &part)) {
+        int r = count_steps(work, at, part);
+
+        if (r < 0)
+            return r;
+        part = unescape(work->arena, part);
         if (!rest.p) {
             *ret_parent = at;
-            *ret_last = unescape(work->arena, part);
+            *ret_last = part;
             break;
         }
-        size_t index = 0;
-        at = json_is(at, JSON_ARRAY) ? (to_index(part, &index) ? json_index(at, index) : NULL)
-                                     : json_get_str(at, unescape(work->arena, part));
+        at = child(at, part);
         if (!at)
             break;
     }
@@ -111,16 +141,7 @@ static int find(const struct work *work,
                    STR_ARG(path));
 }
 
-static struct json *child(const struct json *parent, struct str last)
-{
-    size_t index = 0;
-
-    if (json_is(parent, JSON_ARRAY))
-        return to_index(last, &index) ? json_index(parent, index) : NULL;
-    return json_get_str(parent, last);
-}
-
-static int look_up(const struct work *work, struct str path, struct json **ret)
+static int look_up(struct work *work, struct str path, struct json **ret)
 {
     struct json *parent = NULL;
     struct str last = STR_NONE;
@@ -201,7 +222,10 @@ static int place(struct work *work, struct str path, struct json *value)
             return err_set(work->err, -ENOENT,
                            "JSON patch: index in \"" STR_FMT "\" is outside the list",
                            STR_ARG(path));
-        json_insert(parent, index, value);
+        if (index == json_count(parent))
+            json_push(parent, value);
+        else
+            json_insert(parent, index, value);
     }
     return 0;
 }

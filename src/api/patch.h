@@ -20,6 +20,8 @@ struct kind;
  * values' texts and names: an object has at most 1.5 MiB of them, a request's body 8 MiB. */
 #define PATCH_NODES_MAX 100000
 #define PATCH_BYTES_MAX ((size_t)8 << 20)
+/* Items and members that one JSON patch walks past on the way to its paths. */
+#define PATCH_STEPS_MAX ((size_t)25 * 1000 * 1000)
 /* Items of a list that one strategic merge compares with one another: 5,000 with 5,000. */
 #define PATCH_PAIRS_MAX ((size_t)25 * 1000 * 1000)
 

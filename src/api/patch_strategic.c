@@ -290,6 +290,23 @@ static const struct json *order_of(struct arena *arena, struct json_names *patch
     return json_is(order, JSON_ARRAY) ? order : NULL;
 }
 
+/* In one pass: an item by its index is found by walking to it, and the list may be long. */
+static void list_drop(struct json *list, const struct json *unwanted)
+{
+    struct json *item = json_first(list);
+    struct json left = {.type = JSON_ARRAY};
+
+    while (item) {
+        struct json *next = json_next(item);
+
+        if (!contains(unwanted, item))
+            json_push(&left, item);
+        item = next;
+    }
+    list->last = left.last;
+    list->len = left.len;
+}
+
 /* Directives that name a list beside them. `order` ones act after the lists were merged, on those
  * that the patch does not have: the others are in order already. */
 static int apply_list_directive(struct walk *walk,
@@ -315,9 +332,7 @@ static int apply_list_directive(struct walk *walk,
         interleave(walk->arena, list, member, spot_key(&below), 0);
         return 0;
     }
-    for (size_t i = json_count(list); i-- > 0;)
-        if (contains(member, json_index(list, i)))
-            json_remove_index(list, i);
+    list_drop(list, member);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "test.h"
 
@@ -160,6 +161,46 @@ TEST(json_patch_moves_copy_nothing)
     EXPECT(patch_json(&arena, tree(&arena, "{}"), patch, &result, NULL) == 0);
     EXPECT(json_count(result) == 1 && json_str(json_get(result, "200")).len == (size_t)1 << 20);
     EXPECT(arena.bytes_used - before < 2 * PATCH_BYTES_MAX);
+}
+
+static int test_the_last_item(size_t items, size_t times, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *target = tree(&arena, "{\"l\":[]}");
+    struct json *patch = json_new_array(&arena);
+    struct json *result = NULL;
+
+    for (size_t i = 0; i < items; i++)
+        json_push(json_get(target, "l"), json_new_i64(&arena, 1));
+    for (size_t i = 0; i < times; i++)
+        json_push(patch, json_make(&arena, "{op: 'test', path: $, value: 1}",
+                                   str_printf(&arena, "/l/%zu", items - 1)));
+    return patch_json(&arena, target, patch, &result, err);
+}
+
+/* An item is found by walking to it: a short patch could keep the server busy for minutes. */
+TEST(json_patch_walks_are_bounded)
+{
+    struct err err = {0};
+
+    EXPECT(test_the_last_item(6000, 2000, &err) == 0);
+    EXPECT(test_the_last_item(6000, PATCH_OPERATIONS_MAX, &err) == -E2BIG);
+    EXPECT(strstr(err.text, "send its operations in several patches"));
+}
+
+TEST(strategic_deletes_from_a_long_list_in_one_pass)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *target = tree(&arena, "{\"metadata\":{\"finalizers\":[]}}");
+    struct json *list = json_at(target, "metadata.finalizers");
+
+    for (size_t i = 0; i < 200000; i++)
+        json_push(list, json_new_str(&arena, i % 2 ? STR("a") : STR("b")));
+    EXPECT(patch_strategic(
+               &arena, &kind_pod, target,
+               tree(&arena, "{\"metadata\":{\"$deleteFromPrimitiveList/finalizers\":[\"a\"]}}"),
+               NULL) == 0);
+    EXPECT(json_count(list) == 100000 && str_is(json_str(list->last), "b"));
 }
 
 /* A path for every member below a long name would be the name as many times. */
