@@ -322,6 +322,7 @@ int kubeconfig_in_cluster(struct arena *arena,
     struct kube_config config = {
         .source = IN_CLUSTER "token",
         .context = "in-cluster",
+        .in_cluster = true,
         .token_file = IN_CLUSTER "token",
         .ca_file = IN_CLUSTER "ca.crt",
     };

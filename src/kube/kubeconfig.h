@@ -32,6 +32,7 @@ struct kubeconfig_exec {
 
 struct kube_config {
     const char *source;  /* the file it came from, for messages */
+    bool in_cluster;     /* no file: of the pod that we run in */
     const char *context; /* name of the context, or "" */
     const char *ns;      /* "default" when nothing says otherwise */
     const char *server;

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "plugin/autopsy_view.h"
 #include "plugin/job.h"
+#include "plugin/kubectl.h"
 #include "plugin/plugin.h"
 #include "system/errors.h"
 #include "tool/clock.h"
@@ -185,27 +186,18 @@ static int ask_pod(struct session *session,
     _cleanup_(buf_done) struct buf out = {0};
     struct arena *arena = &session->arena;
     struct str container = container_with_launcher(object_json(pod, arena));
-    const char *argv[20] = {"kubectl"};
-    size_t n = 1;
+    struct kubectl_args args = {0};
 
     if (!container.len)
         return err_set(err, -ENOTSUP,
                        "on this cluster only pods that muster-launch started can be read, those of "
                        "TorchrunJobs");
-    if (session->config.source && *session->config.source) {
-        argv[n++] = "--kubeconfig";
-        argv[n++] = session->config.source;
-    }
-    if (*session->config.context) {
-        argv[n++] = "--context";
-        argv[n++] = session->config.context;
-    }
-    const char *const rest[] = {"-n",    str_c(arena, pod->ns),   "exec", str_c(arena, pod->name),
-                                "-c",    str_c(arena, container), "--",   LAUNCH_PATH,
-                                "stacks"};
+    kubectl_begin_in(&args, session, str_c(arena, pod->ns), "exec");
+    const char *const rest[] = {
+        str_c(arena, pod->name), "-c", str_c(arena, container), "--", LAUNCH_PATH, "stacks"};
     for (size_t i = 0; i < COUNT_OF(rest); i++)
-        argv[n++] = rest[i];
-    int r = run_kubectl(argv, &out, err);
+        kubectl_add(&args, rest[i]);
+    int r = run_kubectl(args.items, &out, err);
     if (r == 0)
         *ret = str_dup(arena, buf_str(&out));
     return r;

@@ -19,20 +19,31 @@ void kubectl_add(struct kubectl_args *args, const char *item)
     args->items[args->count] = NULL;
 }
 
-void kubectl_begin(struct kubectl_args *args, const struct session *session, const char *verb)
+/* In a pod there is neither a file nor a context to name: kubectl finds the account by itself. */
+void kubectl_begin_in(struct kubectl_args *args,
+                      const struct session *session,
+                      const char *ns,
+                      const char *verb)
 {
+    const struct kube_config *config = &session->config;
+
     kubectl_add(args, "kubectl");
-    if (session->config.source && *session->config.source) {
+    if (!config->in_cluster && config->source && *config->source) {
         kubectl_add(args, "--kubeconfig");
-        kubectl_add(args, session->config.source);
+        kubectl_add(args, config->source);
     }
-    if (*session->config.context) {
+    if (!config->in_cluster && *config->context) {
         kubectl_add(args, "--context");
-        kubectl_add(args, session->config.context);
+        kubectl_add(args, config->context);
     }
     kubectl_add(args, "-n");
-    kubectl_add(args, session->config.ns);
+    kubectl_add(args, ns);
     kubectl_add(args, verb);
+}
+
+void kubectl_begin(struct kubectl_args *args, const struct session *session, const char *verb)
+{
+    kubectl_begin_in(args, session, session->config.ns, verb);
 }
 
 int kubectl_find(struct err *err)

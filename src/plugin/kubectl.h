@@ -15,7 +15,12 @@ struct kubectl_args {
 };
 
 void kubectl_add(struct kubectl_args *args, const char *item);
+/* In the session's namespace, or in another one. */
 void kubectl_begin(struct kubectl_args *args, const struct session *session, const char *verb);
+void kubectl_begin_in(struct kubectl_args *args,
+                      const struct session *session,
+                      const char *ns,
+                      const char *verb);
 /* -ENOENT with words: it is not on PATH. */
 int kubectl_find(struct err *err);
 /* This process goes on as kubectl. Returns only if that fails. */

@@ -258,8 +258,7 @@ static int ask_pod(struct intake *in,
     struct session *session = in->session;
     struct arena *arena = &session->arena;
     const char *name = str_c(arena, pod->name);
-    const char *argv[20] = {"kubectl"};
-    size_t n = 1;
+    struct kubectl_args args = {0};
 
     if (!str_is(json_str_at(object_json(pod, arena), "status.phase"), "Running"))
         return err_set(err, -ESRCH,
@@ -269,18 +268,8 @@ static int ask_pod(struct intake *in,
                        name);
     if (kubectl_find(NULL) < 0)
         return ask_without_kubectl(in, pod, folder, path, err);
-    if (session->config.source && *session->config.source) {
-        argv[n++] = "--kubeconfig";
-        argv[n++] = session->config.source;
-    }
-    if (*session->config.context) {
-        argv[n++] = "--context";
-        argv[n++] = session->config.context;
-    }
-    const char *const rest[] = {"-n",
-                                str_c(arena, pod->ns),
-                                "exec",
-                                name,
+    kubectl_begin_in(&args, session, str_c(arena, pod->ns), "exec");
+    const char *const rest[] = {name,
                                 "-c",
                                 TRAINER,
                                 "--",
@@ -290,8 +279,8 @@ static int ask_pod(struct intake *in,
                                 str_c(arena, folder),
                                 str_c(arena, path)};
     for (size_t i = 0; i < COUNT_OF(rest); i++)
-        argv[n++] = rest[i];
-    return run_kubectl(in, argv, name, err);
+        kubectl_add(&args, rest[i]);
+    return run_kubectl(in, args.items, name, err);
 }
 
 /* ---- both ---- */

@@ -87,6 +87,8 @@ static int find_config(struct session *session,
         return r;
     r = kubeconfig_in_cluster(&session->config_arena, getenv("KUBERNETES_SERVICE_HOST"),
                               getenv("KUBERNETES_SERVICE_PORT"), &session->config, err);
+    if (r == 0 && common->ns)
+        session->config.ns = common->ns;
     if (r != -ENOENT)
         return r;
     if (access(local_kubeconfig(&session->config_arena), R_OK) == 0)
