@@ -11,6 +11,7 @@
 #include "kube/kubeconfig.h"
 #include "kube/transport.h"
 #include "system/random.h"
+#include "tool/clock.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -28,8 +29,11 @@
 #define CONNECT_LIMIT_MS 30000L
 #define ANSWER_LIMIT_MS  30000 /* for the answer to the upgrade */
 #define HEAD_BYTES_MAX   ((size_t)64 << 10)
-#define SIZE_EVERY_MS    500 /* a terminal is asked for its size */
+#define SIZE_EVERY_MS    500  /* a terminal is asked for its size */
+#define LOOK_EVERY_MS    1000 /* for a signal that came just before a wait */
+#define PING_EVERY_MS    5000
 #define PIECE_BYTES      16384
+#define OUT_BYTES_MAX    ((size_t)256 << 10) /* beyond, input waits until the server took some */
 
 enum {
     CHANNEL_IN,
@@ -53,10 +57,13 @@ struct inside {
     curl_socket_t socket;
     struct buf in;
     struct buf out;
+    struct buf going; /* of `out`: what curl could not take yet must be offered again unchanged */
     struct winsize size;
+    int64_t pinged_ms;
     bool input_open;
     bool half_closes; /* version 5: the end of standard input can be told */
     bool closed;      /* by the server */
+    bool unwanted;    /* output() wants no more */
     int status;
     bool status_known;
 };
@@ -150,25 +157,43 @@ static void inside_send_channel(struct inside *inside, unsigned channel, struct 
 
 /* ---- the connection ---- */
 
-static int inside_wait(const struct inside *inside, short events, int limit_ms)
+static bool inside_is_stopped(const struct inside *inside)
 {
-    struct pollfd wait = {.fd = inside->socket, .events = events};
+    return inside->request->stop && *inside->request->stop;
+}
+
+/* For what comes, and for room where something is to go out. */
+static short inside_events(const struct inside *inside)
+{
+    return (short)(POLLIN | (inside->going.len ? POLLOUT : 0));
+}
+
+static int inside_wait(const struct inside *inside, int limit_ms)
+{
+    struct pollfd wait = {.fd = inside->socket, .events = inside_events(inside)};
 
     return poll(&wait, 1, limit_ms);
 }
 
-/* All that is to go out. */
-static int inside_flush(struct inside *inside, struct err *err)
+/* What can go out now. Who waits here for the rest would not read, and the server might wait for
+ * just that. */
+static int inside_push(struct inside *inside, struct err *err)
 {
-    while (inside->out.len) {
+    while (inside->going.len || inside->out.len) {
         size_t sent = 0;
-        CURLcode code = curl_easy_send(inside->easy, inside->out.p, inside->out.len, &sent);
 
-        if (code == CURLE_AGAIN && inside_wait(inside, POLLOUT, ANSWER_LIMIT_MS) > 0)
-            continue;
+        if (!inside->going.len) {
+            struct buf empty = inside->going;
+
+            inside->going = inside->out;
+            inside->out = empty;
+        }
+        CURLcode code = curl_easy_send(inside->easy, inside->going.p, inside->going.len, &sent);
+        if (code == CURLE_AGAIN)
+            return 0;
         if (code != CURLE_OK)
             return err_set(err, -EPIPE, "the connection was lost: %s", curl_easy_strerror(code));
-        buf_consume(&inside->out, sent);
+        buf_consume(&inside->going, sent);
     }
     return 0;
 }
@@ -196,6 +221,7 @@ struct inside_address {
     struct str host;
     struct str path;
     struct curl_slist *connect_to;
+    bool loopback;
 };
 
 static void inside_find(struct arena *arena,
@@ -211,13 +237,27 @@ static void inside_find(struct arena *arena,
     while (path.len && path.p[path.len - 1] == '/')
         path.len--;
     *ret = (struct inside_address){.host = name ? str_from(name) : host, .path = path};
+    const char *colon = strrchr(str_c(arena, host), ':');
+    bool port = colon && host.p[host.len - 1] != ']';
+    ret->loopback = transport_is_loopback(port ? str_sub(host, 0, host.len - strlen(colon)) : host);
     if (name) {
-        bool port = host.len && host.p[host.len - 1] != ']' && strchr(str_c(arena, host), ':');
-
         ret->connect_to = curl_slist_append(
             NULL, str_printf(arena, "::" STR_FMT "%s", STR_ARG(host), port ? "" : ":443").p);
     }
     ret->base = str_printf(arena, "%s" STR_FMT, plain ? "http://" : "https://", STR_ARG(ret->host));
+}
+
+static int on_progress(void *user,
+                       curl_off_t all,
+                       curl_off_t done,
+                       curl_off_t up_all,
+                       curl_off_t up_done)
+{
+    (void)all;
+    (void)done;
+    (void)up_all;
+    (void)up_done;
+    return inside_is_stopped(user);
 }
 
 static int inside_connect(struct inside *inside,
@@ -233,6 +273,9 @@ static int inside_connect(struct inside *inside,
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_LIMIT_MS);
+    curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(easy, CURLOPT_XFERINFODATA, inside);
     if (tls->ca_file) {
         curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file);
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
@@ -250,13 +293,19 @@ static int inside_connect(struct inside *inside,
     if (auth_proxy(auth)) {
         curl_easy_setopt(easy, CURLOPT_PROXY, auth_proxy(auth));
         curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
+    } else if (address->loopback) {
+        curl_easy_setopt(easy, CURLOPT_PROXY, "");
     }
     CURLcode code = curl_easy_perform(easy);
     if (code == CURLE_OK)
         code = curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &inside->socket);
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        return err_set(err, -EINTR, "interrupted");
     if (code != CURLE_OK)
         return err_set(err, -ECONNREFUSED, "cannot reach " STR_FMT ": %s", STR_ARG(address->base),
                        curl_easy_strerror(code));
+    /* A command may read what it is sent an hour later. */
+    transport_keep_alive(inside->socket, inside->request->input_fd >= 0 && !inside->request->tty);
     return 0;
 }
 
@@ -305,7 +354,7 @@ static int inside_refused(struct inside *inside, size_t head, struct err *err)
     while (!inside->closed && inside->in.len < HEAD_BYTES_MAX &&
            json_parse(&inside->arena, str_sub(buf_str(&inside->in), head, inside->in.len), &status,
                       NULL) < 0 &&
-           (inside_receive(inside) || inside_wait(inside, POLLIN, 1000) > 0))
+           (inside_receive(inside) || inside_wait(inside, 1000) > 0))
         ;
     struct str words = json_str(json_get(status, "message"));
     if (!words.len)
@@ -316,9 +365,9 @@ static int inside_refused(struct inside *inside, size_t head, struct err *err)
 
 static int inside_upgrade(struct inside *inside, struct err *err)
 {
-    int r = inside_flush(inside, err);
+    int r = 0;
 
-    while (r == 0) {
+    while (r == 0 && (r = inside_push(inside, err)) == 0) {
         struct str text = buf_str(&inside->in);
         const char *end = text.len ? memmem(text.p, text.len, "\r\n\r\n", 4) : NULL;
 
@@ -331,8 +380,11 @@ static int inside_upgrade(struct inside *inside, struct err *err)
             buf_consume(&inside->in, head);
             return 0;
         }
+        if (inside_is_stopped(inside))
+            return err_set(err, -EINTR, "interrupted");
         if (inside->closed || text.len > HEAD_BYTES_MAX ||
-            (!inside_receive(inside) && inside_wait(inside, POLLIN, ANSWER_LIMIT_MS) <= 0))
+            (!inside_receive(inside) && inside_wait(inside, ANSWER_LIMIT_MS) <= 0 &&
+             !inside_is_stopped(inside)))
             return err_set(err, -EPIPE, "the server does not answer");
     }
     return r;
@@ -348,7 +400,7 @@ static int inside_message(struct inside *inside, struct str data, struct err *er
 
     if (channel == CHANNEL_OUT || channel == CHANNEL_ERR) {
         if (rest.len)
-            request->output(request->user, (int)channel, rest);
+            inside->unwanted |= !request->output(request->user, (int)channel, rest);
     } else if (channel == CHANNEL_STATUS && rest.len) {
         inside->status = inside_status(&inside->arena, rest, err);
         inside->status_known = true;
@@ -384,6 +436,11 @@ static void inside_read_input(struct inside *inside)
         inside->input_open = false;
         if (inside->half_closes)
             inside_send_channel(inside, CHANNEL_CLOSE, (struct str){"\0", 1});
+        else /* what does not wait for it works all the same */
+            (void)inside->request->output(
+                inside->request->user, 2,
+                STR("This API server cannot be told that standard input has ended. If the command "
+                    "waits for that, install kubectl, which can tell it.\n"));
     }
 }
 
@@ -400,21 +457,36 @@ static void inside_tell_size(struct inside *inside)
         str_printf(&inside->arena, "{\"Width\":%u,\"Height\":%u}", size.ws_col, size.ws_row));
 }
 
+/* Proxies on the way close what is silent for long, and a dead peer is noticed by what is sent. */
+static void inside_ping(struct inside *inside)
+{
+    int64_t now = clock_monotonic_ms();
+
+    if (now - inside->pinged_ms < PING_EVERY_MS || inside->going.len)
+        return;
+    inside->pinged_ms = now;
+    inside_send(inside, OP_PING, STR("here"));
+}
+
 static int inside_turn(struct inside *inside, struct err *err)
 {
     int r = inside_take(inside, err);
 
     if (r < 0 || inside->closed)
         return r;
+    if (inside->unwanted)
+        return err_set(err, -ECANCELED, "what the command says is not wanted any more");
+    if (inside_is_stopped(inside))
+        return err_set(err, -EINTR, "interrupted");
     inside_tell_size(inside);
-    r = inside_flush(inside, err);
+    inside_ping(inside);
+    r = inside_push(inside, err);
     if (r < 0 || inside_receive(inside))
         return r;
-    struct pollfd wait[2] = {
-        {.fd = inside->socket, .events = POLLIN},
-        {.fd = inside->input_open ? inside->request->input_fd : -1, .events = POLLIN}};
-    (void)poll(wait, 2, inside->request->tty ? SIZE_EVERY_MS : -1);
-    if (wait[1].revents)
+    bool reads = inside->input_open && inside->out.len + inside->going.len < OUT_BYTES_MAX;
+    struct pollfd wait[2] = {{.fd = inside->socket, .events = inside_events(inside)},
+                             {.fd = reads ? inside->request->input_fd : -1, .events = POLLIN}};
+    if (poll(wait, 2, inside->request->tty ? SIZE_EVERY_MS : LOOK_EVERY_MS) > 0 && wait[1].revents)
         inside_read_input(inside);
     return 0;
 }
@@ -460,6 +532,7 @@ int inside_run(struct uv_loop_s *loop,
         inside_ask(&inside, &address, token);
         r = inside_upgrade(&inside, err);
     }
+    inside.pinged_ms = clock_monotonic_ms();
     while (r == 0 && !inside.closed && !inside.status_known)
         r = inside_turn(&inside, err);
     if (r == 0 && !inside.status_known)
@@ -471,6 +544,7 @@ int inside_run(struct uv_loop_s *loop,
     auth_free(auth);
     buf_done(&inside.in);
     buf_done(&inside.out);
+    buf_done(&inside.going);
     arena_done(&inside.arena);
     return r;
 }

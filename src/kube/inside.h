@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,9 +25,11 @@ struct inside_request {
     size_t command_count;
     int input_fd; /* -1: no standard input */
     bool tty;     /* input_fd is a terminal, in raw mode; its size is told */
-    /* What the command writes: 1 is standard output, 2 standard error. */
-    void (*output)(void *user, int fd, struct str bytes);
+    /* What the command writes: 1 is standard output, 2 standard error. False: no more is wanted,
+     * and the call ends with -ECANCELED. */
+    bool (*output)(void *user, int fd, struct str bytes);
     void *user;
+    const volatile sig_atomic_t *stop; /* set by a signal: the call ends with -EINTR; or NULL */
 };
 
 /* The exit status of the command, or -errno: it was not run, or its connection was lost. */

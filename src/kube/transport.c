@@ -123,13 +123,18 @@ static void replace(char **where, const char *text)
 
 /* ---- what curl calls ---- */
 
+void transport_keep_alive(int fd, bool patient)
+{
+    socket_be_patient(fd, &(struct socket_patience){.unanswered_ms = patient ? 0 : TCP_DEAD_MS,
+                                                    .idle_s = KEEPALIVE_S,
+                                                    .probes = KEEPALIVE_PROBES});
+}
+
 static int on_socket_option(void *user, curl_socket_t fd, curlsocktype purpose)
 {
     (void)user;
     (void)purpose;
-    socket_be_patient(fd, &(struct socket_patience){.unanswered_ms = TCP_DEAD_MS,
-                                                    .idle_s = KEEPALIVE_S,
-                                                    .probes = KEEPALIVE_PROBES});
+    transport_keep_alive(fd, false);
     return CURL_SOCKOPT_OK;
 }
 
@@ -595,7 +600,7 @@ int64_t transport_last_heard_ms(const struct transport *transport)
 
 /* ---- the server's address ---- */
 
-static bool is_loopback(struct str host)
+bool transport_is_loopback(struct str host)
 {
     return str_is(host, "localhost") || str_is(host, "[::1]") || str_starts(host, STR("127."));
 }
@@ -628,7 +633,7 @@ static void set_address(struct transport *transport, const char *server_name)
 
     while (path.len > 0 && path.p[path.len - 1] == '/')
         path.len--;
-    transport->loopback = is_loopback(host);
+    transport->loopback = transport_is_loopback(host);
     curl_slist_free_all(transport->connect_to);
     transport->connect_to = NULL;
     if (server_name) {

@@ -80,5 +80,10 @@ struct transport_exchange *transport_send(struct transport *transport,
 /* NULL is fine. */
 void transport_cancel(struct transport_exchange *exchange);
 void transport_reset(struct transport *transport, const char *why);
+/* Settings of a connection that notice soon that its other end is gone. `patient`: it may take what
+ * is sent as late as it likes; then only silence is noticed soon. */
+void transport_keep_alive(int fd, bool patient);
+/* Of a host without its port: proxies of the environment are not for this machine. */
+bool transport_is_loopback(struct str host);
 /* When anything last arrived from the server, in clock_monotonic_ms(). */
 int64_t transport_last_heard_ms(const struct transport *transport);

@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 /* What the command says goes to our own outputs. */
-static void inside_print(void *user, int fd, struct str bytes)
+static bool inside_print(void *user, int fd, struct str bytes)
 {
     struct session *session = user;
 
     term_write(fd == 1 ? &session->out : &session->err, bytes);
+    return true;
 }
 
 int inside_become(struct session *session, const struct inside_command *command, struct err *err)
@@ -30,6 +31,7 @@ int inside_become(struct session *session, const struct inside_command *command,
         .tty = raw,
         .output = inside_print,
         .user = session,
+        .stop = command->stop,
     };
 
     if (raw) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,8 +13,9 @@ struct inside_command {
     const char *container;
     const char *const *words;
     size_t count;
-    bool input; /* with standard input */
-    bool tty;   /* which is a terminal */
+    bool input;                        /* with standard input */
+    bool tty;                          /* which is a terminal */
+    const volatile sig_atomic_t *stop; /* set by a signal: -EINTR; or NULL */
 };
 /* Its exit status, or -errno. */
 int inside_become(struct session *session, const struct inside_command *command, struct err *err);

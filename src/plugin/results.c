@@ -216,12 +216,15 @@ static int run_kubectl(struct intake *in, const char *const *argv, const char *p
     return finish(in, pod, err);
 }
 
-static void on_inside(void *user, int fd, struct str bytes)
+static bool on_inside(void *user, int fd, struct str bytes)
 {
+    struct intake *in = user;
+
     if (fd == 1)
-        take_bytes(user, bytes);
+        take_bytes(in, bytes);
     else
         (void)fwrite(bytes.p, 1, bytes.len, stderr);
+    return in->code == 0;
 }
 
 static int ask_without_kubectl(struct intake *in,

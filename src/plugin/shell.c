@@ -226,7 +226,8 @@ static int shell_without_kubectl(struct session *session,
                                  .words = words,
                                  .count = count,
                                  .input = true,
-                                 .tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)},
+                                 .tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO),
+                                 .stop = &shell_interrupted},
         err);
 }
 
