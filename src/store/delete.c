@@ -1,6 +1,7 @@
 #include "store/delete.h"
 
 #include "api/api.h"
+#include "api/condition.h"
 #include "api/convert.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -181,6 +182,19 @@ static int keep_parent(struct write *write)
                       count > CHILDREN_NAMED ? ", ..." : "");
 }
 
+/* A Job's podFailurePolicy asks for it. Who said before why the pod goes, as the scheduler does,
+ * knows better. */
+static void tell_eviction(struct write *write, struct json *root)
+{
+    struct json *status = json_make_path(write->arena, root, "status");
+
+    if (!condition_is_true(status, "DisruptionTarget"))
+        condition_set(write->arena, status,
+                      &(struct condition){"DisruptionTarget", "True", "EvictionByEvictionAPI",
+                                          STR("its eviction was asked for, as kubectl drain does")},
+                      store_now(write->store));
+}
+
 int delete_object(struct write *write, const struct delete_options *options)
 {
     if (!write->old)
@@ -220,6 +234,8 @@ int delete_object(struct write *write, const struct delete_options *options)
     if (write->kind == &kind_namespace)
         json_add_c(write->arena, json_make_path(write->arena, root, "status"), "phase",
                    "Terminating");
+    if (options->evicted)
+        tell_eviction(write, root);
     write->reply->result.gone = delete_is_due(root);
     return write_stage(write, write->reply->result.gone ? API_DELETED : API_MODIFIED, root);
 }

@@ -17,6 +17,7 @@ struct delete_options {
     struct str resource_version;
     struct str propagation;
     bool dry_run;
+    bool evicted; /* a pod: its status says so */
 };
 int delete_parse(struct reply *reply,
                  const struct api_request *request,

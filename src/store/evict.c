@@ -111,6 +111,7 @@ int evict_pod(struct write *write, const struct api_request *request)
     const struct entry *budget = NULL;
     if (r == 0 && write->old)
         r = budget_find(write, &budget);
+    options.evicted = true;
     if (r == 0)
         r = delete_object(write, &options);
     /* Who was not let go takes nothing of it. */

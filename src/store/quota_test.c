@@ -1,3 +1,4 @@
+#include "api/api.h"
 #include "api/kind.h"
 #include "base/count.h"
 #include "base/str.h"
@@ -6,6 +7,7 @@
 #include "store/sums.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -299,6 +301,55 @@ TEST(an_eviction_that_is_refused_takes_nothing_of_a_budget)
     EXPECT(harness_get(&h, &kind_pdb, "default", "b") == 0);
     EXPECT(strcmp(harness_text(&h, "status.disruptionsAllowed"), "0") == 0);
     harness_close(&h);
+}
+
+/* A pod that was bound, so that it stays for its grace period. */
+TEST(a_pod_that_is_evicted_says_so_and_one_that_is_deleted_does_not)
+{
+    static const struct {
+        const char *why;
+        const char *before; /* its conditions */
+        bool evict;
+        const char *reason;
+    } rows[] = {
+        {"deleted", "", false, ""},
+        {"evicted", "", true, "EvictionByEvictionAPI"},
+        {"the scheduler said why",
+         "{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"reason\":\"PreemptionByScheduler\"}",
+         true, "PreemptionByScheduler"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        char status[300];
+        struct api_request request = {.verb = API_PATCH,
+                                      .patch = API_PATCH_MERGE,
+                                      .kind = &kind_pod,
+                                      .ns = STR("default"),
+                                      .name = STR("a"),
+                                      .subresource = STR("status"),
+                                      .body = STR_NONE};
+
+        test_case(rows[i].why);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, &kind_pod, "default",
+                              "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"nodeName\":\"n\","
+                              "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}") == 0);
+        (void)snprintf(status, sizeof(status),
+                       "{\"status\":{\"phase\":\"Running\",\"conditions\":[%s]}}", rows[i].before);
+        request.body = str_from(status);
+        EXPECT(harness_call(&h, &request) == 0);
+        request = (struct api_request){.verb = rows[i].evict ? API_CREATE : API_DELETE,
+                                       .kind = &kind_pod,
+                                       .ns = STR("default"),
+                                       .name = STR("a"),
+                                       .subresource = rows[i].evict ? STR("eviction") : STR("")};
+        EXPECT(harness_call(&h, &request) == 0);
+        EXPECT(harness_get(&h, &kind_pod, "default", "a") == 0);
+        EXPECT(harness_text(&h, "metadata.deletionTimestamp")[0]);
+        EXPECT(strcmp(harness_text(&h, "status.conditions.0.reason"), rows[i].reason) == 0);
+        harness_close(&h);
+    }
 }
 
 TEST(an_eviction_that_a_budget_refuses_says_so_in_its_cause)
