@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/gpu.h"
+#include "api/hold.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -13,6 +14,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/group_name.h"
@@ -600,7 +602,23 @@ const char *check_now(struct check *check, int64_t now_ms)
     return check->report.failed ? check->report.text : NULL;
 }
 
-const char *check_at_rest(struct check *check)
+/* Long after the last fault nothing restarts any more: nobody says so, and nobody waits for it. */
+static void holds_at_rest(struct check *check, int64_t now_ms)
+{
+    const struct object *group;
+    size_t cursor = 0;
+
+    while ((group = cache_next(check->cache, &kind_podgroup, STR(""), &cursor))) {
+        struct str until = object_annotation(group, HOLD_UNTIL_ANNOTATION);
+        int64_t until_ms = 0;
+
+        if (until.len && (!time_parse(until, &until_ms) || until_ms > now_ms))
+            check_fail(&check->report, "room is held for PodGroup " STR_FMT " until " STR_FMT,
+                       STR_ARG(group->name), STR_ARG(until));
+    }
+}
+
+const char *check_at_rest(struct check *check, int64_t now_ms)
 {
     MAP_FOREACH(&check->facts, entry) {
         _cleanup_(arena_done) struct arena arena = {0};
@@ -613,15 +631,21 @@ const char *check_at_rest(struct check *check)
         if (fact->node.len || fact->ended || fact->object->deleted_ms ||
             object_label(fact->object, GROUP_STAND_IN).len)
             continue;
-        JSON_FOREACH(json_at(object_json(fact->object, &arena), "status.conditions"), condition)
+        JSON_FOREACH(json_at(object_json(fact->object, &arena), "status.conditions"), condition) {
+            struct str message = json_str_at(condition, "message");
+
             says = says || (str_is(json_str_at(condition, "type"), "PodScheduled") &&
-                            str_is(json_str_at(condition, "status"), "False") &&
-                            json_str_at(condition, "message").len);
+                            str_is(json_str_at(condition, "status"), "False") && message.len);
+            if (str_contains(message, STR("held for the restart of")))
+                check_fail(&check->report, "pod %s waits for room that is held: " STR_FMT,
+                           fact->text, STR_ARG(message));
+        }
         if (!says)
             check_fail(&check->report, "pod %s waits and does not say why", fact->text);
     }
     check_jobs_at_rest(check->jobs);
     check_shares_at_rest(check->shares);
+    holds_at_rest(check, now_ms);
     return check->report.failed ? check->report.text : NULL;
 }
 

@@ -50,7 +50,8 @@ void check_evicted(struct check *check, struct str ns, struct str name);
 
 /* NULL, or what does not hold. Cheap when nothing changed. */
 const char *check_now(struct check *check, int64_t now_ms);
-/* At rest, with everything up and no faults: every pod that waits says why. */
-const char *check_at_rest(struct check *check);
+/* At rest, with everything up and no faults: every pod that waits says why, and no room is held for
+ * a restart. */
+const char *check_at_rest(struct check *check, int64_t now_ms);
 /* After everybody's work was deleted: NULL, or what was left behind. */
 const char *check_clean(struct check *check);

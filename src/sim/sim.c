@@ -477,7 +477,7 @@ static void sim_play(struct sim *sim)
     sim->result->writes = link_writes(sim->plane);
     sim_trace(sim, "everything is repaired");
     come_to_rest(sim);
-    const char *wrong = sim->result->failed ? NULL : check_at_rest(sim->check);
+    const char *wrong = sim->result->failed ? NULL : check_at_rest(sim->check, sim->now_ms);
     if (wrong)
         fail(sim, "at rest: %s", wrong);
     if (sim->result->failed)
