@@ -277,21 +277,31 @@ static void send_changes(struct syncing *s)
         session_say(s->session, "%s; the next change tries again", err.text);
 }
 
+/* Where the kernel does not tell, somebody has to look. */
+static void watch_look(struct syncing *s)
+{
+    if (s->watch.fd < 0)
+        (void)watch_read(&s->watch);
+}
+
 static int watch_run(struct syncing *s, struct err *err)
 {
     struct session *session = s->session;
     uv_signal_t interrupt;
     uv_poll_t poll;
 
-    (void)uv_poll_init(&session->loop, &poll, s->watch.fd);
-    poll.data = s;
-    (void)uv_poll_start(&poll, UV_READABLE, on_readable);
+    if (s->watch.fd >= 0) {
+        (void)uv_poll_init(&session->loop, &poll, s->watch.fd);
+        poll.data = s;
+        (void)uv_poll_start(&poll, UV_READABLE, on_readable);
+    }
     (void)uv_signal_init(&session->loop, &interrupt);
     interrupt.data = s;
     (void)uv_signal_start(&interrupt, on_signal, SIGINT);
     session_say(session, "watching %s", s->v->dir);
     while (!s->stop) {
         session_turn(session, 1000);
+        watch_look(s);
         if (s->watch.changed.count == 0 && !s->watch.everything)
             continue;
         int64_t until = clock_monotonic_ms() + BATCH_LIMIT_MS;
@@ -299,13 +309,16 @@ static int watch_run(struct syncing *s, struct err *err)
         do {
             before = s->watch.changed.count;
             session_pause(session, QUIET_MS);
+            watch_look(s);
         } while (s->watch.changed.count != before && clock_monotonic_ms() < until);
         send_changes(s);
     }
     (void)err;
-    (void)uv_poll_stop(&poll);
+    if (s->watch.fd >= 0) {
+        (void)uv_poll_stop(&poll);
+        uv_close((uv_handle_t *)&poll, NULL);
+    }
     (void)uv_signal_stop(&interrupt);
-    uv_close((uv_handle_t *)&poll, NULL);
     uv_close((uv_handle_t *)&interrupt, NULL);
     session_turn(session, 0);
     return 0;

@@ -9,7 +9,8 @@
 struct arena;
 struct err;
 
-/* watch: which paths below a folder have changed, by inotify, coalesced.
+/* watch: which paths below a folder have changed, coalesced: by inotify, or, where there is none, by looking again at each
+ * watch_read() (then fd is -1).
  *
  * Every folder is watched, new ones as they appear. What changed is collected as a set of paths
  * relative to the root; a path stands for everything below it. When the kernel's queue overflows,
@@ -17,7 +18,9 @@ struct err;
 struct watch {
     int fd;
     char *root;
-    struct map folders; /* watch descriptor (decimal) -> struct watched */
+    struct map
+        folders; /* watch descriptor (decimal) -> struct watched; when looking: path -> struct seen */
+    unsigned int look;  /* how many times it was looked at */
     struct map changed; /* path -> anything; keys are owned */
     bool everything;
 };
