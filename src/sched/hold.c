@@ -49,9 +49,8 @@ static bool stand_in_stays(const struct sched *sched, const struct pod *pod)
 static void staying_over(struct sched *sched, struct pod *pod)
 {
     pod->staying = false;
-    if (pod->status != ST_RUNNING)
-        return;
-    pod_set(sched, pod, ST_RELEASING, pod->node, pod_shares(pod), pod->share_count);
+    if (pod->status == ST_RUNNING)
+        pod_set(sched, pod, ST_RELEASING, pod->node, pod_shares(pod), pod->share_count);
     leaving_note(sched, pod, pod->deleted_ms);
 }
 

@@ -289,7 +289,7 @@ static bool group_may_stay(const struct sched *sched, const struct group *group)
     for (size_t i = 0; i < group->pods.count; i++) {
         const struct pod *pod = group->pods.items[i];
 
-        if (pod->status == ST_SUCCEEDED || pod->status == ST_FAILED)
+        if (pod->stand_in || pod->status == ST_SUCCEEDED || pod->status == ST_FAILED)
             continue;
         if (!pod_may_stay(pod))
             return false;

@@ -174,11 +174,14 @@ void shadow_need(struct shadow *shadow, struct str ns, struct str group, int64_t
         gang->need = pods < 1 ? 1 : pods;
 }
 
+/* NULL: it is one too many. A group whose pods are made again under new names has ever more. */
 static struct seen_pod *seen_pod_of(struct gang *gang, struct str name)
 {
     for (size_t i = 0; i < gang->pods.count; i++)
         if (str_eq(gang->pods.items[i].name, name))
             return &gang->pods.items[i];
+    if (gang->pods.count >= SHADOW_PODS_MAX && (int64_t)gang->pods.count >= gang->need)
+        return NULL;
     VEC_PUSH(NULL, &gang->pods, (struct seen_pod){.name = str_dup(&gang->arena, name)});
     gang->live++;
     return &gang->pods.items[gang->pods.count - 1];
@@ -224,6 +227,8 @@ bool shadow_pod(struct shadow *shadow,
     if (!gang->told.seen_ms)
         gang->told.seen_ms = now_ms;
     struct seen_pod *seen = seen_pod_of(gang, pod->name);
+    if (!seen)
+        return false;
     if (pod->node.len && !seen->node.len)
         seen->node = str_dup(&gang->arena, pod->node);
     if (pod->gone && !seen->gone)

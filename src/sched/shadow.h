@@ -24,6 +24,7 @@ struct shadow;
 /* The gangs that are kept, for the report: those that live, and as many of the last ones that
  * ended as there is room for; what is beyond is counted and not reported. */
 #define SHADOW_GANGS_MAX 10000
+#define SHADOW_PODS_MAX  1000 /* of a gang that needs no more */
 
 /* X(NAME, word, what it means) */
 #define SHADOW_VERDICTS(X)                                                                        \

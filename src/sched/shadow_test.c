@@ -140,3 +140,19 @@ TEST(what_others_would_lose_for_a_gang_is_counted_once)
     EXPECT(sees(shadow, "p0", "a", 40, &gang) && gang.ours.evicts == 2);
     shadow_free(shadow);
 }
+
+TEST(of_a_group_whose_pods_have_ever_new_names_not_all_are_kept)
+{
+    struct arena arena = {0};
+    struct buf out = {0};
+    struct shadow *shadow = shadow_new(1);
+    struct shadow_gang gang;
+
+    for (int i = 0; i < 3000; i++)
+        (void)sees(shadow, str_c(&arena, str_printf(&arena, "p%d", i)), "a", 10, &gang);
+    shadow_write(shadow, &arena, &out);
+    EXPECT(str_contains(buf_str(&out), STR("1000")) && !str_contains(buf_str(&out), STR("3000")));
+    buf_done(&out);
+    shadow_free(shadow);
+    arena_done(&arena);
+}
