@@ -108,8 +108,7 @@ static void step_finished(struct job_run *run)
         else if (member->held)
             job_let_go(run, member);
     }
-    if (state->phase != JOB_SUCCEEDED)
-        job_hold_end(run);
+    job_hold_end(run);
     remove_services(run, false);
     remove_extras(run);
     if (!state->generation) /* it keeps the logs of the generations before the last */

@@ -23,11 +23,11 @@
 #define CULPRIT_MS 35000
 
 /* Pods that ended hold nothing: until their successors are due they stay, and with them their logs.
- */
+ * One that its node keeps, to restart in place, has its GPUs. */
 static bool is_kept(const struct job_run *run, const struct job_member *member)
 {
-    return member->phase >= JOB_POD_SUCCEEDED && !member->taken && !member->leaving &&
-           job_backoff_until(run) > run->input->now_ms;
+    return member->phase >= JOB_POD_SUCCEEDED && !member->held && !member->taken &&
+           !member->leaving && job_backoff_until(run) > run->input->now_ms;
 }
 
 static void remove_old(struct job_run *run)

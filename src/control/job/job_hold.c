@@ -95,10 +95,11 @@ struct str job_hold(struct job_run *run)
     return note;
 }
 
-/* When the last of the pods failed that say that their room is held; 0: none did. */
+/* When the last pod failed whose room may be held because it said so; 0: none did. It may be gone. A
+ * node whose clock is far ahead is not asked. */
 static int64_t hold_failed_ms(const struct job_run *run)
 {
-    int64_t last_ms = 0;
+    int64_t last_ms = run->model.max_restarts ? run->state.failure.time_ms : 0;
 
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
@@ -107,7 +108,7 @@ static int64_t hold_failed_ms(const struct job_run *run)
             object_annotation(member->object, HOLD_ANNOTATION).len)
             last_ms = member->failure.time_ms;
     }
-    return last_ms;
+    return last_ms <= run->input->now_ms + HOLD_DEFAULT_MS ? last_ms : 0;
 }
 
 void job_hold_end(struct job_run *run)
@@ -115,12 +116,12 @@ void job_hold_end(struct job_run *run)
     const struct object *group = hold_group(run);
     int64_t now_ms = run->input->now_ms;
     int64_t told_ms = group ? hold_told(group) : 0;
-    int64_t failed_ms = hold_failed_ms(run);
+    int64_t failed_ms = hold_failed_ms(run) / 1000 * 1000; /* annotations have whole seconds */
+    int64_t end_ms = failed_ms > now_ms ? failed_ms : now_ms;
 
     /* What failed long ago is held no more, whoever says so. */
-    if (group &&
-        (told_ms > now_ms || (told_ms < failed_ms && now_ms < failed_ms + hold_ms(run, NULL))))
-        hold_write(run, group, now_ms);
+    if (group && (told_ms > end_ms || (told_ms < failed_ms && now_ms < failed_ms + HOLD_MAX_MS)))
+        hold_write(run, group, end_ms);
 }
 
 void job_hold_done(struct job_run *run)

@@ -112,6 +112,8 @@ struct json *job_make_pod(const struct job_model *model,
     json_add_str(arena, annotations, JOB_ANNOTATION_SIZE, str_printf(arena, "%zu", pod->pods));
     if (model->in_place)
         json_add_str(arena, annotations, PLACE_ANNOTATION, place_text(arena, 0, true));
+    else /* a node would keep its pods for a word that nobody gives */
+        json_remove(annotations, STR(PLACE_ANNOTATION));
     /* Told at birth, so that the pod grouper need not write the pod a second time. */
     json_add_str(arena, annotations, GROUP_ANNOTATION, group_name(model->object, arena));
     own(model, meta, arena);

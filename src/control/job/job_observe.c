@@ -307,7 +307,7 @@ static struct job_member observe(const struct control_input *input,
         observe_failure(status, &member, arena);
         member.taken = was_taken(status);
     }
-    if (member.phase <= JOB_POD_RUNNING)
+    if (member.phase <= JOB_POD_RUNNING || member.held)
         observe_suspension(status, &member);
     if (member.phase == JOB_POD_PENDING)
         member.waiting = waiting_words(status, arena);

@@ -19,6 +19,12 @@
 
 /* A round that takes longer is none: the pods are made again. */
 #define ROUND_LIMIT_MS 60000
+/* It counts from the failure, so one that is older than this leaves no time for a round. A decision
+ * takes 35 s at most, while a culprit is waited for. */
+#define FAILURE_FRESH_MS 40000
+/* A node keeps a pod that stopped for two minutes. What waits for longer than this before it may go
+ * would fail a second time there. */
+#define BACKOFF_LIMIT_MS 60000
 
 static bool pod_may_stay(const struct job_role *role)
 {
@@ -64,7 +70,11 @@ void job_place_observe(struct job_run *run)
 
 bool job_can_stay(const struct job_run *run, const struct job_look *look)
 {
-    if (!run->model.in_place || look->old || look->surplus || look->present < look->wanted)
+    int64_t now_ms = run->input->now_ms;
+
+    if (!run->model.in_place || look->old || look->surplus || look->present < look->wanted ||
+        now_ms >= run->state.failure.time_ms + FAILURE_FRESH_MS ||
+        job_backoff_until(run) > now_ms + BACKOFF_LIMIT_MS)
         return false;
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
@@ -107,12 +117,17 @@ void job_stay(struct job_run *run)
 
 static void give_up(struct job_run *run)
 {
+    struct str note = job_hold(run);
+
     job_next_generation(run);
     for (size_t i = 0; i < run->members.count; i++)
         if (!run->members.items[i].leaving)
             action_delete_soon(&run->actions, run->members.items[i].object);
     job_say(run, JOB_RESTARTING,
-            STR("the pods did not restart in place within a minute; they are made again"));
+            str_printf(run->arena,
+                       "the pods did not restart in place within a minute; they are made "
+                       "again" STR_FMT,
+                       STR_ARG(note)));
 }
 
 bool job_place_step(struct job_run *run)

@@ -163,10 +163,11 @@ bool job_may_restart(struct job_run *run, const struct job_member *member)
     struct job_state *state = &run->state;
     struct str words = exit_words(&member->failure, run->arena);
 
-    /* Counted already, but the pod is still there: the delete did not get through. One made since
-     * then is another pod of that name. */
-    if (str_eq(state->failure.pod, member->failure.pod) &&
-        state->failure.time_ms == member->failure.time_ms &&
+    /* Counted already, but the pod is still there: the delete did not get through, or its node kept
+     * it for a round that never came. One made since then is another pod of that name, and one that
+     * its node keeps has failed in this round. A status has whole seconds. */
+    if (!member->held && str_eq(state->failure.pod, member->failure.pod) &&
+        state->failure.time_ms / 1000 == member->failure.time_ms / 1000 &&
         member->object->created_ms < state->failure.time_ms)
         return true;
     state->failure = member->failure;

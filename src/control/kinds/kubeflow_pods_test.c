@@ -12,8 +12,9 @@
 
 /* What the pods of Kubeflow's kinds are told, and what is made beside them. */
 
-#define POD(container)                                                                           \
-    "'template':{'metadata':{'labels':{'mine':'yes'}},'spec':{'containers':[{'name':'" container \
+#define POD(container)                                                                \
+    "'template':{'metadata':{'labels':{'mine':'yes'},'annotations':{'muster.dev/"     \
+    "restart-in-place':'0 go','mine':'1'}},'spec':{'containers':[{'name':'" container \
     "','image':'i','env':[{'name':'A','value':'b'}]}]}}"
 #define JOB(spec)              "{'metadata':{'name':'j','uid':'12345678-9'},'spec':{" spec "}}"
 #define ROLE(name, count, pod) "'" name "':{'replicas':" count "," pod "}"
@@ -194,6 +195,9 @@ TEST(a_kubeflow_pod_has_the_labels_and_the_service_people_look_for)
         EXPECT(str_is(json_str(json_get(json_at(pod, "metadata.labels"), labels[i].key)),
                       labels[i].value));
     }
+    const struct json *notes = json_at(pod, "metadata.annotations");
+    EXPECT(str_is(json_str(json_get(notes, "mine")), "1"));
+    EXPECT(!json_get(notes, "muster.dev/restart-in-place")); /* the engine's own word */
     EXPECT(str_is(json_str_at(pod, "spec.priorityClassName"), "build"));
     EXPECT(str_is(json_str_at(pod, "metadata.ownerReferences.0.kind"), "PyTorchJob"));
     EXPECT(json_i64_or(json_at(pod, "spec.containers.0.ports.0.containerPort"), 0) == 23456);

@@ -1,3 +1,4 @@
+#include "api/hold.h"
 #include "api/kind.h"
 #include "api/place.h"
 #include "base/cleanup.h"
@@ -31,12 +32,17 @@ static void look(struct scene *scene)
     scene_run(scene, &torchrun_job_controller, "j");
 }
 
-static void begin(struct scene *scene, const char *job)
+static void open_with_node(struct scene *scene)
 {
     scene_open(scene);
     scene_put(scene, &kind_node,
               "{'metadata':{'name':'node'},'status':{'conditions':[{'type':'Ready','status':"
               "'True'}]}}");
+}
+
+static void begin(struct scene *scene, const char *job)
+{
+    open_with_node(scene);
     scene_put(scene, &kind_torchrunqueue,
               "{'metadata':{'name':'q'},'spec':{'nodeResources':{'gpus':2}}}");
     scene_put(scene, &kind_torchrunjob, job);
@@ -132,4 +138,88 @@ TEST(a_round_that_takes_too_long_ends_in_new_pods)
     look(&scene);
     EXPECT(status_number(&scene, "generation") == 1);
     EXPECT(status_number(&scene, "restarts") == 1);
+}
+
+/* What the scheduler is told of their room when the pods are made again after all. */
+static struct str held_until(struct scene *scene)
+{
+    struct json *groups = scene_get(scene, &kind_podgroup, "pg-j-u-j");
+
+    JSON_FOREACH(json_at(groups, "metadata.annotations"), annotation)
+        if (str_is(json_key(annotation), HOLD_UNTIL_ANNOTATION))
+            return json_str(annotation);
+    return STR_NONE;
+}
+
+TEST(room_is_held_when_a_round_ends_in_new_pods)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB("", IN_PLACE));
+    scene_put(&scene, &kind_podgroup, "{'metadata':{'name':'pg-j-u-j'}}");
+    scene_patch(&scene, &kind_pod, "j-worker-1", ENDED("0"));
+    look(&scene);
+    EXPECT(!held_until(&scene).len);
+    scene.now_ms += 10 * 60 * S;
+    look(&scene);
+    EXPECT(status_number(&scene, "generation") == 1);
+    EXPECT(held_until(&scene).len);
+}
+
+TEST(a_failure_that_is_heard_of_late_ends_in_new_pods)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB("", IN_PLACE));
+    scene.now_ms += 55 * S;
+    scene_patch(&scene, &kind_pod, "j-worker-1", ENDED("0"));
+    look(&scene);
+    EXPECT(status_number(&scene, "restarts") == 1);
+    EXPECT(status_number(&scene, "restartsInPlace") == 0);
+    EXPECT(status_number(&scene, "generation") == 1);
+}
+
+TEST(pods_that_give_up_their_gpus_are_not_restarted_in_place)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB("", IN_PLACE));
+    scene_patch(&scene, &kind_pod, "j-worker-1", ENDED("0"));
+    scene_patch(&scene, &kind_pod, "j-worker-1",
+                "{'metadata':{'annotations':{'muster.dev/suspend':'yield'}}}");
+    look(&scene);
+    EXPECT(status_number(&scene, "restartsInPlace") == 0);
+}
+
+/* Of the kinds whose restarts wait. */
+#define WAITS                                                                                      \
+    "{'metadata':{'name':'j','annotations':{'muster.dev/restart-mode':'InPlace'}},'spec':{"        \
+    "'runPolicy':{'backoffLimit':20},'pytorchReplicaSpecs':{'Worker':{'replicas':2,"               \
+    "'restartPolicy':'ExitCode','template':{'spec':{'containers':[{'name':'pytorch','image':'i'}]" \
+    "}}}}}}"
+#define KILLED                                                                            \
+    "{'status':{'containerStatuses':[{'name':'pytorch','restartCount':0,'state':{"        \
+    "'running':null,'terminated':{'exitCode':137,'reason':'Error','finishedAt':'1970-01-" \
+    "01T00:16:40Z'}}}]}}"
+
+TEST(a_long_back_off_is_not_waited_for_in_place)
+{
+    for (int late = 0; late < 2; late++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        open_with_node(&scene);
+        scene_put(&scene, &kind_pytorchjob, WAITS);
+        scene_run(&scene, &pytorch_job_controller, "j");
+        EXPECT(order_of(&scene, "j-worker-0").len > 0);
+        scene_patch(&scene, &kind_pod, "j-worker-0", RUNS("0"));
+        scene_patch(&scene, &kind_pod, "j-worker-1", RUNS("0"));
+        scene_run(&scene, &pytorch_job_controller, "j");
+        if (late)
+            scene_patch(&scene, &kind_pytorchjob, "j", "{'status':{'restarts':10}}");
+        scene_patch(&scene, &kind_pod, "j-worker-1", KILLED);
+        scene_run(&scene, &pytorch_job_controller, "j");
+        EXPECT(str_is(order_of(&scene, "j-worker-0"), late ? "" : "1 stop"));
+        /* While the back-off lasts nobody else could use the GPUs of a pod that its node keeps. */
+        EXPECT(!scene_get(&scene, &kind_pod, "j-worker-1") == (late == 1));
+    }
 }
