@@ -125,7 +125,7 @@ static const struct option operator_options[] = {
      .value = "ADDR:PORT", .help = "address of /healthz, /readyz and /metrics; \"\": none"},
     {"debug-listen", 0, OPTION_STR, offsetof(struct operator_values, debug_listen),
      .fallback = "127.0.0.1:8081", .value = "ADDR:PORT",
-     .help = "address of /debug/snapshot; \"\": none"},
+     .help = "address of /debug/snapshot, and of /shadow with --shadow; \"\": none"},
     {"webhook-listen", 0, OPTION_STR, offsetof(struct operator_values, webhook_listen),
      .value = "ADDR:PORT", .help = "address of the admission webhooks (HTTPS; default: none)"},
     {"webhook-service", 0, OPTION_STR, offsetof(struct operator_values, webhook_service),

@@ -80,6 +80,7 @@ static void write_metrics(struct buf *buf, const struct operator* op)
 static void write_unready(struct buf *buf, const struct operator* op)
 {
     const struct refusals *refusals = kube_refusals(op->kube);
+    bool shadow = op->scheduler && scheduler_shadow(op->scheduler); /* which leads nobody */
     struct kube_stats stats;
 
     kube_stats(op->kube, &stats);
@@ -88,7 +89,8 @@ static void write_unready(struct buf *buf, const struct operator* op)
     else if (!operator_webhook_is_ready(op))
         buf_addf(buf, "waiting for the certificate of the webhooks, which the leader writes into "
                       "the Secret that --webhook-service names\n");
-    else if (op->leading && (!op->runner || stats.watches_synced < stats.watches))
+    else if ((op->leading && !op->runner) ||
+             ((op->leading || shadow) && stats.watches_synced < stats.watches))
         buf_addf(
             buf,
             "waiting for the API server: %zu of %zu watches have received their initial state\n",

@@ -128,7 +128,7 @@ static void serve(int listener, enum served what, const char *protocol)
     static char piece[ECHO_BYTES];
     char answer[200];
     size_t got = 0;
-    int fd = accept(listener, NULL, NULL);
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
     (void)alarm(SERVER_LIFE);
     while (!memmem(piece, got, "\r\n\r\n", 4)) {

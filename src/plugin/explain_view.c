@@ -40,6 +40,8 @@ static void explain_queue(struct buf *out, struct arena *arena, const struct exp
     struct str name = json_str_at(view->group, "spec.queue");
     const struct json *queue = view->queue;
 
+    if (!name.len) /* another scheduler's group */
+        return;
     if (!queue)
         explain_line(out, "Queue",
                      view->queue_hidden

@@ -84,4 +84,5 @@ TEST(explain_says_a_sentence_once)
     EXPECT(times(buf_str(&out), STR("as above")) == 2);
     EXPECT(times(buf_str(&out), STR("tried again")) == 1);
     EXPECT(!str_contains(buf_str(&out), STR("another's")));
+    EXPECT(!str_contains(buf_str(&out), STR("does not exist"))); /* it names no queue */
 }

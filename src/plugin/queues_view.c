@@ -172,6 +172,25 @@ static struct str queue_waiting(struct arena *arena,
     return count > 1 ? str_printf(arena, STR_FMT " and %zu more", STR_ARG(text), count - 1) : text;
 }
 
+static bool queue_is_seen(const struct queues_view *view, struct str name)
+{
+    for (size_t i = 0; i < view->queues.count; i++)
+        if (str_eq(view->queues.items[i]->name, name))
+            return true;
+    return false;
+}
+
+/* What hangs below `parent`; below nobody also that whose parent was not asked for or may not be
+ * seen. */
+static bool queue_is_below(const struct queues_view *view,
+                           const struct json *queue,
+                           struct str parent)
+{
+    struct str own = json_str_at(queue, "spec.parentQueue");
+
+    return parent.len ? str_eq(own, parent) : !own.len || !queue_is_seen(view, own);
+}
+
 static void tree_rows(struct table *table,
                       const struct queues_view *view,
                       struct str parent,
@@ -185,7 +204,7 @@ static void tree_rows(struct table *table,
         const struct object *object = view->queues.items[i];
         const struct json *queue = object_json(object, arena);
 
-        if (!str_eq(json_str_at(queue, "spec.parentQueue"), parent))
+        if (!queue_is_below(view, queue, parent))
             continue;
         int indent = depth * 2 < sizeof(blanks) ? (int)(depth * 2) : (int)sizeof(blanks) - 1;
         table_add(table, str_printf(arena, "%.*s" STR_FMT, indent, blanks, STR_ARG(object->name)));
@@ -276,14 +295,6 @@ static struct json *record_row(struct arena *arena,
     return row;
 }
 
-static bool queue_is_seen(const struct queues_view *view, struct str name)
-{
-    for (size_t i = 0; i < view->queues.count; i++)
-        if (str_eq(view->queues.items[i]->name, name))
-            return true;
-    return false;
-}
-
 static void record_rows(struct arena *arena,
                         const struct queues_view *view,
                         struct str parent,
@@ -293,7 +304,7 @@ static void record_rows(struct arena *arena,
     for (size_t i = 0; depth < DEPTH_MAX && i < view->queues.count; i++) {
         const struct object *queue = view->queues.items[i];
 
-        if (!str_eq(json_str_at(object_json(queue, arena), "spec.parentQueue"), parent))
+        if (!queue_is_below(view, object_json(queue, arena), parent))
             continue;
         json_push(list, record_row(arena, view, queue));
         record_rows(arena, view, queue->name, list, depth + 1);

@@ -107,6 +107,21 @@ TEST(queues_are_a_tree_with_those_who_wait_and_fit_80_columns)
     EXPECT(str_contains(buf_str(&out), STR("  child")));
 }
 
+/* -l names some queues, and their parents may not be among them. */
+TEST(a_queue_whose_parent_is_not_there_is_a_root)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct queues_view view = {.queues = objects(&arena, &kind_queue, some_tree)};
+
+    view.queues.count = 1;
+    queues_write(&out, &arena, &view);
+    EXPECT(str_contains(buf_str(&out), STR("\nchild ")));
+    struct json *list = queues_record(&arena, &view);
+    EXPECT(json_count(list) == 1 && str_is(json_str_at(list, "0.name"), "child"));
+    EXPECT(str_is(json_str_at(list, "0.parent"), "top"));
+}
+
 TEST(queues_for_programs_name_the_torchrunqueues_of_each)
 {
     static const char *const some_queues[] = {

@@ -4,7 +4,7 @@ import json
 import os
 import time
 
-from harness import Muster, Skip, check, wait_for
+from harness import Muster, Skip, check, need_kubectl, wait_for
 from pods import (apply, container, ended, events, logs, phase, pod, run_pod, status, wait_phase,
                   wait_ready)
 
@@ -54,6 +54,7 @@ def test_exit_codes_and_signals_are_reported():
 
 
 def test_conditions_that_others_wrote_stay_when_the_pod_ends():
+    need_kubectl(24)  # patch --subresource
     with Muster() as m:
         apply(m, pod("a", container("while ! test -e /tmp/end; do sleep 0.1; done")))
         wait_ready(m, "a")

@@ -6,7 +6,7 @@ import os
 import subprocess
 import urllib.request
 
-from harness import ROOT, Muster, binary, check, free_port, wait_for
+from harness import ROOT, Muster, binary, check, free_port, need_kubectl, wait_for
 
 POD = """
 apiVersion: v1
@@ -49,6 +49,12 @@ class Shadow:
         with urllib.request.urlopen(f"http://127.0.0.1:{port or self.port}{path}", timeout=5) as answer:
             return answer.read().decode()
 
+    def is_ready(self):
+        try:
+            return self.fetch("/readyz") == "ok\n"
+        except OSError:
+            return False
+
     def said(self):
         with open(self.log) as f:
             return f.read()
@@ -60,8 +66,10 @@ class Shadow:
 
 
 def test_a_shadow_agrees_says_where_it_differs_and_writes_nothing():
+    need_kubectl(24)  # create token
     with Muster(nodes=2, gpus_per_node=4) as m, Shadow(m, "--gpu-placement", "spread") as shadow:
         wait_for(lambda: "scheduler.synced" in shadow.said(), "the shadow to see the cluster")
+        wait_for(shadow.is_ready, "it to say that it has all it watches")
         for pod in ("one", "two"):
             m.apply(POD.replace("NAME", pod))
             wait_for(lambda pod=pod: m.get("pod", pod)["status"].get("phase") == "Running", f"{pod} to run")
