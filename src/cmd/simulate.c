@@ -78,12 +78,11 @@ static struct sim_pod *pod_of(struct sim *sim, struct str ns, struct str name)
 
 static const char *pod_state(const struct sim_pod *pod)
 {
-    switch (pod->spec.phase) {
-    case SCHED_PENDING:
-    case SCHED_GATED: return "Waiting";
-    case SCHED_FAILED: return "Failed";
-    default: return pod->ends ? "Ending" : "Running";
-    }
+    if (pod->spec.phase == SCHED_PENDING || pod->spec.phase == SCHED_GATED)
+        return "Waiting";
+    if (pod->spec.phase == SCHED_FAILED)
+        return "Failed";
+    return pod->ends ? "Ending" : "Running";
 }
 
 static void play_binds(struct sim *sim, const struct sched_plan *plan)
