@@ -9,7 +9,7 @@ set -euo pipefail
 trap 'echo "lab.sh: the command in line $LINENO failed; see above, and repeat this" >&2' ERR
 here=$(cd "$(dirname "$0")" && pwd)
 
-kubeconfig=${KUBECONFIG:-} context='' image='' users='' train_image='' storage_class='' server='' out=lab-users
+kubeconfig='' context='' image='' users='' train_image='' storage_class='' server='' out=lab-users
 cpus='' memory='' gpus='' workspace=10Gi token=720h install=1 gang=1 wait=1 plain=0 nodes_min=2
 part_percent=75 # of the smallest node: the rest is the system's. Above a half, so that two pods of a gang never share a node
 
@@ -17,7 +17,7 @@ usage() {
     cat << USAGE
 usage: deploy/lab.sh --image IMAGE --users NAME,... [option...]
 
-  --kubeconfig FILE      of the cluster, with the rights of an administrator (default: \$KUBECONFIG, else kubectl's own)
+  --kubeconfig FILE      of the cluster, with the rights of an administrator (default: kubectl's own, also \$KUBECONFIG)
   --context NAME         of that kubeconfig
   --image IMAGE          of the operator, as the nodes pull it: REGISTRY/muster:VERSION
   --users NAME,...       a namespace, an account and a queue each; their kubeconfigs are written to --out
@@ -163,25 +163,33 @@ if [ "$install" = 1 ]; then
 fi
 
 # ---- people ----
-# What everybody needs to see, and what `edit` and `view` of Kubernetes do not have of our kinds. Queues are the administrator's:
-# who could write them could take a share of somebody else.
+# What everybody needs to see, and what `edit` of Kubernetes does not have of our kinds; bound beside it, so that the cluster's
+# own roles stay as they are. Status and finalizers are the operator's. Queues are the administrator's: who could write them
+# could take a share of somebody else.
 k apply -f - > /dev/null << 'ROLES'
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: muster-lab-edit, labels: {muster.dev/lab: "true", rbac.authorization.k8s.io/aggregate-to-edit: "true"}}
+metadata: {name: muster-lab-edit, labels: {muster.dev/lab: "true"}}
 rules:
   - apiGroups: [torchrun.ai]
     resources: [torchrunjobs]
     verbs: [get, list, watch, create, update, patch, delete, deletecollection]
-  - apiGroups: [kubeflow.org, trainer.kubeflow.org, jobset.x-k8s.io, batch.tensorstack.dev, tensorstack.dev]
-    resources: ["*"]
+  - apiGroups: [kubeflow.org]
+    resources: [pytorchjobs, mpijobs, tfjobs, xgboostjobs, paddlejobs, jaxjobs]
     verbs: [get, list, watch, create, update, patch, delete, deletecollection]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: muster-lab-view, labels: {muster.dev/lab: "true", rbac.authorization.k8s.io/aggregate-to-view: "true"}}
-rules:
-  - {apiGroups: [torchrun.ai], resources: [torchrunjobs, torchrunqueues], verbs: [get, list, watch]}
+  - apiGroups: [trainer.kubeflow.org]
+    resources: [trainjobs, trainingruntimes]
+    verbs: [get, list, watch, create, update, patch, delete, deletecollection]
+  - apiGroups: [jobset.x-k8s.io]
+    resources: [jobsets]
+    verbs: [get, list, watch, create, update, patch, delete, deletecollection]
+  - apiGroups: [batch.tensorstack.dev]
+    resources: [pytorchtrainingjobs]
+    verbs: [get, list, watch, create, update, patch, delete, deletecollection]
+  - apiGroups: [tensorstack.dev]
+    resources: [tensorboards]
+    verbs: [get, list, watch, create, update, patch, delete, deletecollection]
+  - {apiGroups: [torchrun.ai], resources: [torchrunqueues], verbs: [get, list, watch]}
   - {apiGroups: [scheduling.run.ai], resources: [podgroups], verbs: [get, list, watch]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -197,10 +205,14 @@ ROLES
 view() { k config view --raw --minify --flatten -o "jsonpath={.clusters[0].cluster.$1}"; }
 address=${server:-$(view server)}
 authority=$(view certificate-authority-data)
-people=0
-for user in ${users//,/ }; do people=$((people + 1)); done
+# Those of earlier runs have their share too.
+people=$({
+    printf '%s\n' ${users//,/ }
+    k get namespaces -l muster.dev/lab=true -o jsonpath='{range .items[?(@.status.phase=="Active")]}{.metadata.name}{"\n"}{end}'
+} | sort -u | grep -c .)
 quota=$((all_gpus / people))
 mkdir -p "$out"
+out=$(cd "$out" && pwd) # the first gang starts in another folder
 
 # An account with rights in a namespace of its own, a queue there, and the share of an equal among equals.
 add_person() {
@@ -208,7 +220,7 @@ add_person() {
     k apply -f - > /dev/null << PERSON
 apiVersion: v1
 kind: Namespace
-metadata: {name: $user, labels: {muster.dev/lab: "true"}}
+metadata: {name: $user, labels: {muster.dev/lab: "true", pod-security.kubernetes.io/enforce: baseline}}
 ---
 apiVersion: v1
 kind: ServiceAccount
@@ -218,6 +230,12 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: person-edit, namespace: $user}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{kind: ServiceAccount, name: person, namespace: $user}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: person-muster, namespace: $user}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: muster-lab-edit}
 subjects: [{kind: ServiceAccount, name: person, namespace: $user}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1

@@ -19,14 +19,12 @@ provisioner: kubernetes.io/no-provisioner
 
 def lab(m, *argv, ok=True, limit=240):
     env = dict(m.env, PATH=f"{BUILD}:{m.env['PATH']}")
-    return run([SCRIPT, "--kubeconfig", m.kubeconfig, "--out", os.path.join(m.folder, "people"), *argv], env=env, cwd=m.folder,
-               limit=limit, ok=ok)
+    return run([SCRIPT, "--kubeconfig", m.kubeconfig, *argv], env=env, cwd=m.folder, limit=limit, ok=ok)
 
 
 def forget(m, *people):
     m.kubectl("delete", "clusterrolebinding", *(f"muster-lab-{p}" for p in people), "--ignore-not-found", ok=False)
-    m.kubectl("delete", "clusterrole", "muster-lab-edit", "muster-lab-view", "muster-lab-everybody", "--ignore-not-found",
-              ok=False)
+    m.kubectl("delete", "clusterrole", "muster-lab-edit", "muster-lab-everybody", "--ignore-not-found", ok=False)
     m.kubectl("delete", "namespace", *people, "--ignore-not-found", "--wait=false", ok=False)
 
 
@@ -50,13 +48,19 @@ def test_the_lab_script_installs_what_becomes_ready_and_may_be_repeated():
                   "--launcher-image=registry.example.org/muster:9" in deployed["args"], f"the image is the one named: {deployed}")
             queue = m.get("torchrunqueue", "default", ns="ann")["spec"]
             check(queue["nodeResources"]["gpus"] == 4 and queue["queue"]["resources"]["gpu"]["quota"] == 8, f"{queue}")
+            check(m.get("namespace", "ann", ns=None)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline",
+                  "pods of people may not have the node")
+            lab(m, "--no-install", "--users", "eve", "--no-gang", "--out", "others")
+            queue = m.get("torchrunqueue", "default", ns="eve")["spec"]
+            check(queue["queue"]["resources"]["gpu"]["quota"] == 4, f"who came earlier has a share too: {queue}")
+            check(os.path.exists(os.path.join(m.folder, "others", "eve.kubeconfig")), "the folder is one of where it was started")
             with operator_of_the_deployment(plane) as operator:
                 wait_for(lambda: said_by(operator) == "ok\n", "the operator that was installed", 60)
         finally:
             for file in ("webhooks.yaml", "deployment.yaml"):
                 plane.kubectl("delete", "-f", os.path.join(ROOT, "deploy", file), "--ignore-not-found", "--wait=false", ok=False)
             plane.kubectl("apply", "-f", RBAC)
-            forget(m, "ann")
+            forget(m, "ann", "eve")
 
 
 def test_the_lab_script_runs_the_first_gang_over_two_nodes_as_a_person():
@@ -70,7 +74,7 @@ def test_the_lab_script_runs_the_first_gang_over_two_nodes_as_a_person():
             for rank in range(2):
                 check(f"rank {rank} of 2" in done.stdout and "the sum of all ranks is 3" in done.stdout, done.stdout)
             check("the first gang ran on 2 nodes: node-0 node-1" in done.stdout, done.stdout)
-            cal = os.path.join(m.folder, "people", "cal.kubeconfig")
+            cal = os.path.join(m.folder, "lab-users", "cal.kubeconfig")
             check(os.stat(cal).st_mode & 0o777 == 0o600, "a token is for its person's eyes")
 
             def may(*words):
@@ -79,6 +83,7 @@ def test_the_lab_script_runs_the_first_gang_over_two_nodes_as_a_person():
             check(may("create", "torchrunjobs.torchrun.ai") and may("get", "pods/log") and
                   may("list", "queues.scheduling.run.ai"), "she has what she needs")
             check(not may("update", "torchrunqueues.torchrun.ai") and not may("update", "queues.scheduling.run.ai") and
+                  not may("update", "torchrunjobs.torchrun.ai", "--subresource", "status") and
                   not may("get", "torchrunjobs.torchrun.ai", "-n", "dan") and not may("get", "secrets", "-n", "dan"),
                   "and nothing of others")
         finally:
