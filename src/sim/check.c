@@ -602,19 +602,25 @@ const char *check_now(struct check *check, int64_t now_ms)
     return check->report.failed ? check->report.text : NULL;
 }
 
-/* Long after the last fault nothing restarts any more: nobody says so, and nobody waits for it. */
+/* Long after the last fault nothing restarts any more: nobody says so, and nobody waits for it. The
+ * words of a group are looked at; those of its pods are written when the reason changes only. */
 static void holds_at_rest(struct check *check, int64_t now_ms)
 {
     const struct object *group;
     size_t cursor = 0;
 
     while ((group = cache_next(check->cache, &kind_podgroup, STR(""), &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str says = json_str_at(object_json(group, &arena), "status.message");
         struct str until = object_annotation(group, HOLD_UNTIL_ANNOTATION);
         int64_t until_ms = 0;
 
         if (until.len && (!time_parse(until, &until_ms) || until_ms > now_ms))
             check_fail(&check->report, "room is held for PodGroup " STR_FMT " until " STR_FMT,
                        STR_ARG(group->name), STR_ARG(until));
+        if (str_contains(says, STR("held for the restart of")))
+            check_fail(&check->report, "PodGroup " STR_FMT " waits for room that is held: " STR_FMT,
+                       STR_ARG(group->name), STR_ARG(says));
     }
 }
 
@@ -636,9 +642,6 @@ const char *check_at_rest(struct check *check, int64_t now_ms)
 
             says = says || (str_is(json_str_at(condition, "type"), "PodScheduled") &&
                             str_is(json_str_at(condition, "status"), "False") && message.len);
-            if (str_contains(message, STR("held for the restart of")))
-                check_fail(&check->report, "pod %s waits for room that is held: " STR_FMT,
-                           fact->text, STR_ARG(message));
         }
         if (!says)
             check_fail(&check->report, "pod %s waits and does not say why", fact->text);
