@@ -166,13 +166,17 @@ static void share_effect(struct node *node, const struct share *share, int64_t s
     }
 }
 
-/* Whether the device of that name is known to be somebody's as a whole. */
-static bool number_is_whole(const struct node *node, const struct name *name)
+bool device_is_whole(const struct node *node, int64_t number)
+{
+    return number >= 0 && number < DEVICES_MAX &&
+           (node->devices_used[number / 64] >> (number % 64) & 1) != 0;
+}
+
+static bool name_is_whole(const struct node *node, const struct name *name)
 {
     int64_t number = -1;
 
-    return str_to_i64(name->text, &number) && number >= 0 && number < DEVICES_MAX &&
-           (node->devices_used[number / 64] >> (number % 64) & 1) != 0;
+    return str_to_i64(name->text, &number) && device_is_whole(node, number);
 }
 
 static void shares_change(struct pod *pod,
@@ -192,7 +196,7 @@ static void shares_change(struct pod *pod,
         if (!share->name && pod->sharing->names && pod->sharing->named_node == node &&
             pod->sharing->named_shares[i] == slots[i] &&
             share_find(node, pod->sharing->names[i]) == node->share_count &&
-            !number_is_whole(node, pod->sharing->names[i]))
+            !name_is_whole(node, pod->sharing->names[i]))
             share_name(share, pod->sharing->names[i]);
         share_effect(node, share, -1);
         if (status == ST_RELEASING)

@@ -56,8 +56,7 @@ static bool share_has_number(const struct node *node, uint32_t number)
 
 static bool number_used(const struct node *node, uint32_t number)
 {
-    return (node->devices_used[number / 64] >> (number % 64) & 1) != 0 ||
-           share_has_number(node, number);
+    return device_is_whole(node, number) || share_has_number(node, number);
 }
 
 /* Whether a suspended pod can go on on this device only. */

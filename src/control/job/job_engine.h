@@ -93,6 +93,8 @@ struct str job_restart_words(const struct job_run *run);
 int64_t job_backoff_until(const struct job_run *run);
 /* All pods that are not there, but for the one named `except`. */
 void job_create_missing(struct job_run *run, struct str except);
+/* Every pod that does not end already, without a wait. */
+void job_delete_all(struct job_run *run);
 /* Pods of roles or indexes that the job no longer has. */
 void job_remove_surplus(struct job_run *run);
 /* It runs: its clocks start, and the message counts its pods. */
@@ -103,9 +105,9 @@ void job_say_running(struct job_run *run, const struct job_look *look);
 /* What the pod group is told about waiting; empty: nothing. */
 struct str job_group_words(const struct job_run *run);
 
-/* The gang starts again: its room is held for it (api/hold.h). What is wrong with the annotation that
- * says how long, in words; empty: nothing. */
-struct str job_hold(struct job_run *run);
+/* The gang starts again in pods of the next generation; its room is held for it meanwhile
+ * (api/hold.h). `words` say so, empty ones: which restart it is. The pods are the caller's to remove. */
+void job_restart_held(struct job_run *run, struct str words);
 /* It does not, or not with these pods: what is held is given up. */
 void job_hold_end(struct job_run *run);
 /* It has all of its pods again. */

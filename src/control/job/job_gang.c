@@ -48,12 +48,8 @@ static void on_failure(struct job_run *run, const struct job_look *gang)
         job_stay(run);
         return;
     }
-    struct str note = job_hold(run);
-    job_next_generation(run);
+    job_restart_held(run, STR_NONE);
     remove_old(run);
-    job_say(
-        run, JOB_RESTARTING,
-        str_printf(run->arena, STR_FMT STR_FMT, STR_ARG(job_restart_words(run)), STR_ARG(note)));
 }
 
 static void on_disruption(struct job_run *run, const struct job_member *member)

@@ -83,7 +83,8 @@ static void hold_write(struct job_run *run, const struct object *group, int64_t 
     action_patch(&run->actions, group, body);
 }
 
-struct str job_hold(struct job_run *run)
+/* Returns what is to be said of the annotation, behind other words. */
+static struct str job_hold(struct job_run *run)
 {
     const struct object *group = hold_group(run);
     int64_t from_ms = job_backoff_until(run);
@@ -93,6 +94,17 @@ struct str job_hold(struct job_run *run)
     if (group && ms)
         hold_write(run, group, (from_ms > run->input->now_ms ? from_ms : run->input->now_ms) + ms);
     return note;
+}
+
+void job_restart_held(struct job_run *run, struct str words)
+{
+    struct str note = job_hold(run);
+
+    job_next_generation(run);
+    if (!words.len)
+        words = job_restart_words(run);
+    job_say(run, JOB_RESTARTING,
+            str_printf(run->arena, STR_FMT STR_FMT, STR_ARG(words), STR_ARG(note)));
 }
 
 /* When the last pod failed whose room may be held because it said so; 0: none did. It may be gone. A

@@ -117,17 +117,9 @@ void job_stay(struct job_run *run)
 
 static void give_up(struct job_run *run)
 {
-    struct str note = job_hold(run);
-
-    job_next_generation(run);
-    for (size_t i = 0; i < run->members.count; i++)
-        if (!run->members.items[i].leaving)
-            action_delete_soon(&run->actions, run->members.items[i].object);
-    job_say(run, JOB_RESTARTING,
-            str_printf(run->arena,
-                       "the pods did not restart in place within a minute; they are made "
-                       "again" STR_FMT,
-                       STR_ARG(note)));
+    job_restart_held(run,
+                     STR("the pods did not restart in place within a minute; they are made again"));
+    job_delete_all(run);
 }
 
 bool job_place_step(struct job_run *run)

@@ -271,6 +271,13 @@ void job_create_missing(struct job_run *run, struct str except)
     run->state.created = true;
 }
 
+void job_delete_all(struct job_run *run)
+{
+    for (size_t i = 0; i < run->members.count; i++)
+        if (!run->members.items[i].leaving)
+            action_delete_soon(&run->actions, run->members.items[i].object);
+}
+
 void job_remove_surplus(struct job_run *run)
 {
     for (size_t i = 0; i < run->members.count; i++) {

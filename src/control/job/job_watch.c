@@ -98,14 +98,8 @@ static void restart_hung(struct job_run *run,
         job_stay(run);
         return;
     }
-    struct str note = job_hold(run);
-    job_next_generation(run);
-    job_say(
-        run, JOB_RESTARTING,
-        str_printf(run->arena, STR_FMT STR_FMT, STR_ARG(job_restart_words(run)), STR_ARG(note)));
-    for (size_t i = 0; i < run->members.count; i++)
-        if (!run->members.items[i].leaving)
-            action_delete_soon(&run->actions, run->members.items[i].object);
+    job_restart_held(run, STR_NONE);
+    job_delete_all(run);
 }
 
 void job_watch(struct job_run *run)
