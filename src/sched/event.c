@@ -221,7 +221,7 @@ static bool queue_says(const struct queue *queue, const struct sched_queue *spec
     return str_eq(has->name, spec->name) && str_eq(has->parent, spec->parent) &&
            str_eq(has->pool, spec->pool) && has->created_ms == spec->created_ms &&
            has->priority == spec->priority && has->order == spec->order && models_same(has, spec) &&
-           has->lends == spec->lends &&
+           has->lends == spec->lends && has->loss == spec->loss &&
            has->preempt_min_runtime_ms == spec->preempt_min_runtime_ms &&
            has->reclaim_min_runtime_ms == spec->reclaim_min_runtime_ms;
 }

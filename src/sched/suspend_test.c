@@ -12,19 +12,26 @@
 
 /* Pods that give up their GPUs and stay where they are. */
 
-static struct sched *cluster(int64_t gpus)
+static void put_queue(struct sched *sched, enum sched_loss loss)
 {
-    struct sched_config config;
     struct sched_queue queue = {.name = STR("q"),
                                 .priority = 100,
                                 .preempt_min_runtime_ms = -1,
-                                .reclaim_min_runtime_ms = -1};
+                                .reclaim_min_runtime_ms = -1,
+                                .loss = loss};
 
-    sched_config_default(&config);
-    struct sched *sched = sched_new(&config);
     for (int r = 0; r < SCHED_RESOURCES; r++)
         queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
     sched_put_queue(sched, &queue);
+}
+
+static struct sched *cluster(int64_t gpus)
+{
+    struct sched_config config;
+
+    sched_config_default(&config);
+    struct sched *sched = sched_new(&config);
+    put_queue(sched, SCHED_LOSS_UNSET);
     for (int i = 0; i < 2; i++)
         sched_put_node(sched, &(struct sched_node){.name = i ? STR("b") : STR("a"),
                                                    .cpu_milli = 64000,
@@ -207,6 +214,20 @@ TEST(a_pod_on_its_way_out_of_its_gpu_holds_it_until_it_is_out)
     suspend(sched, a, true);
     plan = cycle(sched, &arena);
     EXPECT(plan.bind_count == 1 && str_is(plan.binds[0].node, "a") && !plan.binds[0].resume);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_queue_may_change_its_mind_about_who_gives_way)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+
+    (void)cycle(sched, &arena);
+    put_queue(sched, SCHED_LOSS_UNSET);
+    EXPECT(!sched_needs_cycle(sched));
+    put_queue(sched, SCHED_LOSS_SUSPEND);
+    EXPECT(sched_needs_cycle(sched));
     sched_free(sched);
     arena_done(&arena);
 }
