@@ -8,6 +8,12 @@ fail() { failed=$((failed + 1)); echo "$1"; }
 for file in "$here"/*.yaml; do
     out=$("$1" simulate "$file" 2>&1) || fail "$(echo "$out" | sed "s|$here/||")"
 done
+# A word that nobody reads is refused: a scenario that says it would show nothing.
+for part in 'nodes: [{name: a, gpu: 8}]' 'queues: [{name: q, qouta: 1}]' 'expect: [{gang: g, runing: 1}]' \
+    'gangs: [{name: g, queue: q, pod: 2}]' 'topology: {name: t, level: []}' 'node: []'; do
+    out=$(echo "$part" | "$1" simulate /dev/stdin 2>&1) && fail "simulate accepts $part"
+    case $out in *"is not known here"*) ;; *) fail "simulate says of $part: $out" ;; esac
+done
 header=$here/../../src/sched/sched.h
 reasons=$(sed -n '/define SCHED_REASONS/,/^$/s/.*X([A-Z_]*, "\([A-Za-z]*\)").*/\1/p' "$header" | grep -v Scheduled)
 for word in SchedulingGated $reasons; do
