@@ -31,7 +31,8 @@
 static bool common_victim(const struct search *search, const struct group *victim)
 {
     return victim != search->group && victim->preemptible && !victim->queue->broken &&
-           victim->queue->pool == search->group->queue->pool;
+           victim->queue->pool == search->group->queue->pool &&
+           !group_resuming(search->sched, victim);
 }
 
 /* ---- whom ---- */

@@ -394,21 +394,29 @@ static void take_suspension(struct decode *decode, struct sched_pod *pod)
     struct str message = STR_NONE;
     int64_t mib = 0;
 
-    if (!wish.len || decode->config->devices != SCHED_DEVICES_NUMBERED || pod->gpu_fraction_micro ||
-        pod->gpu_memory_mib || !pod->node.len ||
-        (pod->phase != SCHED_RUNNING && pod->phase != SCHED_BOUND))
-        return;
     JSON_FOREACH(json_at(decode->tree, "status.conditions"), condition)
         if (str_is(json_str(json_get(condition, "type")), SUSPEND_CONDITION)) {
             status = json_str(json_get(condition, "status"));
             reason = json_str(json_get(condition, "reason"));
             message = json_str(json_get(condition, "message"));
         }
-    if (str_is(status, "True")) {
+    pod->resuming = !wish.len && str_is(status, "True") && pod->phase == SCHED_RUNNING;
+    if (!wish.len || decode->config->devices != SCHED_DEVICES_NUMBERED || pod->gpu_fraction_micro ||
+        pod->gpu_memory_mib || !pod->node.len ||
+        (pod->phase != SCHED_RUNNING && pod->phase != SCHED_BOUND && pod->phase != SCHED_RELEASING))
+        return;
+    if (str_is(status, "True") && str_is(reason, SUSPEND_MOVED) &&
+        str_to_i64(str_sub(message, 0, str_find(message, ' ')), &mib) && mib > 0)
+        pod->moved_bytes = mib << 20;
+    if (pod->phase == SCHED_RELEASING) {
+        if (!str_is(status, "True"))
+            return;
+        /* Deleted while it stands still: its GPUs may be another's, and it never goes on. */
+        pod->gpus = 0;
+        pod->device_count = 0;
+        pod->memory_bytes += pod->moved_bytes;
+    } else if (str_is(status, "True")) {
         pod->suspended = true;
-        if (str_is(reason, SUSPEND_MOVED) &&
-            str_to_i64(str_sub(message, 0, str_find(message, ' ')), &mib) && mib > 0)
-            pod->moved_bytes = mib << 20;
         pod->phase = str_is(wish, SUSPEND_HOLD) ? SCHED_GATED : SCHED_PENDING;
     } else if (!str_is(reason, SUSPEND_FAILED)) {
         pod->phase = SCHED_RELEASING;

@@ -235,6 +235,19 @@ static void pod_settle(struct sched *sched, struct pod *pod, struct str node)
         VEC_PUSH(NULL, &sched->homed, pod);
 }
 
+static void pod_set_resuming(struct sched *sched, struct pod *pod, bool resuming)
+{
+    if (pod->resuming == resuming)
+        return;
+    pod->resuming = resuming;
+    if (resuming) {
+        sched->resuming++;
+    } else {
+        sched->resuming--;
+        sched->changed = true; /* others may take its place now */
+    }
+}
+
 void pod_forget(struct sched *sched, struct pod *pod)
 {
     for (size_t i = 0; pod->promised && i < sched->promised.count; i++)
@@ -244,6 +257,7 @@ void pod_forget(struct sched *sched, struct pod *pod)
         }
     leaving_forget(sched, pod);
     pod_settle(sched, pod, STR_NONE);
+    pod_set_resuming(sched, pod, false);
     shape_unref(sched, pod->shape);
     map_remove(&sched->pods_by_key, pod_key(pod));
     pod_labels_dropped(sched, pod);
@@ -353,6 +367,7 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
         if (!str_eq(spec->labels[i].key, name_text(pod->labels[i].key)) ||
             !str_eq(spec->labels[i].value, name_text(pod->labels[i].value)))
             return false;
+    pod_set_resuming(sched, pod, spec->resuming);
     pod->observed = status;
     pod->observed_node = node;
     pod->started_ms = spec->started_ms;
@@ -404,6 +419,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, struct st
                    pod->devices_planned && !spec->device_count;
     pod_call(sched, pod, spec);
     pod_settle(sched, pod, home);
+    pod_set_resuming(sched, pod, spec->resuming);
     pod_take_labels(sched, pod, spec);
     if (!planned)
         pod_number(pod, spec->devices, spec->device_count);

@@ -264,6 +264,19 @@ const struct pod *group_suspended(const struct sched *sched, const struct group 
     return NULL;
 }
 
+bool group_resuming(const struct sched *sched, const struct group *group)
+{
+    if (!sched->resuming && !sched->homed.count)
+        return false;
+    for (size_t i = 0; i < group->pods.count; i++) {
+        const struct pod *pod = group->pods.items[i];
+
+        if (pod->resuming || (pod->home && ST_IN(pod->status, ST_ALLOCATED)))
+            return true;
+    }
+    return false;
+}
+
 bool group_kept(const struct sched *sched, const struct group *group)
 {
     return group->kept_in == sched->cycle && group->kept_in;

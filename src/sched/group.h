@@ -170,6 +170,8 @@ int64_t group_delayed_until(const struct sched *sched, const struct group *group
 bool group_timed_out(const struct sched *sched, const struct group *group);
 /* Since when the group waits for its minimum. */
 int64_t group_waits_since(const struct group *group);
+/* Whether a pod of it was suspended and is about to go on: it is left alone meanwhile. */
+bool group_resuming(const struct sched *sched, const struct group *group);
 /* A pod of it that is suspended; NULL: none is. */
 const struct pod *group_suspended(const struct sched *sched, const struct group *group);
 /* Whether room is kept for the group. */

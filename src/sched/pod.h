@@ -69,17 +69,18 @@ struct pod {
     enum status was : 8;          /* before the search under way evicted it */
     enum sched_action action : 8; /* that evicted it in this cycle */
     uint8_t share_count;
-    bool evicting;                   /* we decided to evict it; not confirmed yet */
-    bool ours;                       /* this scheduler places it */
-    bool victim;                     /* evicted by the search under way */
-    bool taken;                      /* proposed by it */
-    bool recorded;                   /* kept by it as a victim */
-    bool logged;                     /* in the cycle's list of touched pods */
-    bool promised;                   /* in sched->promised */
-    bool leaving;                    /* in sched->leaving */
-    bool stand_in;                   /* holds the room of a pod that is no more; see hold.h */
-    bool staying;                    /* being deleted, and counts as running; the same */
-    bool devices_planned;            /* numbers given by a plan that is not confirmed yet */
+    bool evicting;        /* we decided to evict it; not confirmed yet */
+    bool ours;            /* this scheduler places it */
+    bool victim;          /* evicted by the search under way */
+    bool taken;           /* proposed by it */
+    bool recorded;        /* kept by it as a victim */
+    bool logged;          /* in the cycle's list of touched pods */
+    bool promised;        /* in sched->promised */
+    bool leaving;         /* in sched->leaving */
+    bool stand_in;        /* holds the room of a pod that is no more; see hold.h */
+    bool staying;         /* being deleted, and counts as running; the same */
+    bool resuming;        /* it was suspended; its node has not said yet that it goes on */
+    bool devices_planned; /* numbers given by a plan that is not confirmed yet */
     int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */
     char *text;                      /* heap: ns/name, which is its key, and behind it the uid */
     uint32_t ns_len;

@@ -213,6 +213,9 @@ struct sched_pod {
     /* It holds its CPUs and memory on `node` and no GPU (api/suspend.h). PENDING: it goes on when it
      * has its GPUs there again; GATED: not yet. `devices` are the ones it had. */
     bool suspended;
+    /* It has its GPUs again, and its node has not said yet that it goes on. Until then it is left
+     * alone: asked to suspend anew, it would look like one that holds no GPU. */
+    bool resuming;
     int64_t moved_bytes; /* of its GPU memory, to the node's memory, with `suspended` */
     /* The specification cannot be read: the pod is never placed, and this sentence is why. */
     struct str invalid;

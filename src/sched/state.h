@@ -73,6 +73,7 @@ struct sched {
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
     VEC(struct pod *) leaving;  /* pods that ran and are being deleted */
     VEC(struct pod *) homed;    /* pods that are suspended */
+    size_t resuming;            /* pods that go on in a moment */
     VEC(struct pod *) holds;    /* stand-ins, and pods that stay until they are gone; hold.h */
     VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */

@@ -1,3 +1,5 @@
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -228,6 +230,70 @@ TEST(a_queue_may_change_its_mind_about_who_gives_way)
     EXPECT(!sched_needs_cycle(sched));
     put_queue(sched, SCHED_LOSS_SUSPEND);
     EXPECT(sched_needs_cycle(sched));
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_suspended_pod_that_is_deleted_has_no_gpu_to_give_back)
+{
+    static const char pod[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"uid\":\"a\",%s\"annotations\":{"
+        "\"pod-group-name\":\"a\",\"muster.dev/suspend\":\"yield\",\"torchrun.ai/"
+        "gpu-devices\":\"0\"}},"
+        "\"spec\":{\"nodeName\":\"a\",\"containers\":[{\"name\":\"c\",\"resources\":{\"limits\":{"
+        "\"nvidia.com/gpu\":\"1\"},\"requests\":{\"nvidia.com/gpu\":\"1\",\"memory\":\"8Gi\"}}}]},"
+        "\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Suspended\",\"status\":"
+        "\"True\","
+        "\"reason\":\"Frozen\"}]}}";
+    static const char *const deleted[] = {"", "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\","};
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod other = running("other", "a", 0), b = running("b", "b", 0);
+    struct sched_pod next = pod_of("next", 1);
+
+    put(sched, &b);
+    for (size_t i = 0; i < 2; i++) {
+        struct object *object = NULL;
+
+        EXPECT(object_new(&kind_pod, str_printf(&arena, pod, deleted[i]), &object, NULL) == 0);
+        EXPECT(sched_observe(sched, SCHED_PUT, object, NULL) == 0);
+        object_unref(object);
+        if (i == 0)
+            put(sched, &other); /* it has its GPU by now */
+        EXPECT(view_of(sched, "a").idle_gpus == 0);
+        EXPECT(view_of(sched, "a").idle_memory_bytes == INT64_C(48) << 30);
+    }
+    sched_drop_pod(sched, STR("ns"), STR("a"));
+    EXPECT(view_of(sched, "a").idle_gpus == 0);
+    put(sched, &next);
+    EXPECT(cycle(sched, &arena).bind_count == 0);
+    sched_drop_pod(sched, STR("ns"), STR("other"));
+    EXPECT(cycle(sched, &arena).bind_count == 1);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_pod_that_is_about_to_go_on_is_left_alone)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0), next = pod_of("next", 1);
+
+    sched_drop_node(sched, STR("b"));
+    a.resuming = true;
+    put(sched, &a);
+    sched_put_group(sched, &(struct sched_group){.ns = STR("ns"),
+                                                 .name = STR("next"),
+                                                 .queue = STR("q"),
+                                                 .min_member = 1,
+                                                 .has_priority = true,
+                                                 .priority = 90});
+    sched_put_pod(sched, &next);
+    EXPECT(cycle(sched, &arena).evict_count == 0);
+    a.resuming = false;
+    put(sched, &a);
+    EXPECT(sched_needs_cycle(sched));
+    EXPECT(cycle(sched, &arena).evict_count == 1);
     sched_free(sched);
     arena_done(&arena);
 }

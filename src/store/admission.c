@@ -259,7 +259,9 @@ static bool is_owner(const struct api_user *user)
 
 /* The node and the scheduler do what the annotation of a pod says: who could write it would have
  * GPUs that are another's by now. So it is ours (`user` NULL) and the owner's; templates do not
- * bring it along, and while a pod is suspended only the scheduler takes it off. */
+ * bring it along, and while a pod is suspended only the scheduler takes it off. One that was to go on
+ * is not asked again before its node has said that it does: nobody could tell whether it stands
+ * still or begins to use its GPUs. */
 static int admit_suspension(struct write *write, const struct admit *admit)
 {
     struct str wish =
@@ -268,6 +270,14 @@ static int admit_suspension(struct write *write, const struct admit *admit)
         json_str(json_get(json_at(admit->old, "metadata.annotations"), SUSPEND_ANNOTATION));
     const char *why = NULL;
 
+    if (wish.len && !before.len && admit->old &&
+        condition_is_true(json_get(admit->old, "status"), SUSPEND_CONDITION))
+        return reply_fail(
+            write->reply, 409, "Conflict",
+            "pods \"" STR_FMT "\": metadata.annotations[" SUSPEND_ANNOTATION
+            "]: the pod is about to go on; try again when its condition " SUSPEND_CONDITION
+            " is False",
+            STR_ARG(write->name));
     if (str_eq(wish, before) || (admit->old && !write->user))
         return 0;
     if (!write->user || !is_owner(write->user))

@@ -53,5 +53,13 @@ TEST(suspensions_are_the_schedulers_and_the_owners)
     EXPECT(patch_as(&h, &owner, "", WISH("null")) < 0 && strstr(h.text, "yield"));
     EXPECT(patch_as(&h, &owner, "", WISH("\"yield\"")) == 0);
     EXPECT(patch_as(&h, NULL, "", WISH("null")) == 0);
+    /* Its node has not said yet that it goes on: asked again, it would look as if it stood still. */
+    EXPECT(patch_as(&h, &owner, "", WISH("\"hold\"")) < 0 && h.status == 409);
+    EXPECT(patch_as(&h, NULL, "", WISH("\"yield\"")) < 0 && strstr(h.text, "about to go on"));
+    EXPECT(
+        patch_as(&h, NULL, "status",
+                 "{\"status\":{\"conditions\":[{\"type\":\"Suspended\",\"status\":\"False\"}]}}") ==
+        0);
+    EXPECT(patch_as(&h, NULL, "", WISH("\"yield\"")) == 0);
     harness_close(&h);
 }

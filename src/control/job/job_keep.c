@@ -97,8 +97,12 @@ bool job_keep(struct job_run *run)
         return true;
     }
     for (size_t i = 0; i < run->members.count; i++) {
-        ask(run, &run->members.items[i], SUSPEND_HOLD);
-        away += run->members.items[i].away;
+        const struct job_member *member = &run->members.items[i];
+        bool resuming = member->away && !member->suspend.len; /* not before it goes on */
+
+        if (!resuming)
+            ask(run, member, SUSPEND_HOLD);
+        away += member->away && !resuming;
     }
     job_stop_clock(run);
     job_say(run, JOB_SUSPENDED,
