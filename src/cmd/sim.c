@@ -20,6 +20,7 @@ struct sim_values {
     int64_t steps;
     int64_t crash_at;
     bool one_by_one;
+    bool suspend;
     bool every_write;
     bool trace;
     bool after;
@@ -34,6 +35,8 @@ static const struct option sim_option_table[] = {
      .max = SIM_STEPS_MAX, .value = "N", .help = "steps with faults (0: the usual number)"},
     {"one-by-one", 0, OPTION_BOOL, offsetof(struct sim_values, one_by_one),
      .help = "bind gangs pod by pod, lose answers and let requests overtake, as on a cluster"},
+    {"suspend", 0, OPTION_BOOL, offsetof(struct sim_values, suspend),
+     .help = "suspend work that gives way instead of evicting it; not with --one-by-one"},
     {"every-write", 0, OPTION_BOOL, offsetof(struct sim_values, every_write),
      .help = "run the gang scenario repeatedly, with a crash before and after each write"},
     {"crash-at", 0, OPTION_I64, offsetof(struct sim_values, crash_at), .fallback = "0", .min = 0,
@@ -77,8 +80,9 @@ static bool run_one(struct sim_options *options, struct ring *ring, struct sim_r
     if (!ret->failed)
         return true;
     print_ring(ring);
-    (void)printf("FAILED: %s\nagain: build/sim --seed %" PRIu64 " --trace%s", ret->text,
-                 options->seed, options->one_by_one ? " --one-by-one" : "");
+    (void)printf("FAILED: %s\nagain: build/sim --seed %" PRIu64 " --trace%s%s", ret->text,
+                 options->seed, options->one_by_one ? " --one-by-one" : "",
+                 options->suspend ? " --suspend" : "");
     if (options->steps)
         (void)printf(" --steps %" PRIu64, options->steps);
     if (options->story == SIM_GANG)
@@ -93,6 +97,7 @@ struct totals {
     uint64_t steps;
     uint64_t crashes;
     uint64_t pods;
+    uint64_t suspended;
     int64_t virtual_ms;
 };
 
@@ -102,6 +107,7 @@ static void add_up(struct totals *totals, const struct sim_result *result)
     totals->steps += result->steps;
     totals->crashes += result->crashes;
     totals->pods += result->pods;
+    totals->suspended += result->suspended;
     totals->virtual_ms += result->virtual_ms;
 }
 
@@ -109,7 +115,8 @@ static void add_up(struct totals *totals, const struct sim_result *result)
 static bool run_seeds(const struct sim_values *values, struct ring *ring, struct totals *totals)
 {
     struct sim_options options = {.steps = (uint64_t)values->steps,
-                                  .one_by_one = values->one_by_one};
+                                  .one_by_one = values->one_by_one,
+                                  .suspend = values->suspend};
     struct sim_result result = {0};
     uint64_t hash = 0;
 
@@ -135,8 +142,10 @@ static bool run_every_write(const struct sim_values *values,
                             struct ring *ring,
                             struct totals *totals)
 {
-    struct sim_options options = {
-        .seed = (uint64_t)values->seed, .story = SIM_GANG, .one_by_one = values->one_by_one};
+    struct sim_options options = {.seed = (uint64_t)values->seed,
+                                  .story = SIM_GANG,
+                                  .one_by_one = values->one_by_one,
+                                  .suspend = values->suspend};
     struct sim_result result = {.crashes = 1};
 
     for (uint64_t at = 1; result.crashes; at++)
@@ -158,6 +167,11 @@ static int sim_main(struct invocation *invocation)
     struct timespec from, to;
     bool fine;
 
+    if (values->suspend && values->one_by_one) {
+        (void)fprintf(stderr, "sim: --suspend: a cluster's device plugin hands out the GPUs of "
+                              "--one-by-one, and nothing can be suspended there\n");
+        return EXIT_FAILURE;
+    }
     ring->print = values->trace;
     (void)clock_gettime(CLOCK_MONOTONIC, &from);
     if (values->every_write) {
@@ -168,7 +182,8 @@ static int sim_main(struct invocation *invocation)
                                       .crash_at = (uint64_t)values->crash_at,
                                       .crash_when =
                                           values->after ? SIM_CRASH_AFTER : SIM_CRASH_BEFORE,
-                                      .one_by_one = values->one_by_one};
+                                      .one_by_one = values->one_by_one,
+                                      .suspend = values->suspend};
         struct sim_result result;
 
         fine = run_one(&options, ring, &result);
@@ -179,9 +194,10 @@ static int sim_main(struct invocation *invocation)
     (void)clock_gettime(CLOCK_MONOTONIC, &to);
     double seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
     (void)printf("%s: %" PRIu64 " runs from seed %" PRId64 ", %" PRIu64 " steps, %" PRIu64
-                 " crashes, %" PRIu64 " pods, %.1f h of virtual time in %.1f s (%.0fx)\n",
+                 " crashes, %" PRIu64 " pods, %" PRIu64
+                 " suspended, %.1f h of virtual time in %.1f s (%.0fx)\n",
                  fine ? "ok" : "FAILED", totals.runs, values->seed, totals.steps, totals.crashes,
-                 totals.pods, (double)totals.virtual_ms / 3600000, seconds,
+                 totals.pods, totals.suspended, (double)totals.virtual_ms / 3600000, seconds,
                  (double)totals.virtual_ms / 1000 / seconds);
     return fine ? EXIT_SUCCESS : EXIT_FAILURE;
 }

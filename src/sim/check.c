@@ -7,6 +7,7 @@
 #include "api/object.h"
 #include "api/quantity.h"
 #include "api/selector.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -56,8 +57,10 @@ struct fact {
     bool ended;
     bool succeeded;
     bool running;
-    bool evicted; /* while it ran */
-    bool leaving; /* deleted by somebody: then a budget is not asked about its eviction */
+    bool evicted;   /* while it ran */
+    bool yields;    /* is on its way out of its GPUs */
+    bool suspended; /* it has its CPUs and memory, and no GPU */
+    bool leaving;   /* deleted by somebody: then a budget is not asked about its eviction */
     size_t len;
     char text[]; /* "ns/name" */
 };
@@ -86,6 +89,7 @@ struct check {
     struct map facts;
     struct map lives;
     struct map gangs; /* "ns/group" */
+    size_t suspensions;
     bool dirty;
     struct check_jobs *jobs;
     struct check_shares *shares;
@@ -158,6 +162,20 @@ static void read_wants(struct fact *fact, const struct json *root)
         fact->wants[GPU] += fact->portion * devices;
 }
 
+/* On its way out of its GPUs: asked to be suspended, and not refused by its node. */
+static bool is_yielding(const struct object *pod, const struct json *root, bool *ret_suspended)
+{
+    bool asked = object_annotation(pod, SUSPEND_ANNOTATION).len > 0;
+
+    *ret_suspended = false;
+    JSON_FOREACH(json_at(root, "status.conditions"), condition)
+        if (asked && str_is(json_str_at(condition, "type"), SUSPEND_CONDITION)) {
+            *ret_suspended = str_is(json_str_at(condition, "status"), "True");
+            return !str_is(json_str_at(condition, "reason"), SUSPEND_FAILED);
+        }
+    return asked;
+}
+
 static void fact_drop(struct check *check, struct fact *fact)
 {
     map_remove(&check->facts, (struct str){fact->text, fact->len});
@@ -201,6 +219,13 @@ static void put_pod(struct check *check, const struct object *pod)
     fact->leaving = before && before->leaving && str_eq(before->object->uid, pod->uid);
     fact->ended = fact->succeeded || str_is(phase, "Failed");
     read_wants(fact, root);
+    fact->yields = !fact->ended && is_yielding(pod, root, &fact->suspended);
+    if (fact->suspended && !(before && before->suspended))
+        check->suspensions++;
+    if (fact->suspended) {
+        fact->wants[GPU] = 0;
+        fact->devices = 0;
+    }
     if (before && before->ended && !fact->ended && str_eq(before->object->uid, pod->uid))
         check_fail(&check->report, "pod %s had ended and is " STR_FMT " again", fact->text,
                    STR_ARG(phase));
@@ -477,7 +502,7 @@ static void check_queues(struct check *check)
     MAP_FOREACH(&check->facts, entry) {
         const struct fact *fact = entry->value;
 
-        if (fact->ended || !fact->node.len || fact->object->deleted_ms)
+        if (fact->ended || fact->yields || !fact->node.len || fact->object->deleted_ms)
             continue;
         object = cache_get(check->cache, &kind_podgroup, fact->object->ns, fact->group);
         if (!object)
@@ -576,6 +601,11 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
                    (long long)active, (long long)min,
                    (long long)(now_ms - gang->partial_since_ms) / 1000);
     gang->active = active;
+}
+
+size_t check_suspended(const struct check *check)
+{
+    return check->suspensions;
 }
 
 const char *check_now(struct check *check, int64_t now_ms)

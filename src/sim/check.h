@@ -48,6 +48,9 @@ void check_ended(struct check *check, struct str ns, struct str name, struct str
 
 void check_evicted(struct check *check, struct str ns, struct str name);
 
+/* How often a pod gave up its GPUs and stayed. */
+size_t check_suspended(const struct check *check);
+
 /* NULL, or what does not hold. Cheap when nothing changed. */
 const char *check_now(struct check *check, int64_t now_ms);
 /* At rest, with everything up and no faults: every pod that waits says why, and no room is held for

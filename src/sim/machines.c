@@ -5,13 +5,16 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/pod.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "control/cluster/sharing.h"
 #include "sim/hollow.h"
 #include "sim/hollow_body.h"
@@ -27,7 +30,9 @@
 #define RUN_MS      40000 /* the longest that a process runs by itself */
 #define FAIL_OF_100 12    /* of processes that end by themselves */
 #define KILLED      137
-#define TROUBLE_OF  20 /* reservation pods: one of them fails, one does not tell its device */
+#define TROUBLE_OF  20   /* reservation pods: one of them fails, one does not tell its device */
+#define STAND_MS    2000 /* the longest that it takes to suspend a pod, or to let it go on */
+#define STAND_FAILS 15   /* one of so many pods cannot be suspended */
 #define FOREVER     ((int64_t)1 << 50)
 #define MAP_SEED    11
 #define NAME_BYTES  32
@@ -36,6 +41,16 @@ enum phase {
     PHASE_WAITING,
     PHASE_RUNNING,
     PHASE_ENDED,
+};
+
+/* Whether a process runs or stands still, as its pod's annotation asks. */
+enum stand {
+    STAND_NEVER, /* was asked for: it runs */
+    STAND_GOING, /* it still runs */
+    STAND_STILL,
+    STAND_WAKING,  /* it still stands */
+    STAND_RESUMED, /* it runs again, or was not stopped after all */
+    STAND_FAILED,  /* it runs on */
 };
 
 struct machine {
@@ -60,8 +75,13 @@ struct process {
     bool reserves;    /* one of them for others */
     bool device_told; /* the API knows which */
     bool calling;
-    bool released; /* the API knows that the machine needs the pod no longer */
-    bool gone;     /* the API has no such pod any more */
+    enum stand stand;
+    enum stand stand_sent;
+    enum stand stand_told;
+    int64_t stand_ms; /* when it stands, or goes on */
+    int64_t left_ms;  /* of its time to run, when it goes on */
+    bool released;    /* the API knows that the machine needs the pod no longer */
+    bool gone;        /* the API has no such pod any more */
     struct str uid;
 };
 
@@ -94,6 +114,132 @@ static void process_end(struct process *process, int64_t code)
     process->code = code;
     if (ran)
         options->ended(options->user, process->pod->ns, process->pod->name, process->uid);
+}
+
+/* ---- standing still ---- */
+
+static bool stands(const struct process *process)
+{
+    return process->stand == STAND_STILL || process->stand == STAND_WAKING;
+}
+
+static uint64_t devices_of(const struct object *pod)
+{
+    struct str text = object_annotation(pod, GPU_ANNOTATION_DEVICES);
+    struct str part;
+    uint64_t bits = 0;
+    uint64_t number;
+
+    while (text.len && str_cut(&text, ',', &part))
+        if (str_to_u64(part, &number) && number < 64)
+            bits |= UINT64_C(1) << number;
+    return bits;
+}
+
+/* A process that begins or goes on beside another that runs on one of its whole GPUs: what the
+ * plan must never lead to. */
+static void process_alone(struct process *process)
+{
+    const struct machines_options *options = &process->machines->options;
+    uint64_t mine = devices_of(process->pod);
+
+    if (!options->suspend || object_annotation(process->pod, GPU_ANNOTATION_PORTION).len)
+        return;
+    MAP_FOREACH(&process->machines->processes, entry) {
+        struct process *other = entry->value;
+
+        if (other == process || other->machine != process->machine ||
+            other->phase != PHASE_RUNNING || stands(other) || !(devices_of(other->pod) & mine))
+            continue;
+        options->refused(options->user,
+                         &(struct sim_process){.ns = process->pod->ns,
+                                               .name = process->pod->name,
+                                               .uid = process->uid,
+                                               .node = str_from(process->machine->name)});
+    }
+}
+
+static void stand_enter(struct process *process, enum stand stand)
+{
+    struct machines *machines = process->machines;
+
+    process->stand = stand;
+    process->stand_ms = stand == STAND_GOING || stand == STAND_WAKING
+                            ? machines->now_ms + rng_between(machines->options.rng, 1, STAND_MS)
+                            : FOREVER;
+}
+
+/* It was to stand: it does, or cannot, and leaves where others wait for its GPUs. */
+static void stand_due(struct process *process)
+{
+    struct machines *machines = process->machines;
+    bool yield = str_is(object_annotation(process->pod, SUSPEND_ANNOTATION), SUSPEND_YIELD);
+
+    if (!machines->hurry && rng_below(machines->options.rng, STAND_FAILS) == 0) {
+        stand_enter(process, STAND_FAILED);
+        if (yield)
+            process_end(process, KILLED);
+        return;
+    }
+    process->left_ms = process->due_ms - machines->now_ms;
+    process->due_ms = FOREVER;
+    stand_enter(process, STAND_STILL);
+}
+
+static void stand_turn(struct process *process)
+{
+    struct machines *machines = process->machines;
+    bool wish = object_annotation(process->pod, SUSPEND_ANNOTATION).len > 0;
+    bool due = machines->now_ms >= process->stand_ms;
+
+    if (!machines->options.suspend || process->phase != PHASE_RUNNING || process->pod->deleted_ms)
+        return;
+    switch (process->stand) {
+    case STAND_NEVER:
+    case STAND_RESUMED:
+        if (wish && process->told == PHASE_RUNNING)
+            stand_enter(process, STAND_GOING);
+        break;
+    case STAND_FAILED:
+        if (!wish)
+            stand_enter(process, STAND_RESUMED);
+        break;
+    case STAND_GOING:
+        if (!wish)
+            stand_enter(process, STAND_RESUMED);
+        else if (due)
+            stand_due(process);
+        break;
+    case STAND_STILL:
+        if (!wish)
+            stand_enter(process, STAND_WAKING);
+        break;
+    case STAND_WAKING:
+        if (!due)
+            break;
+        stand_enter(process, STAND_RESUMED);
+        process->due_ms = machines->now_ms + process->left_ms;
+        process_alone(process);
+        break;
+    }
+}
+
+static void stand_add_condition(const struct process *process,
+                                struct arena *arena,
+                                struct json *status)
+{
+    static const char *const reasons[] = {[STAND_GOING] = SUSPEND_SUSPENDING,
+                                          [STAND_STILL] = SUSPEND_FROZEN,
+                                          [STAND_WAKING] = SUSPEND_RESUMING,
+                                          [STAND_RESUMED] = SUSPEND_RESUMED,
+                                          [STAND_FAILED] = SUSPEND_FAILED};
+
+    if (process->stand == STAND_NEVER)
+        return;
+    json_push(json_get(status, "conditions"),
+              json_make(arena, "{type: $, status: $, reason: $, lastTransitionTime: $}",
+                        SUSPEND_CONDITION, stands(process) ? "True" : "False",
+                        reasons[process->stand], time_text(arena, process->machines->now_ms)));
 }
 
 /* ---- what the API tells ---- */
@@ -231,6 +377,7 @@ static void process_start(struct process *process)
     process->phase = PHASE_RUNNING;
     process->due_ms = machines->now_ms + run_ms(machines, process->pod);
     options->started(options->user, &about);
+    process_alone(process);
 }
 
 static void do_next(struct process *process)
@@ -275,6 +422,7 @@ static void on_status_told(void *user, const struct api_result *result)
         struct str phase = json_str_at(object_json(result->object, &arena), "status.phase");
 
         process->told = str_is(phase, "Running") ? PHASE_RUNNING : PHASE_ENDED;
+        process->stand_told = process->stand_sent;
     }
     on_told(user, result);
 }
@@ -327,7 +475,10 @@ static void process_report(struct process *process)
         return;
     }
     struct json *root = json_new_object(&arena);
-    json_set(root, STR("status"), hollow_pod_status(&arena, pod, &moment));
+    struct json *status = hollow_pod_status(&arena, pod, &moment);
+    stand_add_condition(process, &arena, status);
+    process->stand_sent = process->stand;
+    json_set(root, STR("status"), status);
     request.verb = API_PATCH;
     request.subresource = STR("status");
     request.patch = API_PATCH_MERGE;
@@ -338,6 +489,7 @@ static void process_report(struct process *process)
 static bool has_news(const struct process *process)
 {
     return process->told < process->phase || must_tell_device(process) ||
+           (process->phase == PHASE_RUNNING && process->stand != process->stand_told) ||
            (process->phase == PHASE_ENDED && process->pod->deleted_ms && !process->released);
 }
 
@@ -386,6 +538,7 @@ int64_t machines_turn(struct machines *machines, int64_t now_ms)
 
         if (process->machine->off)
             continue;
+        stand_turn(process);
         if (now_ms >= process->due_ms)
             do_next(process);
         if (!process->calling && has_news(process)) {
@@ -396,6 +549,8 @@ int64_t machines_turn(struct machines *machines, int64_t now_ms)
         }
         if (process->due_ms < next)
             next = process->due_ms;
+        if (process->phase == PHASE_RUNNING && process->stand_ms && process->stand_ms < next)
+            next = process->stand_ms;
     }
     return next >= FOREVER / 4 ? INT64_MAX : next;
 }
@@ -432,18 +587,25 @@ void machines_hurry(struct machines *machines)
 
         if (process->phase == PHASE_RUNNING && process->due_ms < FOREVER / 4)
             process->due_ms = machines->now_ms + rng_between(machines->options.rng, 1, RUN_MS / 10);
+        if (stands(process) && process->left_ms < FOREVER / 4)
+            process->left_ms = RUN_MS / 10;
     }
 }
 
 struct machines *machines_new(const struct machines_options *options, int64_t now_ms)
 {
+    static const char *const can_suspend[] = {SUSPEND_LABEL "=" SUSPEND_LABEL_FREEZE, NULL};
     struct machines *machines = MEM_NEW(struct machines);
 
     machines->options = *options;
     machines->now_ms = now_ms;
     machines->processes.seed = MAP_SEED;
-    machines->shape = (struct hollow_options){
-        .gpus = options->gpus, .gpu_memory_mib = 16000, .cpus = 16, .memory_gib = 64, .pods = 110};
+    machines->shape = (struct hollow_options){.gpus = options->gpus,
+                                              .gpu_memory_mib = 16000,
+                                              .cpus = 16,
+                                              .memory_gib = 64,
+                                              .pods = 110,
+                                              .labels = options->suspend ? can_suspend : NULL};
     machines->list = mem_alloc(options->count * sizeof(machines->list[0]));
     for (size_t i = 0; i < options->count; i++)
         (void)snprintf(machines->list[i].name, NAME_BYTES, "machine-%zu", i);

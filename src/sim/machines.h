@@ -27,6 +27,7 @@ struct machines_options {
     /* A device plugin hands out whole GPUs, and reservation pods (control/cluster/sharing.h) tell
      * theirs or fail. Otherwise the plan says who has which. */
     bool device_plugin;
+    bool suspend; /* they can suspend pods (api/suspend.h), which may fail */
     /* A process starts and ends: the truth, whatever the API says. */
     void (*started)(void *user, const struct sim_process *process);
     /* There were fewer GPUs left than the pod wants: it failed. */

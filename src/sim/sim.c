@@ -407,6 +407,7 @@ static int open_all(struct sim *sim, struct err *err)
                                                 .rng = &sim->rng,
                                                 .machines = sim->machine_count,
                                                 .gpus = sim->gpus,
+                                                .suspend = options->suspend,
                                                 .trace = sim_trace,
                                                 .user = sim});
     sim->machines = machines_new(&(struct machines_options){.api = link_api(sim->fields),
@@ -414,6 +415,7 @@ static int open_all(struct sim *sim, struct err *err)
                                                             .count = sim->machine_count,
                                                             .gpus = sim->gpus,
                                                             .device_plugin = options->one_by_one,
+                                                            .suspend = options->suspend,
                                                             .started = on_started,
                                                             .refused = on_refused,
                                                             .ended = on_ended,
@@ -453,6 +455,7 @@ static void come_to_rest(struct sim *sim)
         if (sim->back_ms[i])
             sim->back_ms[i] = sim->now_ms;
     machines_hurry(sim->machines);
+    work_release_all(sim->work);
     run_for(sim, REST_MS);
 }
 
@@ -477,6 +480,7 @@ static void sim_play(struct sim *sim)
     sim->result->writes = link_writes(sim->plane);
     sim_trace(sim, "everything is repaired");
     come_to_rest(sim);
+    sim->result->suspended = check_suspended(sim->check);
     const char *wrong = sim->result->failed ? NULL : check_at_rest(sim->check, sim->now_ms);
     if (wrong)
         fail(sim, "at rest: %s", wrong);

@@ -35,6 +35,7 @@ struct sim_options {
     uint64_t crash_at;
     enum sim_crash crash_when;
     bool one_by_one; /* gangs are bound pod by pod and shared GPUs reserved, as on a cluster */
+    bool suspend;    /* work that gives way is suspended, and people suspend jobs; not one_by_one */
     /* Every step in words; may be NULL. */
     void (*trace)(void *user, const char *line);
     void *user;
@@ -53,7 +54,8 @@ struct sim_result {
     uint64_t crashes; /* of it */
     uint64_t hash;    /* of everything that happened */
     int64_t virtual_ms;
-    size_t pods; /* that ran */
+    size_t pods;      /* that ran */
+    size_t suspended; /* that gave up their GPUs and stayed, each time */
 };
 
 void sim_run(const struct sim_options *options, struct sim_result *ret);

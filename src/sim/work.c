@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -186,6 +187,19 @@ static void bring_share(struct work *work)
     create_pod(work, &wish);
 }
 
+/* Some gangs would rather be evicted, and some be suspended although their queue says nothing. */
+static const char *some_loss(const struct work *work)
+{
+    static const char *const notes[] = {
+        "",
+        "",
+        ",\"annotations\":{\"" SUSPEND_POLICY "\":\"" SUSPEND_POLICY_SUSPEND "\"}",
+        ",\"annotations\":{\"" SUSPEND_POLICY "\":\"" SUSPEND_POLICY_EVICT "\"}",
+    };
+
+    return work->options.suspend ? notes[random_below(work, COUNT_OF(notes))] : "";
+}
+
 static void create_gang(struct work *work,
                         struct thing *thing,
                         const struct pod_wish *like,
@@ -193,9 +207,9 @@ static void create_gang(struct work *work,
 {
     create(work, &kind_podgroup,
            "{\"apiVersion\":\"scheduling.run.ai/v2alpha2\",\"kind\":\"PodGroup\","
-           "\"metadata\":{\"name\":\"%s\"},\"spec\":{\"minMember\":%u,\"queue\":\"%s\","
+           "\"metadata\":{\"name\":\"%s\"%s},\"spec\":{\"minMember\":%u,\"queue\":\"%s\","
            "\"priorityClassName\":\"%s\"}}",
-           thing->name, min, like->queue, like->class);
+           thing->name, some_loss(work), min, like->queue, like->class);
     for (unsigned i = 0; i < thing->pods; i++) {
         struct pod_wish wish = *like;
         char name[NAME_BYTES + 12];
@@ -216,16 +230,25 @@ static void bring_gang(struct work *work)
                             .share = random_below(work, 4) ? 0 : 50,
                             .run_ms = -1};
 
+    if (work->options.suspend) { /* only whole GPUs can be given up and had back */
+        wish.gpus = 1;
+        wish.share = 0;
+    }
     if (wish.share)
         wish.gpus = 0;
     thing->pods = 2 + (unsigned)random_below(work, GANG_MAX - 1);
-    create_gang(work, thing, &wish, thing->pods - (unsigned)random_below(work, 2));
+    create_gang(work, thing, &wish,
+                thing->pods - (work->options.suspend ? 0 : (unsigned)random_below(work, 2)));
 }
 
 static void bring_job(struct work *work)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct job_form *form = &job_forms[random_below(work, job_form_count)];
+    /* Jobs of one kind can be suspended by hand and keep their pods. */
+    bool kept = work->options.suspend && random_below(work, 2);
+    for (size_t i = 0; kept && form->kind != &kind_torchrunjob && i < job_form_count; i++)
+        form = &job_forms[i];
     struct thing *thing = thing_new(work, form->kind, form->prefix);
     struct job_wish wish = {
         .rng = work->options.rng, .name = thing->name, .queue = some_queue(work)};
@@ -243,6 +266,47 @@ static void bring_budget(struct work *work)
            "\"%s\"},\"spec\":{\"maxUnavailable\":%" PRIu64 ",\"selector\":{\"matchLabels\":{"
            "\"kai.scheduler/queue\":\"%s\"}}}}",
            thing->name, random_below(work, 2), some_queue(work));
+}
+
+/* A job stands still for a while, with its pods, or goes on. */
+static void hold_job(struct work *work, const struct thing *thing, bool hold)
+{
+    if (thing->kind != &kind_torchrunjob)
+        return;
+    trace(work, "people: %s %s", hold ? "suspend --keep" : "resume", thing->name);
+    api_call(work->options.api,
+             &(struct api_request){
+                 .verb = API_PATCH,
+                 .kind = thing->kind,
+                 .ns = STR("default"),
+                 .name = str_from(thing->name),
+                 .patch = API_PATCH_MERGE,
+                 .body = hold ? STR("{\"spec\":{\"suspend\":true,\"keepWhileSuspended\":true}}")
+                              : STR("{\"spec\":{\"suspend\":false}}")},
+             on_done, work);
+}
+
+static void hold_something(struct work *work)
+{
+    size_t first;
+
+    if (!work->options.suspend || !work->things.count || random_below(work, 2))
+        return;
+    first = random_below(work, work->things.count);
+    for (size_t i = 0; i < work->things.count; i++) {
+        const struct thing *thing = &work->things.items[(first + i) % work->things.count];
+
+        if (thing->kind != &kind_torchrunjob)
+            continue;
+        hold_job(work, thing, random_below(work, 2));
+        return;
+    }
+}
+
+void work_release_all(struct work *work)
+{
+    for (size_t i = 0; work->options.suspend && i < work->things.count; i++)
+        hold_job(work, &work->things.items[i], false);
 }
 
 /* ---- what they take away ---- */
@@ -307,6 +371,7 @@ void work_something(struct work *work)
                                                    bring_job,  bring_budget};
     uint64_t choice = random_below(work, COUNT_OF(bring) + 2);
 
+    hold_something(work);
     if (work->things.count >= THINGS_MAX || choice >= COUNT_OF(bring)) {
         if (work->things.count)
             delete_thing(work, random_below(work, work->things.count));
@@ -319,10 +384,14 @@ static void queue_create(struct work *work, const char *name, const char *parent
 {
     create(work, &kind_queue,
            "{\"apiVersion\":\"scheduling.run.ai/v2\",\"kind\":\"Queue\",\"metadata\":{\"name\":"
-           "\"%s\"},\"spec\":{\"parentQueue\":\"%s\",\"resources\":{\"gpu\":{%s},"
-           "\"cpu\":{\"quota\":-1,\"limit\":-1,\"overQuotaWeight\":1},"
+           "\"%s\",\"annotations\":{%s}},\"spec\":{\"parentQueue\":\"%s\",\"resources\":{"
+           "\"gpu\":{%s},\"cpu\":{\"quota\":-1,\"limit\":-1,\"overQuotaWeight\":1},"
            "\"memory\":{\"quota\":-1,\"limit\":-1,\"overQuotaWeight\":1}}}}",
-           name, parent, gpu);
+           name,
+           work->options.suspend && !parent[0] ? "\"" SUSPEND_POLICY "\":\"" SUSPEND_POLICY_SUSPEND
+                                                 "\""
+                                               : "",
+           parent, gpu);
 }
 
 void work_queues(struct work *work)

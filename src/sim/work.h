@@ -16,6 +16,7 @@ struct work_options {
     struct rng *rng;
     size_t machines;
     int64_t gpus; /* of each machine */
+    bool suspend; /* queues suspend what gives way, and people suspend jobs and let them go on */
     void (*trace)(void *user, const char *text);
     void *user;
 };
@@ -28,6 +29,8 @@ void work_queues(struct work *work);
 void work_something(struct work *work);
 /* The fixed story of SIM_GANG, step `step`; false when it is over. */
 bool work_story(struct work *work, size_t step);
+/* Nobody holds a job back any longer. */
+void work_release_all(struct work *work);
 /* Everything that was brought goes. */
 void work_delete_all(struct work *work);
 /* Whether the node of a machine may be used. */
