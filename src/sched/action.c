@@ -252,13 +252,25 @@ void action_preempt(struct sched *sched)
 }
 
 /* ---- gangs below their minimum ---- */
-static bool fell_apart(const struct group *group)
+/* What is left of a suspended gang that lost pods, if nobody makes new ones: it could never go on. */
+static bool stands_apart(const struct sched *sched, const struct group *group)
+{
+    if (!group_suspended(sched, group) || group_ready(group) || group->count[ST_SUCCEEDED])
+        return false;
+    for (size_t i = 0; i < group->pods.count; i++)
+        if (group->pods.items[i]->home && group->pods.items[i]->status == ST_GATED)
+            return false; /* held by hand: nobody asks for it yet */
+    return true;
+}
+
+static bool fell_apart(const struct sched *sched, const struct group *group)
 {
     int64_t used = group->count[ST_RELEASING] + group->count[ST_STUCK];
 
     for (int s = 0; s < ST_COUNT; s++)
         used += ST_IN(s, ST_ACTIVE) ? group->count[s] : 0;
-    return used > 0 && !group->count[ST_SUCCEEDED] && !group_whole(group);
+    return (used > 0 && !group->count[ST_SUCCEEDED] && !group_whole(group)) ||
+           stands_apart(sched, group);
 }
 
 static void group_send_away(struct sched *sched, const struct group *group)
@@ -266,6 +278,12 @@ static void group_send_away(struct sched *sched, const struct group *group)
     sched->tally[SCHED_ACTION_STALE].tried++;
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
+
+        if (pod->home && pod->status == ST_PENDING && !pod->evicting) {
+            pod->evicted_for = NULL;
+            pod->action = SCHED_ACTION_STALE;
+            VEC_PUSH(NULL, &sched->given_up, pod);
+        }
         if (pod->set == SET_NONE || !ST_IN(pod->status, ST_ACTIVE))
             continue;
         pod->action = SCHED_ACTION_STALE;
@@ -285,7 +303,7 @@ static void stale_group(struct sched *sched, struct group *group)
     int64_t grace =
         group->has_stale_grace ? group->stale_grace_ms : group_policy(group)->stale_grace_ms;
 
-    if (!fell_apart(group))
+    if (!fell_apart(sched, group))
         return;
     if (!group->stale_since_ms) {
         group->stale_since_ms = sched->now_ms;
@@ -359,7 +377,7 @@ static void stale_recovered(struct sched *sched)
     for (size_t i = sched->stale.count; i-- > 0;) {
         struct group *group = sched->stale.items[i];
 
-        if (fell_apart(group))
+        if (fell_apart(sched, group))
             continue;
         VEC_PUSH(NULL, &sched->notes, (struct stale_note){.group = group});
         group->stale_since_ms = 0;
@@ -380,8 +398,16 @@ void action_stale(struct sched *sched)
         for (size_t i = 0; queue_runs(queue, SCHED_ACTION_STALE) && i < queue->frail.count; i++)
             VEC_PUSH(sched->arena, &all, queue->frail.items[i]);
     }
+    for (size_t i = 0; i < sched->homed.count; i++) {
+        struct group *group = sched->homed.items[i]->group;
+
+        if (group && group->queue && queue_runs(group->queue, SCHED_ACTION_STALE) &&
+            stands_apart(sched, group))
+            VEC_PUSH(sched->arena, &all, group);
+    }
     if (all.count > 1) /* the lists they come from are in no order */
         qsort(all.items, all.count, sizeof(*all.items), by_key);
     for (size_t i = 0; i < all.count; i++)
-        stale_group(sched, all.items[i]);
+        if (!i || all.items[i] != all.items[i - 1])
+            stale_group(sched, all.items[i]);
 }

@@ -420,8 +420,18 @@ void plan_emit(struct sched *sched, struct sched_plan *ret)
 
     hold_back_gangs(sched);
     mark_suspended(sched);
+    /* What goes on comes behind what is new of its gang, which so is bound in one piece. */
     for (size_t i = 0; i < sched->touched.count; i++)
-        emit_pod(sched, &plan, &sched->touched.items[i]);
+        if (!sched->touched.items[i].pod->home)
+            emit_pod(sched, &plan, &sched->touched.items[i]);
+    for (size_t i = 0; sched->homed.count && i < sched->touched.count; i++)
+        if (sched->touched.items[i].pod->home)
+            emit_pod(sched, &plan, &sched->touched.items[i]);
+    for (size_t i = 0; i < sched->given_up.count; i++) {
+        emit_evict(sched, &plan, sched->given_up.items[i], false);
+        sched->given_up.items[i]->evicting = true;
+    }
+    sched->given_up.count = 0;
     for (size_t i = 0; i < sched->touched.count; i++)
         sched->touched.items[i].pod->logged = false;
     sched->touched.count = 0;

@@ -73,6 +73,7 @@ struct sched {
     VEC(struct pod *) promised; /* pods that were promised room by the last plan */
     VEC(struct pod *) leaving;  /* pods that ran and are being deleted */
     VEC(struct pod *) homed;    /* pods that are suspended */
+    VEC(struct pod *) given_up; /* suspended, of gangs that can never go on; in this cycle */
     size_t resuming;            /* pods that go on in a moment */
     VEC(struct pod *) holds;    /* stand-ins, and pods that stay until they are gone; hold.h */
     VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */

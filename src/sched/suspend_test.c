@@ -297,3 +297,36 @@ TEST(a_pod_that_is_about_to_go_on_is_left_alone)
     sched_free(sched);
     arena_done(&arena);
 }
+
+TEST(what_is_left_of_a_suspended_gang_that_lost_a_pod_is_given_up)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0), b = running("b", "b", 0);
+
+    sched_put_group(sched,
+                    &(struct sched_group){
+                        .ns = STR("ns"), .name = STR("g"), .queue = STR("q"), .min_member = 2});
+    a.group = b.group = STR("g");
+    a.suspended = b.suspended = true;
+    a.phase = b.phase = SCHED_GATED;
+    sched_put_pod(sched, &a);
+    sched_put_pod(sched, &b);
+    (void)cycle(sched, &arena);
+    sched_drop_pod(sched, STR("ns"), STR("b"));
+    EXPECT(cycle(sched, &arena).evict_count == 0);
+    struct sched_plan plan;
+    sched_cycle(sched, 600000, &arena, &plan);
+    EXPECT(plan.evict_count == 0); /* somebody holds it */
+    a.phase = SCHED_PENDING;
+    sched_put_pod(sched, &a);
+    sched_cycle(sched, 601000, &arena, &plan);
+    EXPECT(plan.evict_count == 0 && plan.bind_count == 0);
+    sched_cycle(sched, 662000, &arena, &plan);
+    EXPECT(plan.evict_count == 1 && str_is(plan.evicts[0].pod.name, "a"));
+    EXPECT(str_contains(plan.evicts[0].message, STR("fewer pods than its minimum")));
+    sched_cycle(sched, 663000, &arena, &plan);
+    EXPECT(plan.evict_count == 0); /* once */
+    sched_free(sched);
+    arena_done(&arena);
+}
