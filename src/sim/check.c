@@ -563,6 +563,25 @@ void check_evicted(struct check *check, struct str ns, struct str name)
     }
 }
 
+/* Whether a budget may keep the pod where it is for ever: one that stands still does not end. */
+static bool is_guarded(const struct check *check, const struct fact *fact)
+{
+    const struct object *budget;
+    size_t cursor = 0;
+
+    while (fact->yields &&
+           (budget = cache_next(check->cache, &kind_pdb, fact->object->ns, &cursor))) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct selector selector = {0};
+
+        if (selector_from_json(&arena, json_at(object_json(budget, &arena), "spec.selector"),
+                               &selector, NULL) == 0 &&
+            selector_matches(&selector, fact->object->labels, fact->object->label_count))
+            return true;
+    }
+    return false;
+}
+
 /* ---- gangs ---- */
 
 static void check_gang(struct check *check, const struct object *group, int64_t now_ms)
@@ -573,12 +592,14 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
     struct gang *gang = gang_make(check, group->ns, group->name);
     int64_t active = 0;
     bool succeeded = false;
+    bool guarded = false;
 
     MAP_FOREACH(&check->facts, entry) {
         const struct fact *fact = entry->value;
 
         if (!str_eq(fact->group, group->name) || !str_eq(fact->object->ns, group->ns))
             continue;
+        guarded = guarded || is_guarded(check, fact);
         active += fact->node.len && !fact->ended && !fact->object->deleted_ms;
         succeeded = succeeded || fact->succeeded;
     }
@@ -592,7 +613,7 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
     if (check->options.whole_gangs && partial && active > gang->active && active + gang->lost < min)
         check_fail(&check->report, "gang %s: %lld of %lld pods were bound, not all at once",
                    gang->text, (long long)active, (long long)min);
-    if (!partial)
+    if (!partial || guarded)
         gang->partial_since_ms = 0;
     else if (!gang->partial_since_ms)
         gang->partial_since_ms = now_ms;
