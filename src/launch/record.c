@@ -187,6 +187,17 @@ void record_describe(struct buf *out, const struct record *record)
         buf_addc(out, '\n');
 }
 
+void record_describe_none(struct buf *out, int status)
+{
+    char name[32];
+
+    if (status > 128 && status < 160)
+        buf_addf(out, "torchrun was killed by %s before any of its ranks failed\n",
+                 record_signal_name(status - 128, name));
+    else
+        buf_addf(out, "torchrun ended with exit code %d before any rank failed\n", status);
+}
+
 void tail_add(struct tail *tail, struct str bytes)
 {
     if (bytes.len > sizeof(tail->text))

@@ -40,6 +40,9 @@ int record_status(const struct record *record);
  * /dev/termination-log. The job engine reads the moment, to name the rank that failed first, and
  * LAUNCH_FINAL, to not try again. */
 void record_describe(struct buf *out, const struct record *record);
+/* The same where no rank has left a record: torchrun itself ended, with that status. Who was killed was
+ * killed by somebody; who only ended may have lost a peer, and the job engine waits for another's word. */
+void record_describe_none(struct buf *out, int status);
 /* "SIGKILL" for 9; "signal 77" in `out` for one without a name. */
 const char *record_signal_name(int number, char out[static 32]);
 

@@ -92,3 +92,23 @@ TEST(what_would_happen_again_is_said_to_be_final)
         EXPECT(str_contains(buf_str(&words), STR("000Z" LAUNCH_FINAL)) == rows[i].final);
     }
 }
+
+TEST(a_torchrun_that_was_killed_is_said_to_be_and_not_to_have_lost_a_peer)
+{
+    static const struct {
+        int status;
+        const char *words;
+    } rows[] = {
+        {137, "torchrun was killed by SIGKILL before any of its ranks failed\n"},
+        {139, "torchrun was killed by SIGSEGV before any of its ranks failed\n"},
+        {1, "torchrun ended with exit code 1 before any rank failed\n"},
+        {255, "torchrun ended with exit code 255 before any rank failed\n"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(buf_done) struct buf words = {0};
+
+        record_describe_none(&words, rows[i].status);
+        EXPECT(str_is(buf_str(&words), rows[i].words));
+    }
+}

@@ -348,7 +348,7 @@ static int worker_finish(struct worker *worker)
         record_describe(&text, &record);
         status = record_status(&record);
     } else if (status != 0 && !read_reason(worker, &text)) {
-        buf_addf(&text, "torchrun ended with exit code %d before any rank failed\n", status);
+        record_describe_none(&text, status);
     }
     if (worker->signal && (status != 0 || worker->child == 0)) {
         status = status ? 128 + worker->signal : 0;

@@ -110,6 +110,20 @@ void session_list_if(struct session *session,
         *ret = (struct view_objects){0};
 }
 
+/* "bert-worker-1 (rank 3, node-1)" */
+static struct str failed_pod(struct arena *arena, struct json *failure)
+{
+    struct str pod = json_str(json_get(failure, "pod"));
+    struct str node = json_str(json_get(failure, "node"));
+    struct str rank = number(arena, json_get(failure, "rank"));
+
+    if (!rank.len && !node.len)
+        return pod;
+    return str_printf(arena, STR_FMT " (%s" STR_FMT "%s" STR_FMT ")", STR_ARG(pod),
+                      rank.len ? "rank " : "", STR_ARG(rank), rank.len && node.len ? ", " : "",
+                      STR_ARG(node));
+}
+
 static void status_text(struct session *session, const struct object *job, struct buf *text)
 {
     struct arena *arena = &session->arena;
@@ -140,7 +154,7 @@ static void status_text(struct session *session, const struct object *job, struc
     if (report_of_job(session, job, &spent))
         view_line(text, "Time:", spent_words(arena, &spent, clock_now_ms()));
     if (failure) {
-        view_line(text, "Failed pod:", json_str(json_get(failure, "pod")));
+        view_line(text, "Failed pod:", failed_pod(arena, failure));
         view_line(text, "Exit code:", number(arena, json_get(failure, "exitCode")));
         view_line(text, "Failure:", json_str(json_get(failure, "message")));
     }

@@ -243,6 +243,9 @@ enum job_evidence {
 
 struct job_failure {
     struct str pod;
+    struct str node; /* it ran there; empty: not known */
+    bool has_rank;   /* muster-launch told which of its ranks began, or it is the one that hangs */
+    int64_t rank;
     int64_t exit_code;
     struct str reason;  /* Error, OOMKilled, NodeLost, ... */
     struct str message; /* last lines */

@@ -81,6 +81,15 @@ static int64_t first_error_ms(struct str message)
     return ms;
 }
 
+/* The 3 of it. */
+static bool first_rank(struct str message, int64_t *ret)
+{
+    const struct str mark = STR("rank ");
+    struct str rest = str_sub(message, mark.len, message.len);
+
+    return str_starts(message, mark) && str_to_i64(str_sub(rest, 0, str_find(rest, ' ')), ret);
+}
+
 /* The first line, which says who and when, and as much of the end as there is room for. */
 static struct str shorten(struct str message, struct arena *arena)
 {
@@ -104,6 +113,7 @@ static void observe_failure(const struct json *status,
     const struct json *ended = json_at(culprit(status, member->role), "state.terminated");
 
     *failure = (struct job_failure){.pod = member->object->name,
+                                    .node = member->node,
                                     .exit_code = 1,
                                     .reason = json_str(json_get(status, "reason")),
                                     .message = json_str(json_get(status, "message")),
@@ -115,6 +125,7 @@ static void observe_failure(const struct json *status,
             failure->message = str_trim(json_str(json_get(ended, "message")));
         failure->time_ms = moment(json_get(ended, "finishedAt"));
         failure->first_ms = first_error_ms(failure->message);
+        failure->has_rank = first_rank(failure->message, &failure->rank);
     }
     failure->evidence = job_evidence(failure);
     failure->message = shorten(failure->message, arena);

@@ -65,6 +65,9 @@ void job_state_read(const struct json *status, struct job_state *ret)
         .run_ms = json_i64_or(json_get(status, "runSeconds"), 0) * 1000,
         .exit_code = json_i64_or(json_get(status, "exitCode"), -1),
         .failure = {.pod = json_str(json_get(failure, "pod")),
+                    .node = json_str(json_get(failure, "node")),
+                    .has_rank = json_get(failure, "rank") != NULL,
+                    .rank = json_i64_or(json_get(failure, "rank"), 0),
                     .exit_code = json_i64_or(json_get(failure, "exitCode"), 0),
                     .reason = json_str(json_get(failure, "reason")),
                     .message = json_str(json_get(failure, "message")),
@@ -88,6 +91,10 @@ static void write_failure(const struct job_state *state, struct json *status, st
     struct json *failure = json_add_object(arena, status, "failure");
     json_fill(arena, failure, "{pod: $, exitCode: $, reason: $, message: $}", state->failure.pod,
               state->failure.exit_code, state->failure.reason, state->failure.message);
+    if (state->failure.node.len)
+        json_add_str(arena, failure, "node", state->failure.node);
+    if (state->failure.has_rank)
+        json_add_i64(arena, failure, "rank", state->failure.rank);
     write_moment(arena, failure, "time", state->failure.time_ms);
 }
 

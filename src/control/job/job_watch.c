@@ -86,6 +86,9 @@ static void restart_hung(struct job_run *run,
     struct job_member failed = *member;
 
     failed.failure = (struct job_failure){.pod = member->object->name,
+                                          .node = member->node,
+                                          .has_rank = true,
+                                          .rank = verdict->culprit->report.rank,
                                           .exit_code = EXIT_HUNG,
                                           .reason = STR(JOB_REASON_HUNG),
                                           .message = verdict->message,
