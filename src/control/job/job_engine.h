@@ -108,6 +108,9 @@ struct str job_group_words(const struct job_run *run);
 /* The gang starts again in pods of the next generation; its room is held for it meanwhile
  * (api/hold.h). `words` say so, empty ones: which restart it is. The pods are the caller's to remove. */
 void job_restart_held(struct job_run *run, struct str words);
+/* The same for a gang that was counted as restarting when its pod group was not told of it: whoever
+ * died between the two writes left it so. */
+void job_hold_again(struct job_run *run);
 /* It does not, or not with these pods: what is held is given up. */
 void job_hold_end(struct job_run *run);
 /* It has all of its pods again. */

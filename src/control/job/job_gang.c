@@ -220,6 +220,8 @@ static void keep_gang(struct job_run *run, const struct job_look *gang)
 
     if (repair(run, gang) || job_awaits_gpus(run) || job_place_step(run))
         return;
+    if (run->state.phase == JOB_RESTARTING && (gang->old || gang->present < gang->wanted))
+        job_hold_again(run);
     if (gang->old) {
         if (until_ms > run->input->now_ms)
             action_look_again(&run->actions, until_ms);

@@ -1,13 +1,12 @@
 #include "api/hold.h"
 #include "api/kind.h"
 #include "api/object.h"
-#include "base/json.h"
 #include "base/str.h"
-#include "base/time.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/core/group_name.h"
+#include "control/core/hold.h"
 #include "control/job/job.h"
 #include "control/job/job_engine.h"
 
@@ -19,41 +18,16 @@
  * pods say it of themselves, so that no moment is lost between a failure and what is decided about
  * it; the pod group has the decision. */
 
-/* How long its annotation says; one that cannot be read is named in `ret_note`. */
-static int64_t hold_ms(const struct job_run *run, struct str *ret_note)
-{
-    struct str text = object_annotation(run->model.object, HOLD_ANNOTATION);
-    int64_t ms = 0;
-
-    if (!text.len)
-        return HOLD_DEFAULT_MS;
-    if (time_parse_duration(text, &ms) && ms >= 0) {
-        if (ms > HOLD_MAX_MS && ret_note)
-            *ret_note = str_printf(run->arena,
-                                   " (annotation " HOLD_ANNOTATION " is \"" STR_FMT
-                                   "\"; room is held for %dm at most)",
-                                   STR_ARG(text), HOLD_MAX_MS / 60000);
-        return ms < HOLD_MAX_MS ? ms : HOLD_MAX_MS;
-    }
-    if (ret_note)
-        *ret_note = str_printf(run->arena,
-                               " (annotation " HOLD_ANNOTATION " is \"" STR_FMT
-                               "\", which is no duration, as in 90s; %ds are used)",
-                               STR_ARG(text), HOLD_DEFAULT_MS / 1000);
-    return HOLD_DEFAULT_MS;
-}
-
 void job_hold_mark(const struct job_run *run, const struct job_role *role, struct json *pod)
 {
     const struct job_model *model = &run->model;
-    int64_t ms = hold_ms(run, NULL);
+    int64_t ms = hold_ms(model->object, run->arena, NULL);
 
     if (!ms || role->restart == JOB_RESTART_NEVER ||
         (model->max_restarts >= 0 &&
          run->state.restarts + run->state.in_place >= model->max_restarts))
         return;
-    json_add_str(run->arena, json_make_path(run->arena, pod, "metadata.annotations"),
-                 HOLD_ANNOTATION, str_printf(run->arena, "%lldms", (long long)ms));
+    hold_mark(run->arena, pod, ms);
 }
 
 static const struct object *hold_group(const struct job_run *run)
@@ -62,38 +36,31 @@ static const struct object *hold_group(const struct job_run *run)
                      group_name(run->model.object, run->arena));
 }
 
-static int64_t hold_told(const struct object *group)
-{
-    int64_t ms = 0;
-
-    (void)time_parse(object_annotation(group, HOLD_UNTIL_ANNOTATION), &ms);
-    return ms;
-}
-
-/* 0: the annotation goes. */
-static void hold_write(struct job_run *run, const struct object *group, int64_t until_ms)
-{
-    struct json *body = json_new_object(run->arena);
-    struct json *notes = json_make_path(run->arena, body, "metadata.annotations");
-
-    if (until_ms)
-        json_add_str(run->arena, notes, HOLD_UNTIL_ANNOTATION, time_text(run->arena, until_ms));
-    else
-        json_set(notes, STR(HOLD_UNTIL_ANNOTATION), json_new_null(run->arena));
-    action_patch(&run->actions, group, body);
-}
-
 /* Returns what is to be said of the annotation, behind other words. */
 static struct str job_hold(struct job_run *run)
 {
     const struct object *group = hold_group(run);
     int64_t from_ms = job_backoff_until(run);
     struct str note = STR_NONE;
-    int64_t ms = hold_ms(run, &note);
+    int64_t ms = hold_ms(run->model.object, run->arena, &note);
 
     if (group && ms)
-        hold_write(run, group, (from_ms > run->input->now_ms ? from_ms : run->input->now_ms) + ms);
+        hold_write(&run->actions, group,
+                   (from_ms > run->input->now_ms ? from_ms : run->input->now_ms) + ms);
     return note;
+}
+
+void job_hold_again(struct job_run *run)
+{
+    const struct object *group = hold_group(run);
+    int64_t failed_ms = run->state.failure.time_ms / 1000 * 1000;
+    int64_t from_ms = job_backoff_until(run);
+    int64_t ms = hold_ms(run->model.object, run->arena, NULL);
+    int64_t until_ms = (from_ms > failed_ms ? from_ms : failed_ms) + ms;
+
+    if (group && ms && failed_ms && hold_told_ms(group) < failed_ms &&
+        until_ms > run->input->now_ms && failed_ms <= run->input->now_ms)
+        hold_write(&run->actions, group, until_ms);
 }
 
 void job_restart_held(struct job_run *run, struct str words)
@@ -127,13 +94,13 @@ void job_hold_end(struct job_run *run)
 {
     const struct object *group = hold_group(run);
     int64_t now_ms = run->input->now_ms;
-    int64_t told_ms = group ? hold_told(group) : 0;
+    int64_t told_ms = group ? hold_told_ms(group) : 0;
     int64_t failed_ms = hold_failed_ms(run) / 1000 * 1000; /* annotations have whole seconds */
     int64_t end_ms = failed_ms > now_ms ? failed_ms : now_ms;
 
     /* What failed long ago is held no more, whoever says so. */
     if (group && (told_ms > end_ms || (told_ms < failed_ms && now_ms < failed_ms + HOLD_MAX_MS)))
-        hold_write(run, group, end_ms);
+        hold_write(&run->actions, group, end_ms);
 }
 
 void job_hold_done(struct job_run *run)
@@ -141,5 +108,5 @@ void job_hold_done(struct job_run *run)
     const struct object *group = hold_group(run);
 
     if (group && object_annotation(group, HOLD_UNTIL_ANNOTATION).len)
-        hold_write(run, group, 0);
+        hold_write(&run->actions, group, 0);
 }

@@ -461,6 +461,7 @@ static void reconcile(const struct control_input *input,
         write_progress(&set);
         keep_jobs(&set);
     }
+    jobset_hold(&set, is_over(set.status));
     write_parts(&set);
 
     write_state(&set, actions);

@@ -168,6 +168,16 @@ int64_t jobset_restarts(const struct jobset *set);
 int64_t jobset_own_restarts(const struct jobset *set, struct str job);
 void jobset_finish(struct jobset *set, bool well, const char *reason, struct str message);
 
+/* Whether another restart is left to it. */
+bool jobset_may_restart(const struct jobset *set);
+
+/* jobset_hold.c: its room while it restarts (api/hold.h). */
+/* Pods made of this template hold theirs when they fail. */
+void jobset_hold_mark(const struct jobset *set, struct json *template);
+/* What its pod groups are to be told now. Goes by its Jobs, not by what was just decided: whoever
+ * died between the two has it told. */
+void jobset_hold(struct jobset *set, bool over);
+
 /* jobset_make.c: objects of the set, ready to be created. */
 struct str jobset_job_name(const struct jobset *set, const struct jobset_part *part, int64_t index);
 struct json *jobset_make_job(const struct jobset *set,

@@ -117,6 +117,16 @@ static int64_t counted(const struct jobset *set)
     return json_i64_or(json_get(set->status, "restartsCountTowardsMax"), 0);
 }
 
+bool jobset_may_restart(const struct jobset *set)
+{
+    bool free = false;
+
+    for (size_t i = 0; i < set->spec.rule_count; i++)
+        free = free || set->spec.rules[i].action == JOBSET_RESTART_FREE ||
+               set->spec.rules[i].action == JOBSET_RESTART_JOB_FREE;
+    return set->spec.may_fail && (free || counted(set) < set->spec.max_restarts);
+}
+
 int64_t jobset_restarts(const struct jobset *set)
 {
     return json_i64_or(json_get(set->status, "restarts"), 0);

@@ -1,3 +1,4 @@
+#include "api/hold.h"
 #include "api/kind.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -331,4 +332,103 @@ TEST(exclusive_placement_and_claims_reach_the_pods)
                   "rack"));
     const struct json *claim = scene_get(&scene, &kind_pvc, "data-js");
     EXPECT(claim && !json_at(claim, "metadata.ownerReferences"));
+}
+
+/* ---- its room while it restarts ---- */
+
+#define FAILED_NOW                                                                              \
+    "{'status':{'conditions':[{'type':'Failed','status':'True','reason':'BackoffLimitExceeded'" \
+    ",'message':'m','lastTransitionTime':'1970-01-01T00:16:40Z'}]}}"
+
+static struct str js_held(struct scene *scene)
+{
+    const struct json *group = scene_get(scene, &kind_podgroup, "pg-js-u-js");
+
+    return json_str(json_get(json_at(group, "metadata.annotations"), HOLD_UNTIL_ANNOTATION));
+}
+
+static struct str js_marked(struct scene *scene, const char *job)
+{
+    const struct json *tree = scene_get(scene, &kind_job, job);
+
+    return json_str(json_get(json_at(tree, "spec.template.metadata.annotations"), HOLD_ANNOTATION));
+}
+
+static void js_begin(struct scene *scene, const char *set)
+{
+    scene_open(scene);
+    scene->now_ms = 1000000;
+    scene_put(scene, &kind_jobset, set);
+    scene_put(scene, &kind_podgroup,
+              "{'metadata':{'name':'pg-js-u-js','ownerReferences':[{'apiVersion':'jobset.x-k8s.io/"
+              "v1alpha2','kind':'JobSet','name':'js','uid':'u-js'}]}}");
+    scene_run(scene, &jobset_controller, "js");
+}
+
+TEST(a_jobset_that_restarts_has_its_room_held)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    js_begin(&scene, SET("'failurePolicy':{'maxRestarts':1},", ONE));
+    EXPECT(str_is(js_marked(&scene, "js-w-0"), "60000ms"));
+    EXPECT(!js_held(&scene).len);
+    scene_patch(&scene, &kind_job, "js-w-0", FAILED_NOW);
+    EXPECT(scene_turn(&scene, &jobset_controller, "js"));
+    EXPECT(str_is(js_held(&scene), "1970-01-01T00:17:40Z"));
+    /* No restart is left to those made now. */
+    scene_run(&scene, &jobset_controller, "js");
+    EXPECT(!js_marked(&scene, "js-w-0").len);
+    EXPECT(str_is(js_held(&scene), "1970-01-01T00:17:40Z"));
+    /* They run: nothing is held any more. */
+    scene_patch(&scene, &kind_job, "js-w-0", READY);
+    scene_patch(&scene, &kind_job, "js-w-1", READY);
+    scene_run(&scene, &jobset_controller, "js");
+    EXPECT(!js_held(&scene).len);
+}
+
+TEST(a_jobset_that_was_not_told_of_a_restart_is_told_later)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    js_begin(&scene, SET("'failurePolicy':{'maxRestarts':1},", ONE));
+    /* The restart is counted; who counted it died before the next write. */
+    scene_patch(&scene, &kind_job, "js-w-0", FAILED_NOW);
+    scene_patch(&scene, &kind_jobset, "js",
+                "{'status':{'restarts':1,'restartsCountTowardsMax':1}}");
+    EXPECT(scene_turn(&scene, &jobset_controller, "js"));
+    EXPECT(str_is(js_held(&scene), "1970-01-01T00:17:40Z"));
+}
+
+TEST(a_jobset_holds_nothing_where_it_must_not)
+{
+    static const struct {
+        const char *why;
+        const char *set;
+        const char *patch; /* of the set */
+        const char *held;
+    } refusals[] = {
+        {"it is not restarted", SET("", ONE), NULL, ""},
+        {"as often as it may be", SET("'failurePolicy':{'maxRestarts':0},", ONE), NULL,
+         "1970-01-01T00:16:41Z"},
+        {"its annotation says so",
+         "{'metadata':{'name':'js','annotations':{'muster.dev/restart-hold':'0s'}},'spec':{"
+         "'failurePolicy':{'maxRestarts':1},'replicatedJobs':[" ONE "]}}",
+         NULL, ""},
+        {"it is suspended meanwhile", SET("'failurePolicy':{'maxRestarts':1},", ONE),
+         "{'spec':{'suspend':true}}", "1970-01-01T00:16:41Z"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(refusals); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(refusals[i].why);
+        js_begin(&scene, refusals[i].set);
+        scene.now_ms += 1000;
+        scene_patch(&scene, &kind_job, "js-w-0", FAILED_NOW);
+        (void)scene_turn(&scene, &jobset_controller, "js");
+        if (refusals[i].patch)
+            scene_patch(&scene, &kind_jobset, "js", refusals[i].patch);
+        scene_run(&scene, &jobset_controller, "js");
+        EXPECT(str_is(js_held(&scene), refusals[i].held));
+    }
 }

@@ -223,3 +223,22 @@ TEST(a_long_back_off_is_not_waited_for_in_place)
         EXPECT(!scene_get(&scene, &kind_pod, "j-worker-1") == (late == 1));
     }
 }
+
+TEST(a_gang_whose_restart_was_counted_and_not_told_is_told_later)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB("", ""));
+    scene_put(&scene, &kind_podgroup, "{'metadata':{'name':'pg-j-u-j'}}");
+    scene_patch(&scene, &kind_pod, "j-worker-1", ENDED("0"));
+    scene_patch(&scene, &kind_pod, "j-worker-1", "{'status':{'phase':'Failed'}}");
+    while (!held_until(&scene).len && scene_turn(&scene, &torchrun_job_controller, "j"))
+        ;
+    EXPECT(held_until(&scene).len);
+    /* The write of it is lost. */
+    scene_patch(&scene, &kind_podgroup, "pg-j-u-j",
+                "{'metadata':{'annotations':{'muster.dev/held-until':null}}}");
+    EXPECT(!held_until(&scene).len);
+    EXPECT(scene_turn(&scene, &torchrun_job_controller, "j"));
+    EXPECT(held_until(&scene).len);
+}

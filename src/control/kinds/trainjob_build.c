@@ -1,3 +1,4 @@
+#include "api/hold.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/patch.h"
@@ -235,6 +236,9 @@ static void add_labels(struct trainjob_build *build)
 
         owner_merge_map(arena, to, asked);
         copy_kai(arena, to, own);
+        /* Its pods are told by the JobSet, where a restart is left. */
+        if (json_get(own, HOLD_ANNOTATION))
+            json_set(to, STR(HOLD_ANNOTATION), json_clone(arena, json_get(own, HOLD_ANNOTATION)));
         JSON_FOREACH(build->parts, part) {
             struct json *meta = json_make_path(arena, part, "template.spec.template.metadata");
 

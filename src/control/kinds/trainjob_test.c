@@ -1,3 +1,4 @@
+#include "api/hold.h"
 #include "api/kind.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -466,6 +467,22 @@ TEST(the_shorthand_of_a_runtime_is_one_part_named_node)
     EXPECT(
         str_is(json_str(json_get(json_at(job, "template.metadata.labels"), "kai.scheduler/queue")),
                "prod"));
+}
+
+TEST(how_long_its_room_is_held_is_the_jobsets_to_tell_its_pods)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", NODE));
+    scene_put(&scene, &kind_trainjob,
+              "{'metadata':{'name':'tj','annotations':{'muster.dev/restart-hold':'3m'}},'spec':{"
+              "'runtimeRef':{'name':'rt'}}}");
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *set = scene_get(&scene, &kind_jobset, "tj");
+    const struct json *job = json_at(set, "spec.replicatedJobs.0.template.spec");
+    EXPECT(str_is(json_str(json_get(json_at(set, "metadata.annotations"), HOLD_ANNOTATION)), "3m"));
+    EXPECT(!json_get(json_at(job, "template.metadata.annotations"), HOLD_ANNOTATION));
 }
 
 TEST(conditions_of_an_earlier_version_go)
