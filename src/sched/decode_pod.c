@@ -383,6 +383,20 @@ static enum sched_phase phase_of(const struct decode *decode, struct str node)
     return json_count(json_at(decode->tree, "spec.schedulingGates")) ? SCHED_GATED : SCHED_PENDING;
 }
 
+/* When the last of its containers did. */
+static int64_t ended_of(const struct decode *decode)
+{
+    int64_t last_ms = 0;
+
+    JSON_FOREACH(json_at(decode->tree, "status.containerStatuses"), container) {
+        int64_t ms = 0;
+
+        (void)time_parse(json_str_at(container, "state.terminated.finishedAt"), &ms);
+        last_ms = ms > last_ms ? ms : last_ms;
+    }
+    return last_ms;
+}
+
 /* A pod that gives up its GPUs and stays: until its node says that it has, it holds them as one
  * that is being deleted does; then only the rest. Where somebody else hands out devices, or another
  * pod may take a share meanwhile, nothing is given up: it could not be had back. */
@@ -488,6 +502,8 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
     if (ret->phase == SCHED_RELEASING &&
         str_is(json_str_at(decode->tree, "status.phase"), "Running"))
         ret->deleted_ms = object->deleted_ms;
+    if (ret->phase == SCHED_FAILED)
+        ret->ended_ms = ended_of(decode);
     struct str hold = object_annotation(object, HOLD_ANNOTATION);
     if (hold.len && !time_parse_duration(hold, &ret->hold_ms))
         (void)decode_error(decode, "annotation %s: \"" STR_FMT "\" is not a duration, as in 90s",

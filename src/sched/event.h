@@ -33,6 +33,10 @@ bool hold_leaves(struct sched *sched, struct pod *pod, bool gone);
 /* It is being deleted, by its new status: true if it counts as running until it is gone. */
 bool hold_stays(struct sched *sched, struct pod *pod, enum status status);
 void hold_forget(struct sched *sched, struct pod *pod);
+/* A pod that was never seen before. One that has failed already may be of the time of another core,
+ * which held its room: holds_revived() does it again, in the first cycle. */
+void hold_seen(struct sched *sched, struct pod *pod, const struct sched_pod *spec);
+void holds_revived(struct sched *sched);
 /* Pods of the group that are being deleted already: the group says only now that they are held. */
 void holds_regroup(struct sched *sched, struct group *group);
 /* The group is no more: one of its name that comes after it is another. */

@@ -8,6 +8,7 @@
 #include "sched/group.h"
 #include "sched/journal.h"
 #include "sched/leaving.h"
+#include "sched/names.h"
 #include "sched/node.h"
 #include "sched/pod.h"
 #include "sched/resource.h"
@@ -108,6 +109,75 @@ bool hold_stays(struct sched *sched, struct pod *pod, enum status status)
         hold_note(sched, pod);
     pod->staying = true;
     return true;
+}
+
+/* ---- of the time before this core ---- */
+
+void hold_seen(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
+{
+    if (spec->phase != SCHED_FAILED || !spec->ended_ms || !spec->node.len)
+        return;
+    pod->ended_on = name_get(sched, spec->node);
+    pod->ended_ms = spec->ended_ms;
+    sched->revive = true;
+}
+
+/* Something of its gang that was made since then runs: the restart is over. */
+static bool place_is_taken(const struct pod *pod)
+{
+    for (size_t i = 0; i < pod->group->pods.count; i++) {
+        const struct pod *other = pod->group->pods.items[i];
+
+        if (ST_IN(other->status, ST_ALLOCATED) && other->created_ms >= pod->ended_ms)
+            return true;
+    }
+    return false;
+}
+
+/* Whoever placed pods meanwhile did not know of the hold. */
+static bool place_is_free(const struct pod *pod, const struct node *node)
+{
+    if (!node->known || !node->schedulable || node->idle[RES_PODS] < 1)
+        return false;
+    for (size_t i = 0; i < pod->want_count; i++)
+        if (node->idle[pod->wants[i].res] < pod->wants[i].amount)
+            return false;
+    for (size_t i = 0; i < pod->device_count; i++)
+        if (device_is_whole(node, pod->devices[i]))
+            return false;
+    return true;
+}
+
+static void hold_revive(struct sched *sched, struct pod *pod)
+{
+    struct node *node = node_get(sched, name_text(pod->ended_on), false);
+
+    name_unref(sched, pod->ended_on);
+    pod->ended_on = NULL;
+    if (!node || pod->status != ST_FAILED || pod->shape->shared || !hold_until(sched, pod, false) ||
+        until_of(pod, pod->ended_ms) <= sched->now_ms || place_is_taken(pod) ||
+        !place_is_free(pod, node))
+        return;
+    pod_set(sched, pod, ST_RUNNING, node, NULL, 0);
+    if (hold_leaves(sched, pod, false))
+        pod->held_since_ms = pod->ended_ms;
+}
+
+void holds_revived(struct sched *sched)
+{
+    VEC(struct pod *) found = {0};
+
+    if (!sched->revive)
+        return;
+    sched->revive = false;
+    MAP_FOREACH(&sched->pods_by_key, entry) {
+        struct pod *pod = entry->value;
+
+        if (pod->ended_on)
+            VEC_PUSH(sched->arena, &found, pod);
+    }
+    for (size_t i = 0; i < found.count; i++)
+        hold_revive(sched, found.items[i]);
 }
 
 void holds_regroup(struct sched *sched, struct group *group)

@@ -256,6 +256,7 @@ void pod_forget(struct sched *sched, struct pod *pod)
             break;
         }
     leaving_forget(sched, pod);
+    name_unref(sched, pod->ended_on);
     pod_settle(sched, pod, STR_NONE);
     pod_set_resuming(sched, pod, false);
     shape_unref(sched, pod->shape);
@@ -414,6 +415,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, struct st
     } else {
         pod = MEM_NEW(struct pod);
         fragment_seen(sched, shape);
+        hold_seen(sched, pod, spec);
     }
     bool planned = decided.same_pod && is_decided(decided.status, decided.evicting) &&
                    pod->devices_planned && !spec->device_count;

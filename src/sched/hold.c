@@ -58,6 +58,7 @@ void holds_judge(struct sched *sched)
 {
     size_t kept = 0;
 
+    holds_revived(sched);
     for (size_t i = 0; i < sched->holds.count; i++) {
         struct pod *pod = sched->holds.items[i];
         int64_t until_ms = 0;

@@ -23,6 +23,9 @@ struct sched;
  * job restarts counts as running until it is gone (pod->staying), so that nobody is promised its
  * room.
  *
+ * A core that was started anew sees pods that had failed before: their room is held again, as long
+ * as it would have been. Of pods that are gone nothing is known.
+ *
  * Not held: room that was lent (keep.h), devices of claims, which end with their pod, and shares
  * of a device that a reservation pod holds. KAI has nothing of the kind: NO_RESERVATION. */
 

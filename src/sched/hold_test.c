@@ -15,6 +15,7 @@ struct hold_case {
     struct cluster c;
     int64_t made; /* when the pods of the gang were */
     int64_t hold_ms;
+    int64_t ended; /* when those that failed did; 0: nobody says */
 };
 
 static void gang_group(struct hold_case *t, int64_t until_ms, int64_t min)
@@ -46,20 +47,27 @@ static void gang_pod(struct hold_case *t,
                                   .gpus = 4,
                                   .role_rank = 2,
                                   .hold_ms = t->hold_ms,
+                                  .ended_ms = phase == SCHED_FAILED ? t->ended : 0,
                                   .phase = phase,
                                   .node = str_from(node)});
 }
 
-static void gang_runs(struct hold_case *t, uint64_t quirks)
+static void gang_opens(struct hold_case *t, uint64_t quirks)
 {
     cluster_open(&t->c, quirks);
     t->made = t->c.now;
     t->hold_ms = HOLD_MS;
+    t->ended = 0;
     cluster_queue(&t->c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
     cluster_queue(&t->c, "r", SCHED_UNLIMITED, SCHED_UNLIMITED);
     cluster_node(&t->c, "n0", 4);
     cluster_node(&t->c, "n1", 4);
     gang_group(t, 0, 2);
+}
+
+static void gang_runs(struct hold_case *t, uint64_t quirks)
+{
+    gang_opens(t, quirks);
     gang_pod(t, 0, "u", SCHED_RUNNING, "n0");
     gang_pod(t, 1, "u", SCHED_RUNNING, "n1");
     cluster_decide(&t->c, 1000);
@@ -325,5 +333,90 @@ TEST(nobody_holds_room_for_longer_than_an_hour_whatever_a_group_says)
     EXPECT(!cluster_bound(&t.c, "rival-0"));
     cluster_decide(&t.c, 1000);
     EXPECT(cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+}
+
+/* A core that was started anew: the pods had failed before it saw them. */
+static void gang_failed_before(struct hold_case *t, int64_t ago_ms)
+{
+    gang_opens(t, SCHED_QUIRKS_NONE);
+    t->made = t->c.now - 2 * HOUR_MS;
+    t->ended = t->c.now - ago_ms;
+    gang_group(t, 0, 2);
+    gang_pod(t, 0, "u", SCHED_FAILED, "n0");
+    gang_pod(t, 1, "u", SCHED_FAILED, "n1");
+}
+
+TEST(room_that_was_held_before_a_restart_of_the_scheduler_is_held_again)
+{
+    struct hold_case t;
+
+    gang_failed_before(&t, 10000);
+    rival_waits(&t, 50);
+    cluster_decide(&t.c, 100);
+    EXPECT(!cluster_bound(&t.c, "rival-0"));
+    cluster_drop(&t.c, "a-0");
+    cluster_drop(&t.c, "a-1");
+    gang_returns(&t);
+    cluster_decide(&t.c, 100);
+    EXPECT(cluster_bound(&t.c, "a-0") && str_is(cluster_bind(&t.c, "a-0")->node, "n0"));
+    EXPECT(cluster_bound(&t.c, "a-1") && str_is(cluster_bind(&t.c, "a-1")->node, "n1"));
+    EXPECT(!cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+}
+
+TEST(a_hold_is_not_longer_for_a_restart_of_the_scheduler)
+{
+    struct hold_case t;
+
+    gang_failed_before(&t, 10000);
+    rival_waits(&t, 50);
+    cluster_decide(&t.c, 100);
+    EXPECT(t.c.plan.next_wake_ms <= t.ended + HOLD_MS);
+    cluster_decide(&t.c, HOLD_MS - 10000);
+    EXPECT(cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+    /* Told by its group, which says more. */
+    gang_failed_before(&t, 2 * HOLD_MS);
+    gang_group(&t, t.c.now + HOLD_MS, 2);
+    rival_waits(&t, 50);
+    cluster_decide(&t.c, 100);
+    EXPECT(!cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+    gang_failed_before(&t, 2 * HOLD_MS);
+    rival_waits(&t, 50);
+    cluster_decide(&t.c, 100);
+    EXPECT(cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+}
+
+TEST(room_is_not_held_again_where_others_are_or_the_gang_runs)
+{
+    struct hold_case t;
+
+    /* The next generation runs, on one of the nodes. */
+    gang_failed_before(&t, 10000);
+    t.made = t.c.now - 5000;
+    gang_pod(&t, 0, "v", SCHED_RUNNING, "n0");
+    rival_waits(&t, 50);
+    cluster_decide(&t.c, 100);
+    EXPECT(cluster_bound(&t.c, "rival-0"));
+    cluster_close(&t.c);
+    /* Somebody else got one of them. */
+    gang_failed_before(&t, 10000);
+    sched_put_pod(t.c.sched, &(struct sched_pod){.ns = STR("ns"),
+                                                 .name = STR("other"),
+                                                 .uid = STR("o"),
+                                                 .scheduler = STR("another"),
+                                                 .created_ms = t.c.now - 5000,
+                                                 .gpus = 4,
+                                                 .phase = SCHED_RUNNING,
+                                                 .node = STR("n0")});
+    rival_waits(&t, 50);
+    cluster_decide(&t.c, 100);
+    EXPECT(!cluster_bound(&t.c, "rival-0"));
+    cluster_decide(&t.c, HOLD_MS);
+    EXPECT(cluster_bound(&t.c, "rival-0"));
+    EXPECT(str_is(cluster_bind(&t.c, "rival-0")->node, "n1"));
     cluster_close(&t.c);
 }

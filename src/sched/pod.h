@@ -100,6 +100,8 @@ struct pod {
     int64_t deleted_ms;           /* it ran, and should be gone since then; 0: not so */
     int64_t hold_ms;              /* how long its room is held when it fails; 0: it is not */
     int64_t held_since_ms;        /* a stand-in: since the first cycle that saw it */
+    struct name *ended_on;        /* first seen when it had failed, on that node; hold.h */
+    int64_t ended_ms;             /* and when that was */
     int64_t ask[SCHED_RESOURCES]; /* what it asks while it waits */
     int64_t gpus;                 /* whole devices, claims included */
     struct claim **claims;        /* heap */

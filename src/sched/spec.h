@@ -210,6 +210,7 @@ struct sched_pod {
     int64_t started_ms;    /* status.startTime, from which the deadline counts; 0: not started */
     int64_t deleted_ms;    /* metadata.deletionTimestamp of a pod that runs; 0: none */
     int64_t hold_ms;       /* annotation: its room is held so long when it fails; see hold.h */
+    int64_t ended_ms;      /* FAILED: when the last of its containers ended; 0: not known */
     /* It holds its CPUs and memory on `node` and no GPU (api/suspend.h). PENDING: it goes on when it
      * has its GPUs there again; GATED: not yet. `devices` are the ones it had. */
     bool suspended;

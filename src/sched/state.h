@@ -76,6 +76,7 @@ struct sched {
     VEC(struct pod *) given_up; /* suspended, of gangs that can never go on; in this cycle */
     size_t resuming;            /* pods that go on in a moment */
     VEC(struct pod *) holds;    /* stand-ins, and pods that stay until they are gone; hold.h */
+    bool revive;                /* some pod has ended_on */
     VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
     VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
     bool trying;                /* changes are recorded */
