@@ -67,12 +67,18 @@ static void add_region(struct arena *arena, struct json *pod, struct json *conta
     install_mount(arena, container, REGION_VOLUME, LIMIT_REGION_DIR, false);
 }
 
-/* The limit is what the scheduler writes to the ConfigMap of the share, and nothing else. */
-static void drop_own_limit(struct json *list)
+/* The limit is what the scheduler writes to the ConfigMap of the share, and nothing else. The list
+ * may be as long as a request: it is gone through once. */
+static struct json *without_own_limit(struct arena *arena, struct json *list)
 {
-    for (size_t i = json_count(list); i-- > 0;)
-        if (str_is(json_str(json_get(json_index(list, i), "name")), SHARE_MEMORY))
-            json_remove_index(list, i);
+    struct json *kept = json_new_array(arena);
+
+    for (struct json *item = json_first(list), *next = NULL; item; item = next) {
+        next = json_next(item);
+        if (!str_is(json_str(json_get(item, "name")), SHARE_MEMORY))
+            json_push(kept, item);
+    }
+    return kept;
 }
 
 void limit_mutate(struct arena *arena, struct json *pod, struct str image)
@@ -86,11 +92,11 @@ void limit_mutate(struct arena *arena, struct json *pod, struct str image)
         return;
     struct json *container =
         json_index(json_get(spec, target.init ? "initContainers" : "containers"), target.index);
-    struct json *env = json_get(container, "env");
+    struct json *said = json_get(container, "env");
+    struct json *env =
+        without_own_limit(arena, json_is(said, JSON_ARRAY) ? said : json_new_array(arena));
 
-    if (!json_is(env, JSON_ARRAY))
-        env = json_add_array(arena, container, "env");
-    drop_own_limit(env);
+    json_set(container, STR("env"), env);
     add_preload(arena, env);
     struct json *region = variable(arena, env, LIMIT_ENV_REGION);
     json_remove(region, STR("valueFrom"));

@@ -112,9 +112,9 @@ TEST(what_the_user_preloads_stays_and_what_the_user_says_about_the_limit_goes)
                      "'name':'a','env':[{'name':'MUSTER_GPU_MEMORY_MIB','value':'999999'},"
                      "{'name':'LD_PRELOAD','value':'/my.so'},{'name':'MUSTER_GPU_REGION',"
                      "'value':'/dev/zero'}]}]}}");
-    const struct json *env = json_at(pod, "spec.containers.0.env");
 
     limit_mutate(&arena, pod, STR("muster:1"));
+    const struct json *env = json_at(pod, "spec.containers.0.env");
     EXPECT(str_is(json_str(json_get(named(env, "LD_PRELOAD"), "value")), "/my.so:" LIMIT_LIBRARY));
     EXPECT(str_is(json_str(json_get(named(env, "MUSTER_GPU_REGION"), "value")), LIMIT_REGION));
     EXPECT(!named(env, "MUSTER_GPU_MEMORY_MIB"));
@@ -127,10 +127,10 @@ TEST(a_preload_that_only_the_kubelet_knows_is_referred_to)
         tree(&arena, "{'metadata':{'annotations':{'gpu-memory':'100'}},'spec':{'containers':[{"
                      "'name':'a','env':[{'name':'LD_PRELOAD','valueFrom':{'configMapKeyRef':{"
                      "'name':'c','key':'k'}}}]}]}}");
-    const struct json *env = json_at(pod, "spec.containers.0.env");
 
     for (int i = 0; i < 2; i++) {
         limit_mutate(&arena, pod, STR("muster:1"));
+        const struct json *env = json_at(pod, "spec.containers.0.env");
         EXPECT(str_is(json_str(json_get(named(env, "LD_PRELOAD"), "value")),
                       "$(MUSTER_GPU_LD_PRELOAD):" LIMIT_LIBRARY));
         EXPECT(json_get(named(env, "MUSTER_GPU_LD_PRELOAD"), "valueFrom"));
@@ -149,4 +149,20 @@ TEST(a_pod_that_opts_out_is_not_touched)
 
     limit_mutate(&arena, pod, STR("muster:1"));
     EXPECT(str_eq(json_text(&arena, pod), before));
+}
+
+/* Looking each one up by its place would take this a minute. */
+TEST(very_many_variables_are_gone_through_once)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *pod = tree(&arena, "{'metadata':{'annotations':{'gpu-memory':'100'}},'spec':{"
+                                    "'containers':[{'name':'a','env':[]}]}}");
+    struct json *env = json_at(pod, "spec.containers.0.env");
+
+    for (int i = 0; i < 200000; i++)
+        json_add_c(&arena, json_push(env, json_new_object(&arena)), "name",
+                   i % 2 ? SHARE_MEMORY : "A");
+    limit_mutate(&arena, pod, STR("muster:1"));
+    env = json_at(pod, "spec.containers.0.env");
+    EXPECT(json_count(env) == 100002 && !named(env, SHARE_MEMORY));
 }

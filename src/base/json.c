@@ -148,16 +148,18 @@ bool json_bool_or(const struct json *value, bool otherwise)
 }
 
 /* Both usually have the same order, so the search starts where the last one ended. For large
- * objects in another order the rest goes through a map: comparing must not take quadratic time. */
+ * objects in another order the rest goes through a map: comparing must not take quadratic time. What
+ * was found equal before is not compared again: where objects nest, each level would double the
+ * work. */
 #define SCAN_MEMBERS_MAX 64
 
-static bool members_equal_by_map(const struct json *a, const struct json *b)
+static bool rest_equal_by_map(const struct json *rest, const struct json *b)
 {
-    _cleanup_(map_done) struct map members = {.seed = (uintptr_t)a};
+    _cleanup_(map_done) struct map members = {.seed = (uintptr_t)b};
 
     JSON_FOREACH(b, member)
         (void)map_set(&members, json_key(member), member);
-    JSON_FOREACH(a, member)
+    for (const struct json *member = rest; member; member = json_next(member))
         if (!json_equal(member, map_get(&members, json_key(member))))
             return false;
     return true;
@@ -170,7 +172,7 @@ static bool members_equal(const struct json *a, const struct json *b)
     JSON_FOREACH(a, member) {
         if (!other || !str_eq(json_key(other), json_key(member))) {
             if (a->len > SCAN_MEMBERS_MAX)
-                return members_equal_by_map(a, b);
+                return rest_equal_by_map(member, b);
             other = json_get_str(b, json_key(member));
         }
         if (!json_equal(member, other))

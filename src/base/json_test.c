@@ -396,6 +396,39 @@ TEST(json_large_objects_compare_in_any_order)
     arena_done(&arena);
 }
 
+/* {"deep": {...}, "n0": 0, ...}, so many levels, with one pair of members in the order asked for. */
+static struct json *nested(struct arena *arena, int levels, bool swapped)
+{
+    struct json *inner = json_new_object(arena);
+
+    for (int level = 0; level < levels; level++) {
+        struct json *outer = json_new_object(arena);
+
+        json_append(outer, STR("deep"), inner);
+        for (int i = 0; i < 80; i++) {
+            int number = swapped ? i ^ 1 : i;
+
+            json_append(outer, str_printf(arena, "n%d", number), json_new_i64(arena, number));
+        }
+        inner = outer;
+    }
+    return inner;
+}
+
+/* Two to the power of its depth comparisons would never end. */
+TEST(json_large_objects_in_large_objects_are_compared_once)
+{
+    struct arena arena = {0};
+    struct json *a = nested(&arena, 200, false);
+    struct json *b = nested(&arena, 200, true);
+
+    EXPECT(json_equal(a, b));
+    EXPECT(json_equal(b, a));
+    json_set(b, STR("n79"), json_new_i64(&arena, 0));
+    EXPECT(!json_equal(a, b));
+    arena_done(&arena);
+}
+
 /* The links between siblings are the delicate part: every place, every operation, against an array.
  */
 TEST(json_arrays_agree_with_a_model_under_any_changes)
