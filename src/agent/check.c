@@ -1,8 +1,10 @@
 #include "agent/check.h"
 
 #include "agent/core.h"
+#include "agent/dial.h"
 #include "agent/exec.h"
 #include "agent/lifecycle.h"
+#include "agent/network.h"
 #include "agent/pod.h"
 #include "agent/secure.h"
 #include "agent/stream.h"
@@ -45,6 +47,7 @@ struct check {
     int handles_open;
     bool http;
     bool sleeping;
+    bool refused; /* nobody was asked; the words say why */
     struct buf request;
     char reply[REPLY_BYTES + 1];
     size_t reply_len;
@@ -101,7 +104,7 @@ static void check_finish(struct check *check, bool ok)
 static void on_timeout(void *user)
 {
     struct check *check = user;
-    if (!check->sleeping)
+    if (!check->sleeping && !check->refused)
         buf_add(&check->words, STR("timed out"));
     check_finish(check, check->sleeping);
 }
@@ -242,6 +245,12 @@ static int check_socket(struct check *check, const struct check_request *request
         buf_addf(&check->words, "no such port or address: %s", host);
         return -EINVAL;
     }
+    if (given.len && network_has_bridge(request->pod) && dial_is_loopback(&to)) {
+        buf_addf(&check->words,
+                 "%s is the machine's own address, not the pod's; leave `host` out to ask the pod",
+                 host);
+        return -EPERM;
+    }
     check->http = get != NULL;
     if (check->http)
         request_build(check, get, host, port);
@@ -249,6 +258,7 @@ static int check_socket(struct check *check, const struct check_request *request
         struct str service = json_str(json_get(grpc, "service"));
         check->secure =
             secure_start(&(struct secure_request){.agent = check->agent,
+                                                  .ns = request->pod->ns,
                                                   .host = host,
                                                   .port = (uint16_t)port,
                                                   .timeout_ms = request->timeout_ms,
@@ -256,6 +266,9 @@ static int check_socket(struct check *check, const struct check_request *request
                                                   .text = grpc ? service : buf_str(&check->request),
                                                   .done = secure_done,
                                                   .user = check});
+        if (!check->secure)
+            buf_addf(&check->words, "%d checks over HTTPS or gRPC of this namespace are under way",
+                     SECURE_A_NAMESPACE);
         return check->secure ? 0 : -EAGAIN;
     }
     (void)uv_tcp_init(check->agent->loop, &check->tcp);
@@ -282,6 +295,7 @@ struct check *check_start(const struct check_request *request)
         check->sleeping = true;
         timeout_ms = 1000 * seconds;
     } else if (check_socket(check, request) < 0) {
+        check->refused = true;
         timeout_ms = 0;
     }
     timer_in(check->timer, timeout_ms, on_timeout);

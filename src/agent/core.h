@@ -25,6 +25,7 @@ struct cache;
 struct hosts;
 struct node;
 struct pod;
+struct secure;
 struct services;
 struct spawner;
 
@@ -84,8 +85,9 @@ struct agent {
     size_t calls_open;
     size_t pods_open;
     size_t streams_open;
-    size_t results_open; /* of them */
-    size_t stacks_open;  /* the same */
+    size_t results_open;    /* of them */
+    size_t stacks_open;     /* the same */
+    struct secure *secures; /* checks in threads of their own; secure.h */
 };
 
 int64_t agent_now_ms(void);

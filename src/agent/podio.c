@@ -1,8 +1,10 @@
 #include "agent/podio.h"
 
 #include "agent/core.h"
+#include "agent/dial.h"
 #include "agent/exec.h"
 #include "agent/logs.h"
+#include "agent/network.h"
 #include "agent/pod.h"
 #include "agent/results.h"
 #include "agent/stacks.h"
@@ -12,16 +14,11 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 /* podio: the agent's side of api/podio.h, as one table. */
 
@@ -48,8 +45,6 @@ static void stream_close(struct podio_stream *stream)
         stream->ops->close(stream);
 }
 
-/* In the host's network a pod is reached at its own loopback address, and then, for programs that
- * listen on localhost only, there. */
 static int pod_dial(struct podio *podio,
                     struct str ns,
                     struct str name,
@@ -61,25 +56,10 @@ static int pod_dial(struct podio *podio,
     if (!pod || !pod->ip[0])
         return err_set(err, -ENOENT, "pod " STR_FMT "/" STR_FMT " does not run", STR_ARG(ns),
                        STR_ARG(name));
-    const char *addresses[] = {pod->ip, "127.0.0.1"};
-    int r = -ECONNREFUSED;
-    for (size_t i = 0; i < 2; i++) {
-        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-            return err_set(err, -errno, "cannot create a socket");
-        (void)inet_pton(AF_INET, addresses[i], &to.sin_addr);
-        /* On the machine itself connecting succeeds or fails at once. */
-        if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0) {
-            int on = 1;
-            (void)ioctl(fd, FIONBIO, &on);
-            return fd;
-        }
-        r = -errno;
-        close(fd);
-    }
-    return err_set(err, r, "pod " STR_FMT "/" STR_FMT " port %u: %s", STR_ARG(ns), STR_ARG(name),
-                   port, strerrordesc_np(-r));
+    int fd = dial_pod(pod->ip, network_has_bridge(pod), port);
+    return fd >= 0 ? fd
+                   : err_set(err, fd, "pod " STR_FMT "/" STR_FMT " port %u: %s", STR_ARG(ns),
+                             STR_ARG(name), port, strerrordesc_np(-fd));
 }
 
 const struct podio_ops streams_ops = {

@@ -19,6 +19,7 @@
 
 #define TEXT_BYTES  4096 /* of a request with its headers */
 #define REPLY_BYTES 1024
+#define STACK_BYTES ((size_t)1 << 20)
 #define TICKETS_MAX 4
 #define FRAME_HEAD  9
 #define FRAMES_MAX  64 /* of an answer: a server that says more is not one of this service */
@@ -34,8 +35,11 @@ enum frame {
 #define FLAG_ALL 4 /* the headers are complete */
 
 struct secure {
-    uv_work_t work;
+    struct secure *next; /* of the agent's */
+    uv_thread_t thread;
+    uv_async_t over;
     struct secure_request request; /* done NULL: cancelled */
+    char ns[64];
     char host[64];
     char text[TEXT_BYTES];
     size_t text_len;
@@ -43,7 +47,7 @@ struct secure {
     char words[256];
 };
 
-/* ---- in the worker thread ---- */
+/* ---- in its thread ---- */
 
 static int secure_dial(struct secure *s)
 {
@@ -214,51 +218,83 @@ static void secure_ask_grpc(struct secure *s, int fd)
     }
 }
 
-static void secure_ask(uv_work_t *work)
+static void secure_ask(void *user)
 {
-    struct secure *s = work->data;
+    struct secure *s = user;
     int fd = secure_dial(s);
-    if (fd < 0)
-        return;
-    if (s->request.grpc)
+    if (fd >= 0 && s->request.grpc)
         secure_ask_grpc(s, fd);
-    else
+    else if (fd >= 0)
         secure_ask_https(s, fd);
-    close(fd);
+    if (fd >= 0)
+        close(fd);
+    (void)uv_async_send(&s->over);
 }
 
 /* ---- in the loop ---- */
 
-static void secure_asked(uv_work_t *work, int status)
+static void secure_closed(uv_handle_t *handle)
 {
-    struct secure *s = work->data;
+    struct secure *s = handle->data;
     struct agent *agent = s->request.agent;
-    (void)status;
-    if (s->request.done)
-        s->request.done(s->request.user, s->ok, str_from(s->words));
     mem_free(s);
     agent->streams_open--;
     agent_maybe_free(agent);
 }
 
+static void secure_end(struct secure *s)
+{
+    for (struct secure **at = &s->request.agent->secures; *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+    uv_close((uv_handle_t *)&s->over, secure_closed);
+}
+
+static void secure_asked(uv_async_t *over)
+{
+    struct secure *s = over->data;
+    (void)uv_thread_join(&s->thread);
+    if (s->request.done)
+        s->request.done(s->request.user, s->ok, str_from(s->words));
+    secure_end(s);
+}
+
+static bool secure_too_many(const struct agent *agent, struct str ns)
+{
+    size_t all = 0, own = 0;
+    for (const struct secure *s = agent->secures; s; s = s->next) {
+        all++;
+        own += str_is(ns, s->ns);
+    }
+    return all >= SECURE_MAX || own >= SECURE_A_NAMESPACE;
+}
+
 struct secure *secure_start(const struct secure_request *request)
 {
+    uv_thread_options_t options = {.flags = UV_THREAD_HAS_STACK_SIZE, .stack_size = STACK_BYTES};
+    struct agent *agent = request->agent;
+    if (secure_too_many(agent, request->ns))
+        return NULL;
     struct secure *s = MEM_NEW(struct secure);
     s->request = *request;
-    s->work.data = s;
+    (void)snprintf(s->ns, sizeof(s->ns), STR_FMT, STR_ARG(request->ns));
     (void)snprintf(s->host, sizeof(s->host), "%s", request->host);
     s->text_len = request->text.len < sizeof(s->text) ? request->text.len : sizeof(s->text);
     if (s->text_len)
         memcpy(s->text, request->text.p, s->text_len);
     if (s->request.timeout_ms <= 0)
         s->request.timeout_ms = 1000;
-    request->agent->streams_open++;
-    if (uv_queue_work(request->agent->loop, &s->work, secure_ask, secure_asked) < 0) {
-        request->agent->streams_open--;
-        mem_free(s);
-        return NULL;
-    }
-    return s;
+    s->over.data = s;
+    (void)uv_async_init(agent->loop, &s->over, secure_asked);
+    agent->streams_open++;
+    s->next = agent->secures;
+    agent->secures = s;
+    if (uv_thread_create_ex(&s->thread, &options, secure_ask, s) == 0)
+        return s;
+    secure_end(s);
+    return NULL;
 }
 
 void secure_cancel(struct secure *secure)

@@ -9,10 +9,16 @@ struct agent;
 struct secure;
 
 /* secure: probes that need more than a plain socket: httpGet with scheme HTTPS, whose certificate
- * nobody looks at (as the kubelet's), and grpc, the health service grpc.health.v1. They are few and
- * short: each runs in a worker thread, with blocking calls that end when its time is over. */
+ * nobody looks at (as the kubelet's), and grpc, the health service grpc.health.v1. Each runs in a thread
+ * of its own, with blocking calls that end when its time is over. The pod says how long that is, so
+ * the worker threads that everybody shares are not for it, and of a namespace and of the node only
+ * so many are under way. */
+#define SECURE_A_NAMESPACE 16
+#define SECURE_MAX         256
+
 struct secure_request {
     struct agent *agent;
+    struct str ns;    /* of the pod; copied */
     const char *host; /* an IPv4 address */
     uint16_t port;
     int64_t timeout_ms;
@@ -22,6 +28,7 @@ struct secure_request {
     void *user;
 };
 
+/* NULL: there are too many already. */
 struct secure *secure_start(const struct secure_request *request);
 /* done is not called any more; NULL is fine. */
 void secure_cancel(struct secure *secure);

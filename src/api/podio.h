@@ -101,7 +101,8 @@ struct podio_ops {
     void (*resize)(struct podio_stream *stream, uint16_t columns, uint16_t rows);
     void (*pause)(struct podio_stream *stream, bool paused);
     void (*close)(struct podio_stream *stream);
-    /* A connected, non-blocking socket to a port inside the pod, or -errno with words. */
+    /* A non-blocking socket to a port inside the pod, connected or about to be, or -errno with
+     * words. */
     int (*dial)(struct podio *podio, struct str ns, struct str pod, uint16_t port, struct err *err);
     /* Every node and every container that runs, from inside this call. */
     void (*usage)(struct podio *podio, podio_usage_fn *fn, void *user);

@@ -304,7 +304,7 @@ static void open_stream(struct exec *exec, const struct spdy_frame *frame)
         if (str_is(type, channel_names[i]))
             exec->streams[i] = frame->stream;
     spdy_write_reply(exec->spdy, &out, frame->stream);
-    http_write(exec->x, buf_str(&out));
+    answer(exec, &out);
     if (!exec->started && all_open(exec))
         start(exec);
 }
@@ -345,6 +345,8 @@ static void on_input(struct http_exchange *x, struct str bytes)
         spdy_input(exec);
     else
         websocket_input(exec);
+    if (!exec->over && !request_may_keep(exec->request, exec->in.len + exec->ws.message.len))
+        protocol_error(exec);
 }
 
 static void on_drain(struct http_exchange *x)

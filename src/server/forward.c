@@ -11,6 +11,7 @@
 #include "http/spdy.h"
 #include "http/websocket.h"
 #include "http1/parse.h"
+#include "server/fair.h"
 #include "server/request.h"
 #include "server/upgrade.h"
 
@@ -38,6 +39,9 @@
 #define PORTS_MAX         64 /* of the query: twice as many channels, each named by a byte */
 #define TUNNEL            "SPDY/3.1+portforward.k8s.io"
 
+/* What a connection counts with among those of its user: it takes a descriptor as any stream. */
+static const struct fair_load one_stream = {.stream = true};
+
 struct forward;
 
 struct pair {
@@ -51,6 +55,8 @@ struct pair {
     int events;
     uv_poll_t poll;
     struct buf out; /* towards the pod */
+    bool counted;   /* as one of the user's streams */
+    bool connected;
     bool client_done;
     bool pod_done;
 };
@@ -102,17 +108,19 @@ static void send_data(struct forward *forward, uint32_t stream, bool fin, struct
     send_frames(forward, &frames);
 }
 
-/* The client waits while one of its connections has much that a pod has not taken, or while it does
- * not take our answers itself. */
+/* The client waits while its connections have much that pods have not taken, or its user has in all
+ * of them, or while it does not take our answers itself. */
 static void update_input(struct forward *forward)
 {
     size_t most = forward->input_paused ? WAITING_BYTES_MAX / 2 : WAITING_BYTES_MAX;
-    bool full = forward->flooded;
+    size_t waiting = 0;
 
     for (const struct pair *pair = forward->pairs; pair; pair = pair->next)
-        full |= pair->out.len > most;
-    forward->input_paused = full;
-    http_pause(forward->x, full);
+        waiting += pair->out.len;
+    forward->request->held = waiting;
+    bool room = request_has_room(forward->request);
+    forward->input_paused = forward->flooded || waiting > most || (waiting && !room);
+    http_pause(forward->x, forward->input_paused);
 }
 
 /* After an answer to something that a client may ask as often as it likes. */
@@ -147,6 +155,8 @@ static void pair_close(struct pair *pair)
         }
     forward->pair_count--;
     pair->forward = NULL;
+    if (pair->counted)
+        fair_leave(&forward->request->server->fair, forward->request->load_user, &one_stream);
     update_input(forward); /* it may have been the one that was waited for */
     if (pair->fd >= 0) {
         (void)uv_poll_stop(&pair->poll);
@@ -194,7 +204,7 @@ static void poll_update(struct pair *pair)
         return;
     if (!pair->forward->paused && !pair->pod_done)
         events |= UV_READABLE;
-    if (pair->out.len)
+    if (pair->out.len || !pair->connected)
         events |= UV_WRITABLE;
     if (events == pair->events)
         return;
@@ -218,7 +228,7 @@ static void pair_send(struct pair *pair)
         }
         buf_consume(&pair->out, (size_t)sent);
     }
-    if (!pair->out.len && pair->client_done)
+    if (!pair->out.len && pair->client_done && pair->connected)
         (void)shutdown(pair->fd, SHUT_WR);
     update_input(pair->forward);
     poll_update(pair);
@@ -258,8 +268,10 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         pair_finish(pair, uv_strerror(status));
         return;
     }
-    if (events & UV_WRITABLE)
+    if (events & UV_WRITABLE) {
+        pair->connected = true;
         pair_send(pair);
+    }
     if (pair->forward && (events & UV_READABLE))
         pair_receive(pair);
 }
@@ -268,7 +280,18 @@ static void pair_connect(struct pair *pair)
 {
     struct request *request = pair->forward->request;
     struct podio *podio = request->server->podio;
+    struct fair *fair = &request->server->fair;
     struct err err = {0};
+    const char *full =
+        request->load_user.len ? fair_enter(fair, request->load_user, &one_stream) : NULL;
+
+    if (full) {
+        (void)err_set(&err, -EMFILE, "the user has %s, which is as much as one user may have",
+                      full);
+        pair_finish(pair, err.text);
+        return;
+    }
+    pair->counted = request->load_user.len > 0;
     int fd = podio->ops->dial(podio, request->route.ns, request->route.name, pair->port, &err);
 
     if (fd < 0) {
@@ -449,6 +472,11 @@ static void on_input(struct http_exchange *x, struct str bytes)
         take_messages(forward);
     else
         take_frames(forward);
+    if (forward->over || request_may_keep(forward->request, forward->raw.len + forward->in.len +
+                                                                forward->ws.message.len))
+        return;
+    release(forward);
+    http_abort(forward->x);
 }
 
 static void on_drain(struct http_exchange *x)

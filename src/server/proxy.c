@@ -118,6 +118,10 @@ static void send_some(struct proxy *proxy)
                             proxy->out.len - proxy->out_sent, MSG_NOSIGNAL);
         if (sent < 0 && (errno == EAGAIN || errno == EINTR))
             break;
+        if (sent < 0 && (errno == ECONNREFUSED || errno == EHOSTUNREACH || errno == ETIMEDOUT)) {
+            fail(proxy, uv_strerror(-errno)); /* dialled, and never connected */
+            return;
+        }
         if (sent < 0) {
             /* The pod may have answered and closed before reading everything. */
             buf_clear(&proxy->out);
@@ -145,7 +149,10 @@ static void send_head(struct proxy *proxy)
     for (size_t i = 0; i < head->header_count; i++) {
         struct str name = head->headers[i].name;
 
-        /* Our own connection, and a token the pod must not see. */
+        /* Our own connection, and what the pod must not see: a token, or the page's session. */
+        if (http_token_in(STR("Cookie,X-Muster-Key"), str_c(request_arena(proxy->request), name)) &&
+            proxy->request->page != PAGE_NOT)
+            continue;
         if (http_token_in(STR("Connection,Keep-Alive,Authorization,TE,Trailer,Upgrade,"
                               "Proxy-Authorization,Proxy-Connection,Expect"),
                           str_c(request_arena(proxy->request), name)))
@@ -176,6 +183,8 @@ static void on_body(struct http_exchange *x, struct str bytes, bool last)
     proxy->body_over = last;
     if (proxy->fd >= 0)
         send_some(proxy);
+    if (proxy->closing)
+        return;
     if (proxy->out.len - proxy->out_sent > WAITING_BYTES_MAX)
         http_pause(x, true);
     poll_update(proxy);
@@ -266,7 +275,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     }
     if (events & UV_WRITABLE)
         send_some(proxy);
-    if ((events & UV_READABLE) && !proxy->reading_paused)
+    if ((events & UV_READABLE) && !proxy->reading_paused && !proxy->closing)
         receive(proxy);
     poll_update(proxy);
 }

@@ -92,7 +92,9 @@ struct request {
     bool audited;          /* it has a line in the audit log */
     struct fair_load load; /* what it counts with; of load_user, empty: nobody's */
     struct str load_user;
-    size_t pending; /* of its answer, as counted for load_user */
+    size_t pending;    /* of all below and its answer, as counted for load_user */
+    size_t held;       /* bytes that came and wait for a pod to take them */
+    size_t unfinished; /* bytes of a message that is not complete yet */
     enum include include;
     struct api_request call;
     struct api_guard guard; /* guard.c */
@@ -186,6 +188,8 @@ void guard_set(struct request *request);
 /* room.c: whether the user's streams may have more text waiting; what waits in this one is counted.
  * The owner's may. */
 bool request_has_room(struct request *request);
+/* The same with so many bytes of a message whose rest has not come; false: cut it off. */
+bool request_may_keep(struct request *request, size_t bytes);
 
 /* identify.c: who is asking. False when nobody known; then 401 is the answer. */
 bool identify(struct request *request);

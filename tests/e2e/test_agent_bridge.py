@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -72,6 +73,28 @@ def test_names_services_and_addresses_on_the_pod_network():
         host = run_pod(m, "d", "echo $IP", hostNetwork=True, container={"env": [
             {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]}).strip()
         check(host.endswith(".0.1"), f"a pod on the host's network has the node's address: {host}")
+
+
+def test_ports_of_a_pod_are_not_those_of_the_machine():
+    """What listens on the machine's loopback is reached neither by a proxy to a pod nor by a probe of it."""
+    own_network()
+    with socket.socket() as secret, Muster(flags=FLAGS) as m:
+        secret.bind(("127.0.0.1", 0))
+        secret.listen(64)
+        port = secret.getsockname()[1]
+        probe = {"tcpSocket": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1}
+        apply(m, pod("a", container("sleep 1000", readinessProbe=probe), terminationGracePeriodSeconds=0))
+        wait_phase(m, "a", "Running")
+        got = m.kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/a:{port}/proxy/", ok=False)
+        check(got.returncode != 0 and "refused" in got.stderr.lower(), f"{got}")
+        told = wait_for(lambda: [e for e in m.get("events")["items"] if e["reason"] == "Unhealthy"], "the probe's words")
+        check("the machine's own" in told[0]["message"], told[0]["message"])
+        secret.setblocking(False)
+        try:
+            secret.accept()
+            check(False, "somebody came to the machine's loopback")
+        except BlockingIOError:
+            pass
 
 
 def test_the_api_server_is_reached_from_the_pod_network():

@@ -3,9 +3,11 @@
 import json
 import os
 
-from harness import Muster, check, wait_for
+from harness import Muster, check, free_port, wait_for
+from pods import wait_ready
 from test_hostile import Wire
 from test_rights import Client, account, rule
+from test_websockets import Socket
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -67,6 +69,39 @@ def test_one_user_has_only_so_much_under_way():
                 w.tls.close()
         wait_for(lambda: bot.ask("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "d"}})[0] in (201, 409),
                  "the others to be forgotten")
+
+
+LISTEN = """
+import socket, time
+s = socket.socket()
+s.bind(("", {port}))
+s.listen(4096)
+time.sleep(1000)
+"""
+
+
+def test_connections_to_pods_count_among_the_streams_of_a_user():
+    """Each takes a descriptor of the server: a thousand port-forwards of hundreds would take all there are."""
+    port = free_port()
+    with Muster() as m:
+        owner = Client(m)
+        bot = account(m, owner, "bot", rule("create", "pods/portforward"))
+        owner.says(201, "POST", PODS, pod("a", schedulerName="default-scheduler", containers=[
+            {"name": "c", "image": "i", "command": ["python3", "-c", LISTEN.format(port=port)],
+             "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1}}]))
+        wait_ready(m, "a")
+        token = bot.headers["Authorization"].split()[1]
+        ports, sockets = ",".join([str(port)] * 60), []
+        try:
+            for _ in range(17):
+                sockets.append(Socket(m, f"a/portforward?ports={ports}", "v4.channel.k8s.io", token))
+            said = {}
+            while not any(b"as much as one user may have" in words for words in said.values()):
+                _, data = sockets[-1].frame()
+                said[data[0]] = said.get(data[0], b"") + data[1:]
+        finally:
+            for s in sockets:
+                s.__exit__(None, None, None)
 
 
 def refused(m, head):
