@@ -218,6 +218,7 @@ static void each_pending(struct sched *sched,
     struct group *group = NULL;
 
     pending_order(sched, action, &order);
+    sched->round = order.id;
     while ((group = order_pop(&order))) {
         int64_t until_ms = group_delayed_until(sched, group);
 
@@ -231,9 +232,11 @@ static void each_pending(struct sched *sched,
             sched->tally[action].placed++;
             journal_commit(sched);
             group->keep = NULL;
+            sched->round = ++sched->order_id; /* others have other room now */
         }
         keep_restore(sched, group);
     }
+    sched->round = 0;
 }
 
 void action_consolidate(struct sched *sched)

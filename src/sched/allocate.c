@@ -10,8 +10,10 @@
 #include "sched/node.h"
 #include "sched/place.h"
 #include "sched/pod.h"
+#include "sched/queue.h"
 #include "sched/quota.h"
 #include "sched/sched.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
@@ -72,6 +74,39 @@ static void pod_put(struct attempt *attempt, struct pod *pod, struct placement *
     pod->lent_for = placement->lent_for;
 }
 
+/* Whether what one pod of the shape could not get is out of reach for the next one too: the first
+ * pod of a plain gang looks everywhere, in a round in which room only gets less. */
+static bool first_looks_alike(const struct attempt *attempt, const struct pod *pod, size_t index)
+{
+    const struct sched *sched = attempt->sched;
+
+    return sched->round && !attempt->later && index == 0 && attempt->group->set_count == 2 &&
+           !sched->keeps.count && !sched->config.plain && place_alike(sched, pod);
+}
+
+static bool place_one(const struct attempt *attempt,
+                      struct pod *pod,
+                      size_t index,
+                      const struct node_set *nodes,
+                      struct placement *ret)
+{
+    struct sched *sched = attempt->sched;
+    const struct pool *pool = attempt->group->queue->pool;
+    bool everywhere = !nodes || !nodes->nodes;
+    bool alike = everywhere && first_looks_alike(attempt, pod, index);
+
+    if (alike && pod->shape->full.in == sched->round && pod->shape->full.pool == pool)
+        return false;
+    if (place_find(sched, pod, nodes, ret) ||
+        (!attempt->later && everywhere && keep_lend(sched, pod, ret)))
+        return true;
+    if (alike) {
+        pod->shape->full.in = sched->round;
+        pod->shape->full.pool = pool;
+    }
+    return false;
+}
+
 static bool place_leaf(struct attempt *attempt,
                        const struct pod_vec *tasks,
                        const struct node_set *nodes)
@@ -79,9 +114,7 @@ static bool place_leaf(struct attempt *attempt,
     for (size_t i = 0; i < tasks->count; i++) {
         struct placement placement;
 
-        if (!place_find(attempt->sched, tasks->items[i], nodes, &placement) &&
-            (attempt->later || (nodes && nodes->nodes) ||
-             !keep_lend(attempt->sched, tasks->items[i], &placement))) {
+        if (!place_one(attempt, tasks->items[i], i, nodes, &placement)) {
             attempt->failure->reason = SCHED_REASON_NO_ROOM;
             attempt->failure->pod = tasks->items[i];
             attempt->failure->placed = i;

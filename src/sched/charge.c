@@ -104,6 +104,24 @@ static void models_weigh(struct queue *queue, const struct node *node, int64_t a
                 queue->models[i] += amount;
 }
 
+/* A suspended pod waits for its GPUs alone: its CPUs and memory are its queue's all the time, or a
+ * queue would have as much more as it suspends. */
+void pod_weigh_kept(const struct pod *pod, int64_t sign)
+{
+    const struct group *group = pod->group;
+
+    if (!pod->home || !group || pod->set == SET_NONE || !pod->ours)
+        return;
+    for (int r = 0; r < SCHED_RESOURCES && group->queue && group->payer; r++)
+        group->payer->held[r] += sign * pod->kept[r];
+    for (struct queue *queue = group->queue; queue; queue = queue->parent)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            queue->allocated[r] += sign * pod->kept[r];
+            if (!group->preemptible)
+                queue->fixed[r] += sign * pod->kept[r];
+        }
+}
+
 void pod_weigh(const struct pod *pod, int64_t sign)
 {
     const struct group *group = pod->group;
@@ -132,8 +150,10 @@ void pod_weigh(const struct pod *pod, int64_t sign)
 /* Adds or takes off what the group's pods count for in its queue and above. */
 void group_weigh(struct group *group, int64_t sign)
 {
-    for (size_t i = 0; i < group->pods.count; i++)
+    for (size_t i = 0; i < group->pods.count; i++) {
         pod_weigh(group->pods.items[i], sign);
+        pod_weigh_kept(group->pods.items[i], sign);
+    }
     for (struct queue *queue = group->queue; queue; queue = queue->parent)
         for (int r = 0; r < SCHED_RESOURCES; r++)
             queue->fixed[r] += sign * group->core[r];

@@ -23,6 +23,8 @@ int64_t claim_ask(const struct sched *sched, const struct pod *pod, size_t index
 /* Adds or takes off what the pod, or every pod of the group, counts for. */
 void pod_weigh(const struct pod *pod, int64_t sign);
 void group_weigh(struct group *group, int64_t sign);
+/* The same of what a suspended pod keeps, whatever its status: as long as it is in its group. */
+void pod_weigh_kept(const struct pod *pod, int64_t sign);
 /* Semi-preemptible groups: what the pods of its minimum are charged, of each leaf the first pods in
  * order, and the claims that any of its pods guards. */
 void group_core(const struct group *group, int64_t ret[static SCHED_RESOURCES]);

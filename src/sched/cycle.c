@@ -83,6 +83,7 @@ static void action_allocate(struct sched *sched)
     if (all_lack_gpus(sched))
         return;
     pending_order(sched, SCHED_ACTION_ALLOCATE, &order);
+    sched->round = order.id;
     while ((group = order_pop(&order))) {
         struct pod_vec tasks = {0};
         struct failure failure;
@@ -105,8 +106,9 @@ static void action_allocate(struct sched *sched)
         if (group->count[ST_PENDING])
             order_push(&order, group);
         if (all_lack_gpus(sched))
-            return;
+            break;
     }
+    sched->round = 0;
 }
 
 static void step_done(const struct sched *sched, enum sched_step step)

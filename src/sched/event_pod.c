@@ -172,6 +172,7 @@ static void pod_leave_group(struct sched *sched, struct pod *pod)
 
     if (!group)
         return;
+    pod_weigh_kept(pod, -1);
     VEC_REMOVE_SWAP(&group->pods, pod->group_index);
     if (pod->group_index < group->pods.count)
         group->pods.items[pod->group_index]->group_index = pod->group_index;
@@ -200,6 +201,7 @@ static void pod_join_group(struct sched *sched, struct pod *pod, const struct sc
         group->sets[pod->set].count[ST_GATED]++;
         group->count[ST_GATED]++;
     }
+    pod_weigh_kept(pod, 1);
 }
 
 /* Takes a pod out of everything: it counts nowhere and belongs to no group. */
@@ -221,8 +223,14 @@ void pod_out(struct sched *sched, struct pod *pod)
         node_release(sched, node);
 }
 
-/* Where a suspended pod has to go on; nowhere: it is not suspended. */
-static void pod_settle(struct sched *sched, struct pod *pod, struct str node)
+/* Where a suspended pod has to go on, and what it holds there; nowhere: it is not suspended. */
+struct home {
+    struct str node;
+    int64_t cpu_milli;
+    int64_t memory_bytes;
+};
+
+static void pod_settle(struct sched *sched, struct pod *pod, const struct home *home)
 {
     for (size_t i = 0; pod->home && i < sched->homed.count; i++)
         if (sched->homed.items[i] == pod) {
@@ -230,7 +238,9 @@ static void pod_settle(struct sched *sched, struct pod *pod, struct str node)
             break;
         }
     name_unref(sched, pod->home);
-    pod->home = name_get(sched, node);
+    pod->home = name_get(sched, home->node);
+    pod->kept[SCHED_CPU] = home->cpu_milli;
+    pod->kept[SCHED_MEMORY] = home->memory_bytes;
     if (pod->home)
         VEC_PUSH(NULL, &sched->homed, pod);
 }
@@ -257,7 +267,7 @@ void pod_forget(struct sched *sched, struct pod *pod)
         }
     leaving_forget(sched, pod);
     name_unref(sched, pod->ended_on);
-    pod_settle(sched, pod, STR_NONE);
+    pod_settle(sched, pod, &(struct home){0});
     pod_set_resuming(sched, pod, false);
     shape_unref(sched, pod->shape);
     map_remove(&sched->pods_by_key, pod_key(pod));
@@ -390,8 +400,8 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     return true;
 }
 
-/* What is known of the pod; `home` is the node where it has to go on, if it is suspended. */
-static void pod_put(struct sched *sched, const struct sched_pod *spec, struct str home)
+/* What is known of the pod. */
+static void pod_put(struct sched *sched, const struct sched_pod *spec, const struct home *home)
 {
     struct pod *pod = pod_get(sched, spec->ns, spec->name);
     struct shape *shape = shape_get(sched, spec);
@@ -408,7 +418,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, struct st
     if (pod) {
         decided = (struct decided){pod->status, pod->node, pod->evicting,
                                    str_eq(pod_uid(pod), spec->uid), pod->lent_for};
-        if (home.len && !pod->home) /* it has left its GPUs, as the plan wanted */
+        if (home->node.len && !pod->home) /* it has left its GPUs, as the plan wanted */
             decided = (struct decided){.same_pod = decided.same_pod};
         pod_out(sched, pod);
         shape_unref(sched, pod->shape);
@@ -512,8 +522,8 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
     rest.node_term_count = 1;
     rest.tolerations = &all;
     rest.toleration_count = 1;
-    pod_put(sched, &holder, STR_NONE);
-    pod_put(sched, &rest, spec->node);
+    pod_put(sched, &holder, &(struct home){0});
+    pod_put(sched, &rest, &(struct home){spec->node, spec->cpu_milli, spec->memory_bytes});
 }
 
 static void pod_drop(struct sched *sched, struct str ns, struct str name)
@@ -545,7 +555,7 @@ void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
     }
     if (before && before->home)
         drop_holder(sched, spec->ns, spec->name);
-    pod_put(sched, spec, STR_NONE);
+    pod_put(sched, spec, &(struct home){0});
 }
 
 void sched_drop_pod(struct sched *sched, struct str ns, struct str name)

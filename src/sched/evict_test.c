@@ -1,3 +1,4 @@
+#include "base/count.h"
 #include "base/str.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
@@ -320,4 +321,78 @@ TEST(a_bind_that_failed_frees_the_room_of_a_pod_that_was_evicted_since)
     cluster_decide(&cluster, 1000);
     EXPECT(cluster_bound(&cluster, "urgent-0"));
     cluster_close(&cluster);
+}
+
+/* ---- many that fit nowhere ---- */
+
+#define CROWD 2000
+
+static uint64_t work_done(const struct cluster *c)
+{
+    uint64_t sum = 0;
+
+    for (int action = 0; action < SCHED_ACTION_COUNT; action++) {
+        struct sched_tally tally;
+
+        sched_tally(c->sched, (enum sched_action)action, &tally);
+        sum += tally.simulated + tally.filtered;
+    }
+    return sum;
+}
+
+static void crowd_pod(struct cluster *c, const char *name, int64_t cpu_milli, const char *node)
+{
+    sched_put_group(c->sched, &(struct sched_group){.ns = STR("ns"),
+                                                    .name = str_from(name),
+                                                    .queue = node ? STR("q") : STR("crowd"),
+                                                    .min_member = 1,
+                                                    .created_ms = c->now,
+                                                    .has_priority = true,
+                                                    .priority = 50});
+    sched_put_pod(c->sched, &(struct sched_pod){.ns = STR("ns"),
+                                                .name = str_from(name),
+                                                .uid = str_from(name),
+                                                .group = str_from(name),
+                                                .created_ms = c->now,
+                                                .cpu_milli = cpu_milli,
+                                                .memory_bytes = 1 << 20,
+                                                .role_rank = 2,
+                                                .phase = node ? SCHED_RUNNING : SCHED_PENDING,
+                                                .node = str_from(node ? node : "")});
+}
+
+TEST(pods_that_fit_nowhere_cost_a_cycle_no_search_each)
+{
+    static const struct {
+        const char *why;
+        int64_t cpu_milli;
+        int64_t step; /* of one to the next: other shapes */
+    } rows[] = {
+        {"more than any node has, all alike", 65000, 0},
+        {"more than any node has, all different", 65000, 1},
+        {"room on an empty node, all alike", 40000, 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct cluster c;
+
+        test_case(rows[i].why);
+        cluster_open(&c, 0);
+        cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+        cluster_queue(&c, "crowd", SCHED_UNLIMITED, SCHED_UNLIMITED);
+        for (int n = 0; n < 8; n++) {
+            const char *node = str_c(&c.arena, str_printf(&c.arena, "n%d", n));
+
+            cluster_node(&c, node, 0);
+            for (int k = 0; k < 8; k++)
+                crowd_pod(&c, str_c(&c.arena, str_printf(&c.arena, "r%d-%d", n, k)), 8000, node);
+        }
+        c.now += 1000;
+        for (int k = 0; k < CROWD; k++)
+            crowd_pod(&c, str_c(&c.arena, str_printf(&c.arena, "w%d", k)),
+                      rows[i].cpu_milli + k * rows[i].step, NULL);
+        cluster_decide(&c, 1000);
+        EXPECT(work_done(&c) < 3 * CROWD); /* a look each, in each action that may evict */
+        cluster_close(&c);
+    }
 }

@@ -134,12 +134,30 @@ int64_t tasks_held_empty(const struct sched *sched,
     return held;
 }
 
+/* One pod that fits on no node, were it empty: so do all others of its shape until a node changes.
+ * Somebody may have thousands of them, and every one is looked at in every cycle. */
+static bool one_fits_nowhere(struct search *search)
+{
+    const struct sched *sched = search->sched;
+    const struct pool *pool = search->group->queue->pool;
+    struct shape *shape = search->tasks.items[0]->shape;
+
+    if (shape->empty.at != sched->nodes_version + 1 || shape->empty.pool != pool) {
+        shape->empty.at = sched->nodes_version + 1;
+        shape->empty.pool = pool;
+        shape->empty.none = tasks_held_empty(sched, pool, &search->tasks) < 1;
+    }
+    return shape->empty.none;
+}
+
 bool search_hopeless(struct search *search)
 {
     const struct pod *pod = search->tasks.items[0];
 
     if (search->sched->config.plain || !tasks_alike(&search->tasks))
         return false;
+    if (search->tasks.count == 1 && one_fits_nowhere(search))
+        return true;
     if (search->tasks.count == 1 && !search->group->sets[0].topology->topology.len &&
         pod->shape->open)
         return false;

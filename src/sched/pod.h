@@ -89,11 +89,12 @@ struct pod {
     uint32_t label_count;
     struct pod_label *labels; /* heap */
     struct name *subgroup;
-    struct name *nominated;     /* node */
-    struct name *home;          /* suspended: the node it has to go on on; NULL: it is not */
-    uint32_t lent_for;          /* id of the group whose kept room it was lent; 0: none */
-    struct node *observed_node; /* where the last event said it is */
-    uint32_t placed_in;         /* cycle that placed it */
+    struct name *nominated;        /* node */
+    struct name *home;             /* suspended: the node it has to go on on; NULL: it is not */
+    int64_t kept[SCHED_RESOURCES]; /* suspended: what it holds there meanwhile, and is charged */
+    uint32_t lent_for;             /* id of the group whose kept room it was lent; 0: none */
+    struct node *observed_node;    /* where the last event said it is */
+    uint32_t placed_in;            /* cycle that placed it */
     int64_t created_ms;
     int64_t deadline_ms;          /* how long it may run; 0: not known */
     int64_t started_ms;           /* when it started to; 0: not yet, or not known */

@@ -48,6 +48,8 @@ struct queue {
     VEC(struct group *) unsorted; /* not there yet, or perhaps in the wrong place */
     struct order_node *order_nodes[ORDER_KINDS]; /* scratch of the orders under way */
     uint32_t order_ids[ORDER_KINDS];
+    int64_t newest_ms; /* the last in line of those that run, in round newest_in */
+    uint32_t newest_in;
     /* Active groups by priority, so that asking for lower ones is cheap. */
     VEC(struct priority_count) priorities;
     VEC(struct payer *) payers;

@@ -230,8 +230,10 @@ static bool search_attempt(struct search *search,
         pod_evict(search, search->recorded.items[i], ret);
     for (size_t i = 0; more && i < more->count; i++)
         pod_evict(search, more->items[i], ret);
-    if (place_everybody(search, tasks, ret) && victims_acceptable(search, ret))
+    bool placed = place_everybody(search, tasks, ret);
+    if (placed && victims_acceptable(search, ret))
         return true;
+    search->contested = search->contested || placed;
     journal_rollback(search->sched, mark);
     pods_spare(ret);
     return false;
@@ -591,6 +593,62 @@ static bool solve_stepwise(struct search *search)
     return solved;
 }
 
+/* ---- many groups that are all alike ---- */
+/* A pod alone, in nobody's kept room, in a queue that does not go by users. */
+static struct shape *alone_alike(const struct search *search)
+{
+    const struct sched *sched = search->sched;
+    const struct group *group = search->group;
+
+    if (!sched->round || sched->config.plain || sched->keeps.count || group->payer ||
+        group->pods.count != 1 || search->tasks.count != 1 || !simple_group(group) || group->semi ||
+        group->stand_ins || !place_alike(sched, search->tasks.items[0]))
+        return NULL;
+    return search->tasks.items[0]->shape;
+}
+
+/* Whether all that runs in the queue is before that place in its line. */
+static bool queue_runs_before(const struct sched *sched, struct queue *queue, int64_t due_ms)
+{
+    if (queue->newest_in != sched->round) {
+        queue->newest_in = sched->round;
+        queue->newest_ms = INT64_MIN;
+        for (size_t i = 0; i < queue->active.count; i++)
+            queue->newest_ms = i64_max(queue->newest_ms, queue->active.items[i]->due_ms);
+    }
+    return queue->newest_ms < due_ms;
+}
+
+/* What another one like it could not get it cannot get either, being later in line: it would only
+ * find less room. Where an attempt let the other one in, at a price that was not allowed, whoever
+ * comes later may take other room; unless no victim stands between the two in line. */
+static bool search_in_vain(const struct search *search)
+{
+    const struct shape *shape = alone_alike(search);
+    const struct group *group = search->group;
+
+    return shape && shape->vain.in == search->sched->round && shape->vain.queue == group->queue &&
+           shape->vain.priority == group->priority &&
+           shape->vain.preemptible == group->preemptible && shape->vain.due_ms <= group->due_ms &&
+           (!shape->vain.contested ||
+            queue_runs_before(search->sched, group->queue, shape->vain.due_ms));
+}
+
+static void search_note_vain(const struct search *search)
+{
+    struct shape *shape = alone_alike(search);
+    const struct group *group = search->group;
+
+    if (!shape)
+        return;
+    shape->vain.in = search->sched->round;
+    shape->vain.queue = group->queue;
+    shape->vain.priority = group->priority;
+    shape->vain.due_ms = group->due_ms;
+    shape->vain.preemptible = group->preemptible;
+    shape->vain.contested = search->contested;
+}
+
 bool search_run(struct search *search)
 {
     bool solved = false;
@@ -599,7 +657,7 @@ bool search_run(struct search *search)
 
     if (!search->tasks.count || tasks_claim_missing(&search->tasks, &lost))
         return false; /* room is of no use to it */
-    if (search_hopeless(search)) {
+    if (search_in_vain(search) || search_hopeless(search)) {
         search->sched->tally[search->action].filtered++;
         return false;
     }
@@ -609,5 +667,7 @@ bool search_run(struct search *search)
     else if (quick == QUICK_UNSURE)
         solved = solve_stepwise(search);
     search_finish(search, solved);
+    if (!solved)
+        search_note_vain(search);
     return solved;
 }

@@ -23,6 +23,7 @@ struct search {
     struct reclaim reclaim;   /* SCHED_ACTION_RECLAIM */
     enum sched_reason reason; /* why the last attempt failed; NONE: its result was not allowed */
     bool crowded;             /* in the last attempt a victim found its room before the group did */
+    bool contested;           /* some attempt let the group in, at a price that was not allowed */
     struct pod_vec recorded;  /* victims kept from the pods before */
 };
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct pool;
+struct queue;
 struct sched;
 struct shape_scores;
 
@@ -33,7 +34,24 @@ struct shape {
     uint64_t *allowed;
     size_t word_count;
     uint32_t failed_in; /* order in which a pod of this shape found no room */
-    uint32_t *counts;   /* heap: place_count()'s result for counted_pool in cycle counted_in */
+    struct {
+        uint32_t in; /* round in which one alone found none */
+        const struct pool *pool;
+    } full;
+    struct {
+        uint32_t in; /* round in which no victims could make room for one alone */
+        const struct queue *queue;
+        int64_t priority;
+        int64_t due_ms; /* its place in line */
+        bool preemptible;
+        bool contested; /* victims were found, and were not allowed */
+    } vain;
+    struct {
+        uint64_t at; /* version of the nodes; 0: not looked at */
+        const struct pool *pool;
+        bool none; /* no node of the pool would hold one if it were empty */
+    } empty;
+    uint32_t *counts; /* heap: place_count()'s result for counted_pool in cycle counted_in */
     uint32_t counted_in;
     const struct pool *counted_pool;
     struct shape_scores *scores; /* heap; NULL: never asked for; see fragment_best.c */

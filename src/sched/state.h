@@ -84,6 +84,9 @@ struct sched {
     size_t anti_pods;           /* pods that hold room and keep others away */
     size_t soft_taints;         /* nodes with PreferNoSchedule taints */
     uint32_t order_id;
+    /* While groups that wait are tried one after the other: in a round room only ever gets less, or
+     * where victims are looked for stays as it is, so that who is alike fails alike; 0: no round. */
+    uint32_t round;
     uint32_t mark_now;
     uint32_t cycle;
     int64_t now_ms;

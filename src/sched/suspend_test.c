@@ -126,6 +126,45 @@ TEST(a_suspended_pod_holds_no_gpu_but_its_cpus_and_memory)
     arena_done(&arena);
 }
 
+static struct sched_queue_view queue_of(const struct sched *sched)
+{
+    struct sched_queue_view view = {0};
+
+    EXPECT(sched_queue_view(sched, STR("q"), &view));
+    return view;
+}
+
+/* Or a queue would have as much more as it suspends. */
+TEST(a_suspended_pod_is_charged_for_the_cpus_and_memory_that_it_keeps)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0);
+    struct err err = {0};
+
+    put(sched, &a);
+    EXPECT(queue_of(sched).allocated[SCHED_CPU] > 999 && queue_of(sched).allocated[SCHED_GPU] > 0);
+    for (int held = 1; held >= 0; held--) {
+        suspend(sched, a, held);
+        EXPECT(queue_of(sched).allocated[SCHED_GPU] < 0.001);
+        EXPECT(queue_of(sched).allocated[SCHED_CPU] > 999);
+        EXPECT(queue_of(sched).allocated[SCHED_CPU] < 1001);
+        EXPECT(queue_of(sched).allocated[SCHED_MEMORY] > 0);
+        EXPECT(sched_verify(sched, &err) == 0);
+    }
+    EXPECT(cycle(sched, &arena).bind_count == 1); /* it goes on, and is charged once */
+    EXPECT(queue_of(sched).allocated[SCHED_CPU] < 1001 && queue_of(sched).allocated[SCHED_GPU] > 0);
+    put(sched, &a);
+    EXPECT(queue_of(sched).allocated[SCHED_CPU] > 999 &&
+           queue_of(sched).allocated[SCHED_CPU] < 1001);
+    suspend(sched, a, true);
+    sched_drop_pod(sched, STR("ns"), STR("a"));
+    EXPECT(queue_of(sched).allocated[SCHED_CPU] < 1 && queue_of(sched).allocated[SCHED_MEMORY] < 1);
+    EXPECT(sched_verify(sched, &err) == 0);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
 TEST(a_suspended_pod_goes_on_on_its_own_node_and_gpu_once_they_are_free)
 {
     struct arena arena = {0};
