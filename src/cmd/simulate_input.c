@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "api/scheduler_name.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -202,8 +203,7 @@ static int load_pod(struct sim *sim, const struct object *object, struct err *er
         pod.uid = pod.name;
     if (sim->loading && !pod.group.len && !pod.node.len)
         return 0;
-    bool ours =
-        !sim->config.scheduler_name.len || str_eq(pod.scheduler, sim->config.scheduler_name);
+    bool ours = scheduler_places(sim->config.scheduler_name, pod.scheduler);
     if (!pod.group.len && ours) {
         pod.group = str_printf(sim->arena, "pg-" STR_FMT, STR_ARG(pod.name));
         sched_put_group(sim->sched,

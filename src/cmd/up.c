@@ -2,6 +2,7 @@
 #include "agent/gpu.h"
 #include "agent/limit.h"
 #include "api/quantity.h"
+#include "api/scheduler_name.h"
 #include "api/zone.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -362,6 +363,8 @@ static int start_control(struct up *up, struct err *err)
         str_is(str_from(up->address), "0.0.0.0") ? STR("127.0.0.1") : str_from(up->address);
     options.config.api_port = up->port;
     options.config.default_lends = true;
+    options.config.other_schedulers = true;
+    options.config.schedulers = sched.scheduler_name = STR(SCHEDULER_EMBEDDED);
     options.config.zone = read_zone;
     up->notifier = notifier_new(&up->loop, up->values->notify_to == 1);
     options.post = notifier_post(up->notifier);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -125,10 +126,14 @@ static int core_observe(struct scheduler *scheduler,
                : sched_observe(scheduler->core, what, object, err);
 }
 
-/* An object only: it needs no place, takes none, and is not counted. */
+/* An object only: it needs no place, takes none, and is not counted. One that has a node is no such
+ * thing, whatever its label says. */
 static bool is_stand_in(const struct object *object)
 {
-    return object && object->kind == &kind_pod && object_label(object, GROUP_STAND_IN).len;
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    return object && object->kind == &kind_pod && object_label(object, GROUP_STAND_IN).len &&
+           !json_str_at(object_json(object, &arena), "spec.nodeName").len;
 }
 
 static void on_change(void *user, const struct api_change *change)
@@ -138,7 +143,7 @@ static void on_change(void *user, const struct api_change *change)
     enum sched_change what = change->event == API_DELETED ? SCHED_DROP : SCHED_PUT;
     struct err err = {0};
 
-    if (is_stand_in(change->object))
+    if (change->event != API_DELETED && is_stand_in(change->object))
         return;
     if (scheduler->shadower && what == SCHED_PUT && change->object &&
         shadower_is_early(scheduler->shadower, change->object))
@@ -309,10 +314,16 @@ static void on_config(void *user, const struct kai_config *config)
     struct scheduler *scheduler = user;
     const struct sched_config *now = sched_config(scheduler->core);
     const struct sched_config *base = &scheduler->base;
-    /* Where every pod is ours, no name makes fewer so. */
+    _cleanup_(arena_done) struct arena arena = {0};
+    bool several = str_find(base->scheduler_name, ',') < base->scheduler_name.len;
+    /* Where every pod is ours, or those of several names, no name makes fewer so. */
     struct str name = base->scheduler_name.len
                           ? or_else(config->scheduler_name, base->scheduler_name)
                           : base->scheduler_name;
+
+    if (several && config->scheduler_name.len)
+        name = str_printf(&arena, STR_FMT "," STR_FMT, STR_ARG(config->scheduler_name),
+                          STR_ARG(base->scheduler_name));
     struct str queue = or_else(config->queue_label, base->queue_label);
     struct str pool = or_else(config->pool_label, base->pool_label);
 

@@ -2,6 +2,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/scheduler_name.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -112,7 +113,7 @@ static bool read_pod(const struct shadower *shadower,
         .config = config, .arena = arena, .object = object, .tree = object_json(object, arena)};
 
     decode_pod(&decode, ret);
-    return !config->scheduler_name.len || str_eq(ret->scheduler, config->scheduler_name);
+    return scheduler_places(config->scheduler_name, ret->scheduler);
 }
 
 static struct shadow_pod seen_as(const struct object *object,

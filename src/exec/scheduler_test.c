@@ -1,6 +1,8 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/scheduler_name.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -288,6 +290,72 @@ TEST(scheduler_goes_on_with_others_when_a_bind_fails)
     EXPECT(is_bound(&bench, "bad"));
     EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "sick") == 0);
     EXPECT(!harness_text(&bench.h, "status.message")[0]);
+    close_bench(&bench);
+}
+
+static void stand_in(struct bench *bench, const char *pod)
+{
+    EXPECT(harness_call(
+               &bench->h,
+               &(struct api_request){
+                   .verb = API_PATCH,
+                   .kind = &kind_pod,
+                   .ns = STR("default"),
+                   .name = str_from(pod),
+                   .patch = API_PATCH_MERGE,
+                   .body = STR("{\"metadata\":{\"labels\":{\"muster.dev/stand-in\":\"1\"}}}")}) ==
+           0);
+    settle(bench);
+}
+
+/* Whoever may write labels of pods hides none that takes room, and leaves none behind. */
+TEST(scheduler_counts_a_pod_that_has_a_node_whatever_its_label_says)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    add_group(&bench, "g", 1);
+    add_group(&bench, "h", 1);
+    add_whole(&bench, "a", "g");
+    settle(&bench);
+    EXPECT(is_bound(&bench, "a"));
+    stand_in(&bench, "a");
+    add_whole(&bench, "b", "h");
+    settle(&bench);
+    EXPECT(!is_bound(&bench, "b"));
+    EXPECT(harness_delete(&bench.h, &kind_pod, "default", "a", "{\"gracePeriodSeconds\":0}") == 0);
+    settle(&bench);
+    EXPECT(is_bound(&bench, "b"));
+    close_bench(&bench);
+}
+
+TEST(scheduler_leaves_pods_of_other_schedulers_to_them)
+{
+    static const char *const names[] = {"none", "default-scheduler", "kai-scheduler", "muster"};
+    struct bench bench;
+    struct sched_config config;
+
+    sched_config_default(&config);
+    config.scheduler_name = STR(SCHEDULER_EMBEDDED);
+    open_bench_as(&bench, &(struct scheduler_options){
+                              .config = &config, .now = now, .now_user = &bench, .seed = 1});
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        char body[512];
+
+        (void)snprintf(
+            body, sizeof(body),
+            "{\"metadata\":{\"name\":\"p%zu\",\"annotations\":{\"pod-group-name\":\"g%zu\"}},"
+            "\"spec\":{\"schedulerName\":\"%s\",\"containers\":[{\"name\":\"c\",\"image\":"
+            "\"x\"}]}}",
+            i, i, names[i]);
+        EXPECT(harness_create(&bench.h, &kind_pod, "default", body) == 0);
+        EXPECT((strstr(bench.h.warnings, "spec.schedulerName") != NULL) == (i == 0));
+        (void)snprintf(body, sizeof(body), "g%zu", i);
+        add_group(&bench, body, 1);
+    }
+    settle(&bench);
+    EXPECT(!is_bound(&bench, "p0"));
+    EXPECT(is_bound(&bench, "p1") && is_bound(&bench, "p2") && is_bound(&bench, "p3"));
     close_bench(&bench);
 }
 

@@ -1,3 +1,4 @@
+#include "api/scheduler_name.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -444,8 +445,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
     pod->hold_ms = spec->hold_ms;
     pod->lent_for = decided.same_pod ? decided.lent_for : 0;
     pod->evicting = false;
-    pod->ours =
-        !sched->config.scheduler_name.len || str_eq(spec->scheduler, sched->config.scheduler_name);
+    pod->ours = scheduler_places(sched->config.scheduler_name, spec->scheduler);
     pod->status = ST_GATED;
     pod_take_claims(sched, pod, spec);
     pod_join_group(sched, pod, spec);
@@ -491,7 +491,7 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
     struct sched_pod holder = {.ns = spec->ns,
                                .name = holder_name(&arena, spec->name),
                                .uid = spec->uid,
-                               .scheduler = STR(HOLDER_SUFFIX),
+                               .scheduler = spec->scheduler,
                                .created_ms = spec->created_ms,
                                .phase = SCHED_RUNNING,
                                .node = spec->node,

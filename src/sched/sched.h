@@ -199,7 +199,8 @@ struct sched_config {
     uint64_t quirks;
     enum sched_devices devices;
     struct sched_policy policy; /* see sched_set_policy() */
-    /* Pods of other schedulers hold room but are not placed. Empty: every pod is ours. */
+    /* Pods of other schedulers hold room but are not placed. A list, see api/scheduler_name.h;
+     * empty: every pod is ours. */
     struct str scheduler_name;
     struct str queue_label; /* kai.scheduler/queue */
     struct str pool_label;  /* kai.scheduler/node-pool */

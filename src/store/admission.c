@@ -2,10 +2,13 @@
 
 #include "api/admit.h"
 #include "api/condition.h"
+#include "api/gpu.h"
+#include "api/group.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/people.h"
 #include "api/pod_security.h"
+#include "api/scheduler_name.h"
 #include "api/service.h"
 #include "api/suspend.h"
 #include "base/arena.h"
@@ -294,6 +297,57 @@ static int admit_suspension(struct write *write, const struct admit *admit)
                       STR_ARG(write->name), why);
 }
 
+/* ---- marks of the scheduler ---- */
+
+/* What the scheduler writes down on pods and pod groups, and believes when it reads it again: who
+ * could write it would have a GPU that is another's, a larger share of one, or no end to his time. */
+static const struct {
+    const struct kind *kind;
+    const char *key;
+    bool label;
+    bool wish; /* said by who makes the pod, and fixed once it has a node */
+} marks[] = {
+    {&kind_pod, GPU_ANNOTATION_DEVICES, false, false},
+    {&kind_pod, GPU_ANNOTATION_PORTION, false, false},
+    {&kind_pod, GPU_ANNOTATION_MEMORY, false, false},
+    {&kind_pod, GPU_ANNOTATION_TYPE, false, false},
+    {&kind_pod, GPU_ANNOTATION_FRACTION, false, true},
+    {&kind_pod, GPU_ANNOTATION_FRACTION_MEMORY, false, true},
+    {&kind_pod, GPU_ANNOTATION_FRACTION_DEVICES, false, true},
+    {&kind_pod, GPU_ANNOTATION_FRACTION_CONTAINER, false, true},
+    {&kind_pod, GROUP_ANNOTATION, false, true},
+    {&kind_pod, "muster.dev/stand-in", true, false},
+    {&kind_podgroup, "kai.scheduler/last-start-timestamp", false, false},
+    {&kind_podgroup, "kai.scheduler/stale-podgroup-timestamp", false, false},
+    {&kind_podgroup, "kai.scheduler/last-eviction-timestamp", false, false},
+    {&kind_podgroup, "muster.dev/max-run-time-reached", false, false},
+};
+
+static int admit_marks(struct write *write, const struct admit *admit)
+{
+    const struct json *own = json_at(admit->object, "metadata.ownerReferences");
+    bool bound = json_str_at(admit->old, "spec.nodeName").len > 0;
+    bool ours = !write->user && (admit->old || write->kind != &kind_pod || !json_count(own));
+
+    if (ours || (write->user && is_owner(write->user)))
+        return 0;
+    for (size_t i = 0; i < COUNT_OF(marks); i++) {
+        const char *place = marks[i].label ? "metadata.labels" : "metadata.annotations";
+        struct str now = json_str(json_get(json_at(admit->object, place), marks[i].key));
+        struct str before = json_str(json_get(json_at(admit->old, place), marks[i].key));
+
+        if (marks[i].kind != write->kind || str_eq(now, before) || (marks[i].wish && !bound))
+            continue;
+        return reply_fail(write->reply, 403, "Forbidden",
+                          "%s \"" STR_FMT "\" is forbidden: %s[%s]: %s", write->kind->plural,
+                          STR_ARG(write->name), place, marks[i].key,
+                          marks[i].wish ? "the pod has its room; make another one"
+                                        : "only the scheduler and the owner of this server may "
+                                          "write it; leave it as it was");
+    }
+    return 0;
+}
+
 /* ---- services ---- */
 
 #define ADDRESS_TRIES_MAX 1000
@@ -413,6 +467,8 @@ int admission_run(struct write *write, struct admit *admit)
     int r = admit_person(write, admit);
     if (r == 0 && write->kind == &kind_pod)
         r = admit_suspension(write, admit);
+    if (r == 0 && (write->kind == &kind_pod || write->kind == &kind_podgroup))
+        r = admit_marks(write, admit);
     if (r == 0 && write->kind == &kind_pod && str_is(write->subresource, "ephemeralcontainers"))
         return admit_security(write, admit->object, true);
     if (r || admit->old)
@@ -431,6 +487,11 @@ int admission_run(struct write *write, struct admit *admit)
         return 0;
     if (write->store->admit_pod)
         write->store->admit_pod(write->store->admit_user, admit->object, write->arena);
+    if (!scheduler_places(STR(SCHEDULER_EMBEDDED),
+                          json_str_at(admit->object, "spec.schedulerName")))
+        admit_warn(admit, STR("spec.schedulerName: muster places pods of " SCHEDULER_DEFAULT
+                              ", kai-scheduler and muster; this one waits until a scheduler of "
+                              "that name binds it"));
     quota_fill(write, admit->object);
     r = admit_security(write, admit->object, true);
     if (r == 0)

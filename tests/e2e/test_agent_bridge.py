@@ -87,7 +87,7 @@ def test_ports_of_a_pod_are_not_those_of_the_machine():
         wait_phase(m, "a", "Running")
         got = m.kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/a:{port}/proxy/", ok=False)
         check(got.returncode != 0 and "refused" in got.stderr.lower(), f"{got}")
-        told = wait_for(lambda: [e for e in m.get("events")["items"] if e["reason"] == "Unhealthy"], "the probe's words")
+        told = wait_for(lambda: [e for e in m.get("events") if e["reason"] == "Unhealthy"], "the probe's words")
         check("the machine's own" in told[0]["message"], told[0]["message"])
         secret.setblocking(False)
         try:

@@ -31,8 +31,8 @@ class Socket(Wire):
         super().__init__(muster, timeout=30 * PATIENCE)
         self.base64 = protocol and "base64" in protocol
         named = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
-        self.send(f"GET {PODS}/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token or self.token}\r\nConnection: Upgrade\r\n"
-                  f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n{named}"
+        self.send(f"GET {PODS}/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token or self.token}\r\n"
+                  f"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n{named}"
                   f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n".encode())
         head = self.line_and_headers().decode()
         check(" 101 " in head.split("\r\n")[0] and (not protocol or protocol in head), head)

@@ -33,6 +33,7 @@ struct control_keys {
 struct control_config {
     struct str scheduler_name;  /* kai-scheduler */
     bool other_schedulers;      /* pods that name another one are not ours to group */
+    struct str schedulers;      /* more names that are, see api/scheduler_name.h; empty: none */
     bool old_groups;            /* pods are grouped as KAI up to 0.14 does; see grouping.h */
     struct str queue_label_key; /* kai.scheduler/queue */
     struct str default_queue;   /* default-queue */

@@ -4,6 +4,7 @@
 #include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/scheduler_name.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -251,8 +252,10 @@ static void write_pod(struct run *run, const struct object *pod, const struct gr
 
 bool group_is_ours(const struct control_input *input, const struct json *pod)
 {
-    return !input->config->other_schedulers ||
-           str_eq(json_str_at(pod, "spec.schedulerName"), input->config->scheduler_name);
+    struct str name = json_str_at(pod, "spec.schedulerName");
+
+    return !input->config->other_schedulers || str_eq(name, input->config->scheduler_name) ||
+           (input->config->schedulers.len && scheduler_places(input->config->schedulers, name));
 }
 
 /* ---- pods that name a PodGroup of scheduling.k8s.io ---- */
