@@ -149,10 +149,7 @@ static void send_head(struct proxy *proxy)
     for (size_t i = 0; i < head->header_count; i++) {
         struct str name = head->headers[i].name;
 
-        /* Our own connection, and what the pod must not see: a token, or the page's session. */
-        if (http_token_in(STR("Cookie,X-Muster-Key"), str_c(request_arena(proxy->request), name)) &&
-            proxy->request->page != PAGE_NOT)
-            continue;
+        /* Our own connection, and a token the pod must not see. */
         if (http_token_in(STR("Connection,Keep-Alive,Authorization,TE,Trailer,Upgrade,"
                               "Proxy-Authorization,Proxy-Connection,Expect"),
                           str_c(request_arena(proxy->request), name)))

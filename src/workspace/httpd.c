@@ -46,6 +46,7 @@ struct httpd_conn {
     bool more; /* streaming: `drained` has more to give */
     bool dead; /* to be closed at the end of the turn */
     bool close_after;
+    bool asked; /* a request was complete */
     int64_t active_ms;
     void *data;
 };
@@ -56,6 +57,8 @@ struct httpd {
     struct httpd_handler handler;
     struct conn_vec VEC_FIELDS(struct httpd_conn *) conns;
     VEC(struct pollfd) polls;
+    size_t conns_max;
+    size_t dead_count; /* of this turn: they are closed at its end */
     char *scratch;
     struct buf piece; /* of a chunked body, decoded; at most as long as what was read */
 };
@@ -82,6 +85,7 @@ int httpd_open(const char *address,
     httpd->fd = fd;
     httpd->port = address_port(fd);
     httpd->handler = *handler;
+    httpd->conns_max = handler->conns_max ? handler->conns_max : HTTPD_CONNS_MAX;
     httpd->scratch = mem_alloc(HTTPD_READ_BYTES);
     *ret = httpd;
     return 0;
@@ -255,6 +259,7 @@ static void head_complete(struct httpd_conn *conn, const struct http_head *head)
                                            .host = http_head_get(head, "Host"),
                                            .secret = http_head_get(head, DOOR_HEADER)};
     conn->keep_alive = head->keep_alive;
+    conn->asked = true;
     conn->chunked = (struct http_chunked){0};
     conn->body_left = head->content_length > 0 ? (uint64_t)head->content_length : 0;
     conn->state = head->chunked ? CONN_CHUNKS : conn->body_left ? CONN_BODY : CONN_WAIT;
@@ -392,13 +397,36 @@ static void conn_read(struct httpd_conn *conn)
     conn_input(conn, (struct str){scratch, (size_t)got});
 }
 
+/* Connections that owe and are owed nothing go for new ones: first those that never asked for
+ * anything, then those that have not for longest. A stranger who holds as many as there can be would
+ * keep the job's own pods out; they come again when they want something. */
+static bool make_room(struct httpd *httpd)
+{
+    struct httpd_conn *oldest = NULL;
+
+    for (size_t i = 0; i < httpd->conns.count; i++) {
+        struct httpd_conn *conn = httpd->conns.items[i];
+
+        if (conn->dead || conn->state != CONN_HEAD || conn->out.len)
+            continue;
+        if (!oldest || conn->asked < oldest->asked ||
+            (conn->asked == oldest->asked && conn->active_ms < oldest->active_ms))
+            oldest = conn;
+    }
+    if (!oldest)
+        return false;
+    oldest->dead = true;
+    httpd->dead_count++;
+    return true;
+}
+
 static void accept_all(struct httpd *httpd, int64_t now_ms)
 {
     int yes = 1;
     int fd;
 
     while ((fd = accept4(httpd->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        if (httpd->conns.count >= HTTPD_CONNS_MAX) {
+        if (httpd->conns.count - httpd->dead_count >= httpd->conns_max && !make_room(httpd)) {
             close(fd);
             continue;
         }
@@ -438,6 +466,7 @@ int httpd_turn(struct httpd *httpd, int timeout_ms, struct err *err)
     int64_t now_ms;
 
     httpd->polls.count = 0;
+    httpd->dead_count = 0;
     VEC_PUSH(NULL, &httpd->polls, (struct pollfd){.fd = httpd->fd, .events = POLLIN});
     for (size_t i = 0; i < count; i++) {
         struct httpd_conn *conn = httpd->conns.items[i];

@@ -44,6 +44,7 @@ struct httpd_handler {
     /* Called about every `tick_ms` and after every turn. */
     void (*tick)(void *user, int64_t now_ms);
     void *user;
+    size_t conns_max; /* 0: HTTPD_CONNS_MAX */
 };
 
 /* Listens on all addresses, or on `address` when it is given ("127.0.0.1", "::1"); port 0 picks one. */

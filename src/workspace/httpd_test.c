@@ -200,3 +200,56 @@ TEST(the_sync_server_joins_requests_whatever_their_cut)
         }
     echo_done(&echo);
 }
+
+static int ask_on(struct httpd *httpd, int fd)
+{
+    static const char text[] = "GET / HTTP/1.1\r\nHost: sync\r\n\r\n";
+    char answer[1024];
+    ssize_t got = -1;
+    int status = 0;
+
+    if (send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL) < 0)
+        return 0;
+    for (int turns = 0; got < 0 && turns < TURNS_MAX; turns++) {
+        EXPECT(httpd_turn(httpd, 10, NULL) == 0);
+        got = recv(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT);
+    }
+    if (got <= 0)
+        return 0;
+    answer[got] = '\0';
+    EXPECT(sscanf(answer, "HTTP/1.1 %d ", &status) == 1);
+    return status;
+}
+
+/* Whoever reaches the port may connect, and say nothing for ever. */
+TEST(strangers_who_say_nothing_keep_nobody_out_of_the_sync_server)
+{
+    struct echo echo = {0};
+    struct httpd_handler handler = {.begin = echo_begin,
+                                    .body = echo_body,
+                                    .end = echo_end,
+                                    .drained = echo_drained,
+                                    .closed = echo_closed,
+                                    .tick = echo_tick,
+                                    .user = &echo,
+                                    .conns_max = 8};
+    struct httpd *httpd = NULL;
+    int strangers[20];
+
+    EXPECT(httpd_open("127.0.0.1", 0, &handler, &httpd, NULL) == 0);
+    int known = dial(httpd_port(httpd));
+    EXPECT(ask_on(httpd, known) == 200);
+    for (size_t i = 0; i < COUNT_OF(strangers); i++) {
+        strangers[i] = dial(httpd_port(httpd));
+        EXPECT(httpd_turn(httpd, 0, NULL) == 0);
+    }
+    int late = dial(httpd_port(httpd));
+    EXPECT(ask_on(httpd, late) == 200);
+    EXPECT(ask_on(httpd, known) == 200); /* whoever asked before is kept */
+    for (size_t i = 0; i < COUNT_OF(strangers); i++)
+        close(strangers[i]);
+    close(known);
+    close(late);
+    httpd_close(httpd);
+    echo_done(&echo);
+}
