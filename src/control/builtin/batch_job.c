@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "api/pod.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
@@ -20,13 +21,14 @@
 
 /* batch/v1 Job: count what ended, decide whether the job is over, else keep `parallelism` pods. The
  * status is written before pods are made or removed. A key is a job, or a pod whose job is gone and
- * that has only to lose its finalizer. */
+ * that has only to lose its finalizer, or a pod without a job that one would take over. */
 
 #define BACKOFF_FIRST_MS 10000 /* after a failure; doubles with each, as Kubernetes does */
 #define BACKOFF_LAST_MS  360000
 #define BACKOFF_DEFAULT  6
 #define BURST_MAX        500    /* pods made at a time, as Kubernetes has it */
 #define ORPHAN           "pod/" /* starts the key of a pod whose job is gone */
+#define FOUND            "own/" /* starts the key of a pod that nobody controls */
 
 struct batch {
     const struct control_input *input;
@@ -102,6 +104,10 @@ static void observe(struct batch *b)
     size_t cursor = 0;
 
     while ((object = cache_next_owned(b->input->cache, &kind_pod, b->job->uid, &cursor))) {
+        if (!object->deleted_ms && batch_lost(b->arena, b->spec, object)) {
+            batch_release(b->job, object, b->actions);
+            continue;
+        }
         struct json *tree = object_json(object, b->arena);
         struct str phase = json_str_at(tree, "status.phase");
         struct batch_pod pod = {.object = object,
@@ -597,11 +603,13 @@ static void reconcile(const struct control_input *input,
     struct actions later = {.arena = actions->arena};
     struct batch b = {.input = input, .arena = actions->arena, .actions = &later, .job = job};
 
-    if (str_starts(key->name, STR(ORPHAN))) {
+    if (str_starts(key->name, STR(ORPHAN)) || str_starts(key->name, STR(FOUND))) {
         const struct object *pod = cache_get(input->cache, &kind_pod, key->ns,
                                              str_sub(key->name, sizeof(ORPHAN) - 1, SIZE_MAX));
 
-        if (pod && is_of_a_job(pod) && !job_of(input->cache, pod))
+        if (str_starts(key->name, STR(FOUND)))
+            batch_adopt(input->cache, pod, actions);
+        else if (pod && is_of_a_job(pod) && !job_of(input->cache, pod))
             let_go(pod, actions);
         return;
     }
@@ -649,6 +657,18 @@ static void reconcile(const struct control_input *input,
         VEC_PUSH(actions->arena, &actions->list, later.list.items[i]);
 }
 
+/* A pod that no job controls: the one that would take it over, by its own key, for the look at a
+ * job goes over what it has and not over all pods. */
+static void add_found(const struct cache *cache,
+                      struct control_keys *keys,
+                      const struct object *pod)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    if (batch_adopter(cache, pod, &arena))
+        control_keys_add(keys, pod->ns, str_printf(keys->arena, FOUND STR_FMT, STR_ARG(pod->name)));
+}
+
 static void add_orphan(struct control_keys *keys, const struct object *pod)
 {
     control_keys_add(keys, pod->ns, str_printf(keys->arena, ORPHAN STR_FMT, STR_ARG(pod->name)));
@@ -660,8 +680,10 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     size_t cursor = 0;
 
     if (object->kind == &kind_pod) {
-        if (!is_of_a_job(object))
+        if (!is_of_a_job(object)) {
+            add_found(cache, ret, object);
             return;
+        }
         control_keys_add(ret, object->ns, object_controller(object)->name);
         if (!job_of(cache, object))
             add_orphan(ret, object);

@@ -9,6 +9,7 @@
 
 struct actions;
 struct arena;
+struct cache;
 struct control_input;
 struct json;
 struct object;
@@ -73,6 +74,15 @@ struct json *batch_make_pod(struct arena *arena,
                             const struct object *job,
                             const struct json *spec,
                             const struct batch_slot *slot);
+
+/* Whose a pod is: whether the selector of its Job no longer chooses it, and the patch that then lets
+ * it go; the Job that would take over a pod nobody controls (NULL: none), and the patch that does. */
+bool batch_lost(struct arena *arena, const struct json *spec, const struct object *pod);
+void batch_release(const struct object *job, const struct object *pod, struct actions *actions);
+const struct object *batch_adopter(const struct cache *cache,
+                                   const struct object *pod,
+                                   struct arena *arena);
+void batch_adopt(const struct cache *cache, const struct object *pod, struct actions *actions);
 
 /* spec.scheduling: the PodGroup that the pods of the job name, empty: none; and that group and its
  * Workload made, or its minimum brought up to date. */

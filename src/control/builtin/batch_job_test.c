@@ -337,6 +337,33 @@ TEST(pods_of_a_job_that_goes_wait_for_nothing)
     EXPECT(json_count(json_at(scene_get(&scene, &kind_pod, pod), "metadata.finalizers")) == 0);
 }
 
+TEST(a_job_adopts_and_lets_go)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_job,
+              "{'metadata':{'name':'j'},'spec':{'completions':1,'selector':{'matchLabels':{'a':'b'}"
+              "},'template':{'metadata':{'labels':{'a':'b'}},'spec':{'containers':[{'name':'c'}]}}}"
+              "}");
+    scene_run(&scene, &batch_job_controller, "j");
+    const char *pod = nth_pod(&scene, 0).p;
+    scene_patch(&scene, &kind_pod, pod, "{'metadata':{'ownerReferences':null,'finalizers':null}}");
+    scene_run(&scene, &batch_job_controller, str_printf(&scene.arena, "own/%s", pod).p);
+    EXPECT(str_is(json_str_at(scene_get(&scene, &kind_pod, pod), "metadata.ownerReferences.0.uid"),
+                  "u-j"));
+    EXPECT(json_count(json_at(scene_get(&scene, &kind_pod, pod), "metadata.finalizers")) == 1);
+
+    /* One that it no longer chooses is replaced, and waits for nothing of the job's. */
+    scene_patch(&scene, &kind_pod, pod, "{'metadata':{'labels':null}}");
+    scene_run(&scene, &batch_job_controller, "j");
+    EXPECT(count_pods(&scene) == 2);
+    EXPECT(json_count(json_at(scene_get(&scene, &kind_pod, pod), "metadata.ownerReferences")) == 0);
+    EXPECT(json_count(json_at(scene_get(&scene, &kind_pod, pod), "metadata.finalizers")) == 0);
+    scene_run(&scene, &batch_job_controller, str_printf(&scene.arena, "own/%s", pod).p);
+    EXPECT(json_count(json_at(scene_get(&scene, &kind_pod, pod), "metadata.ownerReferences")) == 0);
+}
+
 TEST(a_job_makes_the_group_that_its_pods_name)
 {
     _cleanup_(scene_close) struct scene scene;
