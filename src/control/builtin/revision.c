@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -16,6 +17,76 @@
 static int64_t number_of(const struct workload *w, const struct object *revision)
 {
     return json_i64_or(json_get(object_json(revision, w->arena), "revision"), 0);
+}
+
+/* The member whose name comes next after `last` (NULL: the first of all). */
+static const struct json *member_after(const struct json *object, const struct json *last)
+{
+    const struct json *found = NULL;
+
+    JSON_FOREACH(object, member)
+        if ((!last || str_cmp(json_key(member), json_key(last)) > 0) &&
+            (!found || str_cmp(json_key(member), json_key(found)) < 0))
+            found = member;
+    return found;
+}
+
+/* Members by name, without those that are null. */
+static struct json *ordered(struct arena *arena, const struct json *value)
+{
+    struct json *copy = NULL;
+
+    if (json_is(value, JSON_ARRAY)) {
+        copy = json_new_array(arena);
+        JSON_FOREACH(value, item)
+            json_push(copy, ordered(arena, item));
+        return copy;
+    }
+    if (!json_is(value, JSON_OBJECT))
+        return json_clone(arena, value);
+    copy = json_new_object(arena);
+    for (const struct json *member = NULL; (member = member_after(value, member));)
+        if (!json_is_null(member))
+            json_append(copy, str_dup(arena, json_key(member)), ordered(arena, member));
+    return copy;
+}
+
+/* The template as Kubernetes' own controllers write it: its tools compare the bytes of a revision
+ * with those that they make of the template. Go writes members by name, and these two always. */
+static struct json *template_plain(struct arena *arena, const struct json *template)
+{
+    static const char *const lists[] = {"containers", "initContainers"};
+    struct json *plain = json_clone(arena, template);
+    struct json *meta = json_make_path(arena, plain, "metadata");
+
+    json_remove(plain, STR("$patch"));
+    json_remove(meta, STR("creationTimestamp"));
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        JSON_FOREACH(json_get(json_get(plain, "spec"), lists[i]), container)
+            if (json_is_null(json_get(container, "resources")))
+                json_set(container, STR("resources"), json_new_object(arena));
+    return ordered(arena, plain);
+}
+
+static struct json *template_patch(struct arena *arena, const struct json *plain)
+{
+    struct json *patch = json_new_object(arena);
+    struct json *meta = json_new_object(arena);
+
+    json_add_c(arena, patch, "$patch", "replace");
+    JSON_FOREACH(json_get(plain, "metadata"), member) {
+        if (!json_get(meta, "creationTimestamp") &&
+            str_cmp(json_key(member), STR("creationTimestamp")) > 0)
+            json_set(meta, STR("creationTimestamp"), json_new_null(arena));
+        json_set(meta, json_key(member), json_clone(arena, member));
+    }
+    if (!json_get(meta, "creationTimestamp"))
+        json_set(meta, STR("creationTimestamp"), json_new_null(arena));
+    json_set(patch, STR("metadata"), meta);
+    JSON_FOREACH(plain, member)
+        if (!str_is(json_key(member), "metadata"))
+            json_set(patch, json_key(member), json_clone(arena, member));
+    return patch;
 }
 
 static struct json *template_of(const struct workload *w, const struct object *revision)
@@ -39,9 +110,8 @@ static void revision_make(struct workload *w, const struct revisions *revisions,
     if (cause.len)
         json_add_str(arena, json_add_object(arena, meta, "annotations"),
                      "kubernetes.io/change-cause", str_dup(arena, cause));
-    struct json *template = json_clone(arena, json_get(w->spec, "template"));
-    json_add_c(arena, template, "$patch", "replace");
-    json_set(json_make_path(arena, body, "data.spec"), STR("template"), template);
+    json_set(json_make_path(arena, body, "data.spec"), STR("template"),
+             template_patch(arena, template_plain(arena, json_get(w->spec, "template"))));
     json_add_i64(arena, body, "revision", number);
     action_create(w->actions, &kind_controllerrevision, body);
 }
@@ -49,6 +119,7 @@ static void revision_make(struct workload *w, const struct revisions *revisions,
 void revisions_open(struct workload *w, struct revisions *ret)
 {
     const struct json *template = json_get(w->spec, "template");
+    const struct json *plain = template_plain(w->arena, template);
     const struct object *present = NULL;
     struct str text = json_text(w->arena, template);
     int64_t most = 0;
@@ -57,7 +128,7 @@ void revisions_open(struct workload *w, struct revisions *ret)
     for (size_t i = 0; i < ret->list.count; i++) {
         const struct object *revision = ret->list.items[i];
 
-        if (!present && json_equal(template_of(w, revision), template))
+        if (!present && json_equal(template_plain(w->arena, template_of(w, revision)), plain))
             present = revision;
         else if (number_of(w, revision) > most)
             most = number_of(w, revision);

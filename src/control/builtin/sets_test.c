@@ -259,6 +259,33 @@ TEST(a_daemonset_replaces_one_pod_at_a_time)
     EXPECT(count(&scene, &kind_controllerrevision) == 2);
 }
 
+/* As Kubernetes' own controller writes it: its tools compare the bytes. */
+TEST(a_revision_has_the_bytes_of_the_template)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_daemonset,
+              "{'metadata':{'name':'d'},'spec':{'selector':{'matchLabels':{'app':'a'}},'template':{"
+              "'spec':{'containers':[{'name':'c','image':'i1'}]},'metadata':{'labels':{'app':'a'},"
+              "'annotations':{'x':'y'}}}}}");
+    scene_run(&scene, &daemonset_controller, "d");
+    struct str name = scene_names(&scene, &kind_controllerrevision);
+    EXPECT(str_eq(
+        json_text(&scene.arena,
+                  json_get(scene_get(&scene, &kind_controllerrevision, name.p), "data")),
+        scene_text(&scene, "{'spec':{'template':{'$patch':'replace','metadata':{'annotations':{'x':"
+                           "'y'},'creationTimestamp':null,'labels':{'app':'a'}},'spec':{'containers"
+                           "':[{'image':'i1','name':'c','resources':{}}]}}}}")));
+
+    /* Somebody who writes the template back in another order has changed nothing. */
+    scene_patch(&scene, &kind_daemonset, "d",
+                "{'spec':{'template':{'metadata':{'creationTimestamp':null},'spec':{'containers':["
+                "{'image':'i1','name':'c','resources':{}}]}}}}");
+    scene_run(&scene, &daemonset_controller, "d");
+    EXPECT(count(&scene, &kind_controllerrevision) == 1);
+}
+
 TEST(a_daemonset_that_surges_has_both_for_a_while)
 {
     _cleanup_(scene_close) struct scene scene;
