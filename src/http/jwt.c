@@ -22,13 +22,27 @@ static bool mac_of(struct str key, struct str text, unsigned char mac[static MAC
     return gnutls_hmac_fast(GNUTLS_MAC_SHA256, key.p, key.len, text.p, text.len, mac) == 0;
 }
 
+/* A random UUID: which token was used is told in reviews. */
+static void write_id(struct buf *buf)
+{
+    unsigned char bytes[16] = {0};
+
+    (void)gnutls_rnd(GNUTLS_RND_NONCE, bytes, sizeof(bytes));
+    bytes[6] = (unsigned char)((bytes[6] & 0x0f) | 0x40);
+    bytes[8] = (unsigned char)((bytes[8] & 0x3f) | 0x80);
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        buf_addf(buf, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", bytes[i]);
+}
+
 static void write_claims(struct buf *buf, const struct jwt *jwt)
 {
     buf_add(buf, STR("{\"iss\":\"" JWT_ISSUER "\",\"aud\":["));
     json_write_string(buf, jwt->audience.len ? jwt->audience : STR(JWT_ISSUER));
-    buf_addf(buf, "],\"iat\":%lld,\"nbf\":%lld,\"exp\":%lld,\"sub\":",
+    buf_addf(buf, "],\"iat\":%lld,\"nbf\":%lld,\"exp\":%lld,\"jti\":\"",
              (long long)(jwt->issued_ms / 1000), (long long)(jwt->issued_ms / 1000),
              (long long)(jwt->expires_ms / 1000));
+    write_id(buf);
+    buf_add(buf, STR("\",\"sub\":"));
     _cleanup_(arena_done) struct arena arena = {0};
     json_write_string(buf, account_user(&arena, jwt->ns, jwt->account));
     buf_add(buf, STR(",\"kubernetes.io\":{\"namespace\":"));
@@ -112,6 +126,7 @@ bool jwt_verify(struct arena *arena,
         .audience = json_str(json_first(json_get(root, "aud"))),
         .pod = json_str(json_at(own, "pod.name")),
         .pod_uid = json_str(json_at(own, "pod.uid")),
+        .id = json_str(json_get(root, "jti")),
         .issued_ms = claim_ms(root, "iat"),
         .expires_ms = claim_ms(root, "exp"),
     };

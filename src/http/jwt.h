@@ -18,6 +18,7 @@ struct jwt {
     struct str audience;    /* what it is good for; empty: the API */
     struct str pod;         /* bound to it, or empty */
     struct str pod_uid;
+    struct str id; /* of the token (jti); drawn when it is signed. Old ones have none */
     int64_t issued_ms;
     int64_t expires_ms;
 };

@@ -26,11 +26,14 @@ TEST(token_holds_until_it_expires_and_only_unchanged)
     jwt_sign(&token, STR("secret"), &jwt);
     EXPECT(jwt_verify(&arena, STR("secret"), buf_str(&token), NOW_MS, &read));
     EXPECT(str_is(read.audience, "somebody"));
+    struct str first = read.id; /* each has one of its own */
+    EXPECT(first.len == 36);
     token.len = 0;
     jwt.audience = STR_NONE;
     jwt_sign(&token, STR("secret"), &jwt);
     EXPECT(jwt_verify(&arena, STR("secret"), buf_str(&token), NOW_MS, &read));
     EXPECT(!read.audience.len);
+    EXPECT(read.id.len == 36 && !str_eq(read.id, first));
     EXPECT(jwt_verify(&arena, STR("secret"), buf_str(&token), NOW_MS, &read));
     EXPECT(str_is(read.ns, "a") && str_is(read.account, "bot") && str_is(read.pod_uid, "u-2"));
     EXPECT(!jwt_verify(&arena, STR("secret"), buf_str(&token), NOW_MS + 60000, &read));

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -31,12 +32,13 @@ static const char *const watched[] = {"roles", "clusterroles", "rolebindings",
 /* The objects that decide, kept current by watches. */
 struct authz {
     struct api *api;
-    struct api_watch *watches[WATCHED_COUNT + 2];
+    struct api_watch *watches[WATCHED_COUNT + 3];
     VEC(const struct object *) rules;
     size_t unsynced; /* of the watches that fill `rules` */
     bool keeps_roles;
     struct map accounts; /* ServiceAccounts by uid */
     struct map pods;     /* by uid */
+    struct map nodes;    /* by uid */
 };
 
 /* Takes the object out of the list; with the list's reference. */
@@ -92,6 +94,11 @@ static void on_pod(void *user, const struct api_change *change)
     note(&((struct authz *)user)->pods, change);
 }
 
+static void on_node(void *user, const struct api_change *change)
+{
+    note(&((struct authz *)user)->nodes, change);
+}
+
 struct authz *authz_new(struct api *api, bool keeps_roles)
 {
     struct authz *authz = MEM_NEW(struct authz);
@@ -111,6 +118,8 @@ struct authz *authz_new(struct api *api, bool keeps_roles)
         api, &(struct api_watch_request){.kind = &kind_serviceaccount}, on_account, authz);
     authz->watches[WATCHED_COUNT + 1] =
         api_watch(api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, authz);
+    authz->watches[WATCHED_COUNT + 2] =
+        api_watch(api, &(struct api_watch_request){.kind = &kind_node}, on_node, authz);
     return authz;
 }
 
@@ -118,7 +127,7 @@ void authz_free(struct authz *authz)
 {
     if (!authz)
         return;
-    for (size_t i = 0; i < WATCHED_COUNT + 2; i++)
+    for (size_t i = 0; i < WATCHED_COUNT + 3; i++)
         api_watch_stop(authz->api, authz->watches[i]);
     for (size_t i = 0; i < authz->rules.count; i++)
         object_unref(authz->rules.items[i]);
@@ -129,6 +138,9 @@ void authz_free(struct authz *authz)
     MAP_FOREACH(&authz->pods, entry)
         object_unref(entry->value);
     map_done(&authz->pods);
+    MAP_FOREACH(&authz->nodes, entry)
+        object_unref(entry->value);
+    map_done(&authz->nodes);
     mem_free(authz);
 }
 
@@ -149,6 +161,23 @@ const struct object *authz_pod(const struct authz *authz, struct str ns, struct 
 
         if (str_eq(pod->name, name) && str_eq(pod->ns, ns))
             return pod;
+    }
+    return NULL;
+}
+
+const struct object *authz_node_of(const struct authz *authz, struct str pod_uid)
+{
+    const struct object *pod = map_get(&authz->pods, pod_uid);
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    if (!pod)
+        return NULL;
+    struct str name = json_str_at(object_json(pod, &arena), "spec.nodeName");
+    MAP_FOREACH(&authz->nodes, entry) {
+        const struct object *node = entry->value;
+
+        if (str_eq(node->name, name))
+            return node;
     }
     return NULL;
 }

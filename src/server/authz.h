@@ -50,3 +50,5 @@ bool authz_account_exists(const struct authz *authz, struct str uid);
 bool authz_pod_exists(const struct authz *authz, struct str uid);
 /* NULL: there is none of that name. */
 const struct object *authz_pod(const struct authz *authz, struct str ns, struct str name);
+/* The node that the pod of a token is on; NULL: none. */
+const struct object *authz_node_of(const struct authz *authz, struct str pod_uid);

@@ -1,3 +1,4 @@
+#include "api/object.h"
 #include "base/account.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -40,6 +41,31 @@ static void identify_account(struct arena *arena, struct user *user, struct str 
     add_group(user, str_printf(arena, "system:serviceaccounts:" STR_FMT, STR_ARG(ns)));
 }
 
+static void add_extra(struct user *user, const char *name, struct str value)
+{
+    if (value.len && user->extra_count < SERVER_EXTRAS_MAX)
+        user->extras[user->extra_count++] = (struct user_extra){str_from(name), value};
+}
+
+/* Which token, and where it is used: what reviews and webhooks are told. */
+static void add_origin(const struct server *server,
+                       struct arena *arena,
+                       const struct jwt *jwt,
+                       struct user *user)
+{
+    const struct object *node = jwt->pod.len ? authz_node_of(server->authz, jwt->pod_uid) : NULL;
+
+    if (jwt->id.len)
+        add_extra(user, "authentication.kubernetes.io/credential-id",
+                  str_printf(arena, "JTI=" STR_FMT, STR_ARG(jwt->id)));
+    add_extra(user, "authentication.kubernetes.io/pod-name", jwt->pod);
+    add_extra(user, "authentication.kubernetes.io/pod-uid", jwt->pod_uid);
+    if (!node)
+        return;
+    add_extra(user, "authentication.kubernetes.io/node-name", str_dup(arena, node->name));
+    add_extra(user, "authentication.kubernetes.io/node-uid", str_dup(arena, node->uid));
+}
+
 bool identify_token(struct server *server,
                     struct arena *arena,
                     struct str token,
@@ -61,6 +87,7 @@ bool identify_token(struct server *server,
     identify_account(arena, ret, jwt.ns, jwt.account);
     add_group(ret, STR("system:authenticated"));
     ret->uid = jwt.account_uid;
+    add_origin(server, arena, &jwt, ret);
     return true;
 }
 

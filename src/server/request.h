@@ -60,7 +60,7 @@ struct user {
     struct user_extra {
         struct str key;
         struct str value;
-    } extras[SERVER_EXTRAS_MAX]; /* what else an impersonation said; rules do not look at it */
+    } extras[SERVER_EXTRAS_MAX]; /* of a token or an impersonation; rules do not look at them */
     size_t extra_count;
     bool owner; /* may do everything */
 };
