@@ -263,6 +263,36 @@ TEST(a_service_has_the_addresses_of_its_pods)
     EXPECT(react(&stage, &endpoints_controller, "n", "s").len == 0);
 }
 
+TEST(endpoints_that_somebody_wrote_are_shown_in_slices)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_service,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\"},\"spec\":{\"ports\":[{\"port\":80}]}}");
+    EXPECT(react(&stage, &endpoints_controller, "n", "s").len == 0);
+    put(&stage, &kind_endpoints,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"e\"},\"subsets\":[{"
+        "\"addresses\":[{\"ip\":\"10.1.2.3\"},{\"ip\":\"fd00::1\"}],\"ports\":[{\"port\":80}]}]}");
+    struct str made = react(&stage, &endpoints_controller, "n", "s");
+    EXPECT(str_contains(made, STR("create endpointslice/s-mirror-0 ")));
+    EXPECT(str_contains(made, STR("create endpointslice/s-mirror-0-v6 ")));
+    EXPECT(str_contains(made, STR("\"kubernetes.io/service-name\":\"s\"")));
+    for (size_t i = 0; i < 2; i++) {
+        const struct action action = stage.actions.list.items[i];
+
+        put(&stage, action.kind, json_text(&stage.arena, action.body).p);
+    }
+    EXPECT(react(&stage, &endpoints_controller, "n", "s").len == 0);
+    put(&stage, &kind_endpoints,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"e\"},\"subsets\":[{"
+        "\"addresses\":[{\"ip\":\"10.2.3.4\"}],\"ports\":[{\"port\":80}]}]}");
+    made = react(&stage, &endpoints_controller, "n", "s");
+    EXPECT(str_contains(made, STR("patch endpointslice/s-mirror-0 ")));
+    EXPECT(str_contains(made, STR("10.2.3.4")));
+    EXPECT(str_contains(made, STR("delete endpointslice/s-mirror-0-v6")));
+}
+
 TEST(a_budget_says_how_many_pods_may_go)
 {
     static const struct {

@@ -1,3 +1,5 @@
+#include "control/builtin/endpoints.h"
+
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/pod.h"
@@ -19,7 +21,7 @@
 #include <stdint.h>
 
 /* The addresses behind a Service: Endpoints for older readers, one EndpointSlice for newer ones.
- * Services without a selector are somebody else's to fill. */
+ * Services without a selector are somebody else's to fill, with Endpoints that we mirror. */
 
 #define SLICE_SUFFIX    "-v4"
 #define ADDRESSES_MAX   1000 /* what one slice may hold */
@@ -191,8 +193,11 @@ static void reconcile(const struct control_input *input,
     run.spec = json_get(object_json(run.service, arena), "spec");
     run.not_ready_too = json_bool_or(json_get(run.spec, "publishNotReadyAddresses"), false);
     struct json *wanted = json_new_object(arena);
-    if (!json_count(json_get(run.spec, "selector")))
+    if (!json_count(json_get(run.spec, "selector"))) {
+        endpoints_mirror(input, cache_get(input->cache, &kind_endpoints, key->ns, key->name),
+                         actions);
         return;
+    }
     json_set(wanted, STR("matchLabels"), json_clone(arena, json_get(run.spec, "selector")));
     if (selector_from_json(arena, wanted, &selector, NULL) < 0)
         return;
@@ -246,8 +251,10 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         keys_of_pod(cache, object, ret);
     else if (object->kind == &kind_service)
         control_keys_add(ret, object->ns, object->name);
-    else if (owner && str_is(owner->kind, "Service"))
+    else if (owner && (str_is(owner->kind, "Service") || str_is(owner->kind, "Endpoints")))
         control_keys_add(ret, object->ns, owner->name);
+    else if (object->kind == &kind_endpoints)
+        control_keys_add(ret, object->ns, object->name);
 }
 
 static const struct kind *const watches[] = {&kind_service, &kind_pod, &kind_endpoints,
