@@ -78,7 +78,7 @@ struct admit_names {
 };
 struct admit_names admit_names(struct arena *arena, const struct json *list, const char *key);
 bool admit_names_have(const struct admit_names *names, struct str text);
-/* hostname, subdomain and hostAliases: they become lines of /etc/hosts. */
+/* hostname, subdomain and hostAliases: they become lines of /etc/hosts. And names of sysctls. */
 void admit_pod_names(struct admit *admit, const struct json *spec, struct str path);
 
 /* admit_pod.c */

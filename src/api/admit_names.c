@@ -130,12 +130,60 @@ static void check_alias(struct admit *admit, const struct json *alias, struct st
                           name, names_dns_subdomain(json_str(name)));
 }
 
+static bool is_lower_or_digit(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+/* Parts of lower case letters and digits, with - and _ inside, and a dot or a slash between them. */
+static bool is_sysctl(struct str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.p[i];
+        bool inside = i > 0 && i + 1 < name.len;
+
+        if (is_lower_or_digit(c))
+            continue;
+        if (!inside)
+            return false;
+        bool parts = c == '.' || c == '/';
+        char before = name.p[i - 1];
+        char after = name.p[i + 1];
+        if (parts && is_lower_or_digit(before) && is_lower_or_digit(after))
+            continue;
+        if (parts || (c != '-' && c != '_') || before == '.' || before == '/' || after == '.' ||
+            after == '/')
+            return false;
+    }
+    return name.len > 0 && name.len <= 253;
+}
+
+/* Whether a node sets it is the node's to say; what could be no kernel setting is refused here. */
+static void check_sysctls(struct admit *admit, const struct json *spec, struct str path)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_at(spec, "securityContext.sysctls"), item) {
+        const struct json *name = json_get(item, "name");
+
+        if (!is_sysctl(json_str(name)))
+            admit_invalid(admit,
+                          str_printf(admit->arena, STR_FMT ".securityContext.sysctls[%zu].name",
+                                     STR_ARG(path), index),
+                          name,
+                          "must be parts of lower case letters and digits, with - or _ inside, and "
+                          "'.' or '/' between them");
+        index++;
+    }
+}
+
 void admit_pod_names(struct admit *admit, const struct json *spec, struct str path)
 {
     size_t index = 0;
 
     check_label(admit, spec, "hostname", path);
     check_label(admit, spec, "subdomain", path);
+    check_sysctls(admit, spec, path);
     JSON_FOREACH(json_get(spec, "hostAliases"), alias)
         check_alias(admit, alias,
                     str_printf(admit->arena, STR_FMT ".hostAliases[%zu]", STR_ARG(path), index++));

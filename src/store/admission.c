@@ -130,6 +130,55 @@ static int admit_priority(struct write *write, struct json *spec)
     return 0;
 }
 
+/* ---- RuntimeClasses ---- */
+
+static int refuse_runtime(struct write *write, struct str name, const char *problem)
+{
+    return reply_fail(write->reply, 403, "Forbidden",
+                      "pods \"" STR_FMT "\" is forbidden: spec.runtimeClassName: RuntimeClass "
+                      "\"" STR_FMT "\" %s",
+                      STR_ARG(write->name), STR_ARG(name), problem);
+}
+
+/* How this node runs every container; who names these needs no object of that name. */
+static bool runtime_is_ours(struct str name)
+{
+    return str_is(name, "nvidia") || str_is(name, "runc") || str_is(name, "crun");
+}
+
+/* What running a pod this way costs, and where it can be: its class says. */
+static int admit_runtime_class(struct write *write, struct json *spec)
+{
+    struct str name = json_str(json_get(spec, "runtimeClassName"));
+    const struct object *class = name.len ? object_latest(write, &kind_runtimeclass, name) : NULL;
+
+    if (!name.len || (!class && runtime_is_ours(name)))
+        return 0;
+    if (!class)
+        return refuse_runtime(write, name, "not found; create it first, or leave the field out");
+    const struct json *root = object_json(class, write->arena);
+    const struct json *fixed = json_at(root, "overhead.podFixed");
+    const struct json *own = json_get(spec, "overhead");
+    if (!json_is_null(own) && !json_equal(own, fixed))
+        return refuse_runtime(write, name, "says what spec.overhead is; leave that out");
+    if (json_count(fixed))
+        json_set(spec, STR("overhead"), json_clone(write->arena, fixed));
+    JSON_FOREACH(json_at(root, "scheduling.nodeSelector"), label) {
+        struct json *wanted = json_make_path(write->arena, spec, "nodeSelector");
+        const struct json *given = json_get_str(wanted, json_key(label));
+
+        if (given && !json_equal(given, label))
+            return refuse_runtime(write, name, "contradicts spec.nodeSelector");
+        json_set(wanted, str_dup(write->arena, json_key(label)), json_clone(write->arena, label));
+    }
+    JSON_FOREACH(json_at(root, "scheduling.tolerations"), toleration) {
+        if (!json_is(json_get(spec, "tolerations"), JSON_ARRAY))
+            json_add_array(write->arena, spec, "tolerations");
+        json_push(json_get(spec, "tolerations"), json_clone(write->arena, toleration));
+    }
+    return 0;
+}
+
 /* A group of scheduling.k8s.io has the priority of its class, and stays while pods of it run. */
 static int admit_group(struct write *write, struct json *root)
 {
@@ -493,7 +542,9 @@ int admission_run(struct write *write, struct admit *admit)
                               ", kai-scheduler and muster; this one waits until a scheduler of "
                               "that name binds it"));
     quota_fill(write, admit->object);
-    r = admit_security(write, admit->object, true);
+    r = admit_runtime_class(write, json_make_path(write->arena, admit->object, "spec"));
+    if (r == 0)
+        r = admit_security(write, admit->object, true);
     if (r == 0)
         r = admit_priority(write, json_make_path(write->arena, admit->object, "spec"));
     return r;

@@ -280,3 +280,30 @@ TEST(what_is_immutable_stays_so)
                          "{\"metadata\":{\"labels\":{\"a\":\"b\"}}}") == 0);
     harness_close(&h);
 }
+
+#define RUNTIME_POD(extra)                                                                         \
+    "{\"metadata\":{\"name\":\"p\"},\"spec\":{" extra "\"containers\":[{\"name\":\"c\",\"image\":" \
+    "\"i\"}]}}"
+
+TEST(a_pod_gets_what_its_runtime_class_costs)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_pod, "default", RUNTIME_POD("\"runtimeClassName\":\"gone\",")) <
+           0);
+    EXPECT(h.status == 403);
+    EXPECT(harness_create(&h, &kind_runtimeclass, "",
+                          "{\"metadata\":{\"name\":\"vm\"},\"handler\":\"vm\",\"overhead\":{"
+                          "\"podFixed\":{\"cpu\":\"10m\"}},\"scheduling\":{\"nodeSelector\":{"
+                          "\"vm\":\"yes\"}}}") == 0);
+    EXPECT(harness_create(&h, &kind_pod, "default",
+                          RUNTIME_POD("\"runtimeClassName\":\"vm\",\"nodeSelector\":{\"vm\":"
+                                      "\"no\"},")) < 0);
+    EXPECT(h.status == 403);
+    EXPECT(harness_create(&h, &kind_pod, "default", RUNTIME_POD("\"runtimeClassName\":\"vm\",")) ==
+           0);
+    EXPECT(strcmp(harness_text(&h, "spec.overhead.cpu"), "10m") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.nodeSelector.vm"), "yes") == 0);
+    harness_close(&h);
+}
