@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,6 +64,31 @@ static void check_namespace(struct admit *admit)
                 admit,
                 str_printf(admit->arena, "metadata.labels[" STR_FMT "]", STR_ARG(version_key)),
                 version, "must be \"latest\" or \"v1.x\"");
+    }
+}
+
+static const struct json *same_taint(const struct json *list, const struct json *taint)
+{
+    JSON_FOREACH(list, other)
+        if (json_equal(json_get(other, "key"), json_get(taint, "key")) &&
+            json_equal(json_get(other, "effect"), json_get(taint, "effect")))
+            return other;
+    return NULL;
+}
+
+/* Since when a taint drives pods away: how long one tolerates it is counted from there. */
+static void add_node(struct admit *admit)
+{
+    JSON_FOREACH(json_at(admit->object, "spec.taints"), taint) {
+        const struct json *before = same_taint(json_at(admit->old, "spec.taints"), taint);
+        struct str known = json_str(json_get(before, "timeAdded"));
+
+        if (!str_is(json_str(json_get(taint, "effect")), "NoExecute") ||
+            !json_is_null(json_get(taint, "timeAdded")) || (!known.len && !admit->now_ms))
+            continue;
+        json_add_str(admit->arena, taint, "timeAdded",
+                     known.len ? str_dup(admit->arena, known)
+                               : time_text(admit->arena, admit->now_ms));
     }
 }
 
@@ -254,6 +280,7 @@ static const struct {
     {&kind_event, NULL, NULL, check_event},
     {&kind_event_k8s, NULL, NULL, check_event},
     {&kind_secret, default_secret, NULL, check_secret},
+    {&kind_node, NULL, add_node, NULL},
     {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
     {&kind_deployment, admit_apps_default, NULL, admit_deployment_validate},
     {&kind_replicaset, admit_apps_default, NULL, admit_replicaset_validate},

@@ -307,3 +307,25 @@ TEST(a_pod_gets_what_its_runtime_class_costs)
     EXPECT(strcmp(harness_text(&h, "spec.nodeSelector.vm"), "yes") == 0);
     harness_close(&h);
 }
+
+TEST(a_taint_that_drives_pods_away_says_since_when)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(
+               &h, &kind_node, "",
+               "{\"metadata\":{\"name\":\"n\"},\"spec\":{\"taints\":[{\"key\":\"a\","
+               "\"effect\":\"NoSchedule\"},{\"key\":\"b\",\"effect\":\"NoExecute\"}]}}") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.taints.0.timeAdded"), "") == 0);
+    EXPECT(strstr(harness_text(&h, "spec.taints.1.timeAdded"), "Z") != NULL);
+    /* Who writes the list again without it has not begun anew. */
+    EXPECT(harness_patch(&h, &kind_node, "", "n",
+                         "{\"spec\":{\"taints\":[{\"key\":\"b\",\"effect\":\"NoExecute\","
+                         "\"timeAdded\":\"2020-01-01T00:00:00Z\"}]}}") == 0);
+    EXPECT(harness_patch(&h, &kind_node, "", "n",
+                         "{\"spec\":{\"taints\":[{\"key\":\"b\",\"effect\":\"NoExecute\"}]}}") ==
+           0);
+    EXPECT(strcmp(harness_text(&h, "spec.taints.0.timeAdded"), "2020-01-01T00:00:00Z") == 0);
+    harness_close(&h);
+}

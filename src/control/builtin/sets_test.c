@@ -304,6 +304,48 @@ TEST(a_daemonset_that_surges_has_both_for_a_while)
     EXPECT(str_is(pods_by_node(&scene), "n1:i2"));
 }
 
+static void put_tainted(struct scene *scene, const char *name, const char *tolerations)
+{
+    scene_put(scene, &kind_pod,
+              str_printf(&scene->arena,
+                         "{'metadata':{'name':'%s'},'spec':{'nodeName':'n1','tolerations':[%s]}}",
+                         name, tolerations)
+                  .p);
+    scene_run(scene, &taints_controller, name);
+}
+
+TEST(a_pod_leaves_a_node_whose_taint_it_does_not_tolerate)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene.now_ms = 100000;
+    scene_put(&scene, &kind_node,
+              "{'metadata':{'name':'n1','namespace':''},'spec':{'taints':[{'key':'k','value':'v',"
+              "'effect':'NoExecute','timeAdded':'1970-01-01T00:01:40Z'}]}}");
+    put_tainted(&scene, "none", "");
+    put_tainted(&scene, "other", "{'key':'j','operator':'Exists'}");
+    put_tainted(&scene, "schedule", "{'key':'k','operator':'Exists','effect':'NoSchedule'}");
+    put_tainted(&scene, "ever", "{'key':'k','value':'v','effect':'NoExecute'}");
+    put_tainted(&scene, "all", "{'operator':'Exists'}");
+    put_tainted(&scene, "some", "{'key':'k','operator':'Exists','tolerationSeconds':10}");
+    EXPECT(str_is(scene_names(&scene, &kind_pod), "ever all some"));
+    scene.now_ms += 9999;
+    scene_run(&scene, &taints_controller, "some");
+    EXPECT(str_is(scene_names(&scene, &kind_pod), "ever all some"));
+    scene.now_ms += 1;
+    scene_run(&scene, &taints_controller, "some");
+    scene_run(&scene, &taints_controller, "ever");
+    EXPECT(str_is(scene_names(&scene, &kind_pod), "ever all"));
+
+    /* A taint that is gone drives nobody away. */
+    put_tainted(&scene, "late", "{'key':'k','operator':'Exists','tolerationSeconds':100}");
+    scene_patch(&scene, &kind_node, "n1", "{'spec':{'taints':null}}");
+    scene.now_ms += 1000000;
+    scene_run(&scene, &taints_controller, "late");
+    EXPECT(str_is(scene_names(&scene, &kind_pod), "ever all late"));
+}
+
 TEST(a_replicationcontroller_keeps_its_number_of_pods)
 {
     _cleanup_(scene_close) struct scene scene;

@@ -36,6 +36,7 @@ extern const struct controller cronjob_controller;     /* batch/v1 CronJob */
 extern const struct controller replicationcontroller_controller;
 extern const struct controller quota_controller;           /* status of ResourceQuotas */
 extern const struct controller apiserver_controller;       /* Service kubernetes in default */
+extern const struct controller taints_controller;          /* NoExecute: who leaves a node */
 extern const struct controller serviceaccounts_controller; /* "default" in every namespace */
 extern const struct controller root_ca_controller;         /* kube-root-ca.crt in every namespace */
 extern const struct controller endpoints_controller;       /* addresses of Services */
