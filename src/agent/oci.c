@@ -230,6 +230,10 @@ int oci_bundle(const struct pod *pod,
     const char *bundle = str_c(&arena, str_printf(&arena, "%s.bundle", base));
     const char *root = str_c(&arena, str_printf(&arena, "%s.root", base));
     struct json *config = make_config(&arena, buf_str(records), &rest, root);
+    if (json_bool_or(
+            json_at(pod_container_spec(pod, index), "securityContext.readOnlyRootFilesystem"),
+            false))
+        json_add_bool(&arena, json_get(config, "root"), "readonly", true);
     int r = files_make_folder(bundle, 0700, err);
     if (r == 0)
         r = files_write(str_c(&arena, str_printf(&arena, "%s/config.json", bundle)),

@@ -201,7 +201,28 @@ static uint16_t pod_port(const struct net_pod *pod, const char *target)
     return port ? port : named_port(json_at(pod->root, "spec.containers"), target);
 }
 
-static bool port_choose(struct port *port, struct sockaddr_in *ret)
+/* Which of `count` pods is next. sessionAffinity ClientIP: the same one for the same client, as long
+ * as the pods are the same; that needs no memory of who was where. */
+static size_t port_turn(struct port *port, const struct json *root, uint32_t client, size_t count)
+{
+    if (!str_is(json_str_at(root, "spec.sessionAffinity"), "ClientIP"))
+        return port->turn++ % count;
+    return str_hash((struct str){(const char *)&client, sizeof(client)}, 0) % count;
+}
+
+/* The IPv4 address at the other end; 0: not known. */
+static uint32_t peer_of(const uv_tcp_t *tcp)
+{
+    struct sockaddr_storage peer = {0};
+    int length = sizeof(peer);
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&peer;
+    return uv_tcp_getpeername(tcp, (struct sockaddr *)&peer, &length) == 0 &&
+                   in->sin_family == AF_INET
+               ? in->sin_addr.s_addr
+               : 0;
+}
+
+static bool port_choose(struct port *port, uint32_t client, struct sockaddr_in *ret)
 {
     if (port->fixed.sin_family) {
         *ret = port->fixed;
@@ -223,7 +244,7 @@ static bool port_choose(struct port *port, struct sockaddr_in *ret)
             ready[count++] = pod;
     if (!count)
         return false;
-    pod = ready[port->turn++ % count];
+    pod = ready[port_turn(port, root, client, count)];
     uint16_t number = pod_port(&pod, port->target);
     return number && uv_ip4_addr(pod.ip, number, ret) == 0;
 }
@@ -249,7 +270,8 @@ static void on_connection(uv_stream_t *listener, int status)
     struct sockaddr_in to;
     relay->connect.data = relay;
     if (uv_accept(listener, (uv_stream_t *)&relay->sides[0].tcp) < 0 ||
-        services->relays_open > RELAYS_MAX || !port_choose(port, &to) ||
+        services->relays_open > RELAYS_MAX ||
+        !port_choose(port, peer_of(&relay->sides[0].tcp), &to) ||
         uv_tcp_connect(&relay->connect, &relay->sides[1].tcp, (const struct sockaddr *)&to,
                        on_connect) < 0)
         relay_close(relay);

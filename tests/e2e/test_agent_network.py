@@ -26,7 +26,8 @@ def service(name, **spec):
 
 def test_services_and_pods_are_reached_by_their_names():
     with Muster() as m:
-        apply(m, service("front"), service("all", clusterIP="None"), web("w0"), web("w1"))
+        apply(m, service("front"), service("same", sessionAffinity="ClientIP"), service("all", clusterIP="None"), web("w0"),
+              web("w1"))
         wait_ready(m, "w0")
         wait_ready(m, "w1")
         wait_for(lambda: m.get("service", "front")["spec"].get("clusterIP"), "the service to get an address")
@@ -36,6 +37,9 @@ def test_services_and_pods_are_reached_by_their_names():
         check(fetch("b", "http://w0.all.default.svc.cluster.local:8080") == "w0", "and by its whole name")
         check(fetch("c", "http://front") in ("w0", "w1"), "a service by its name")
         check(fetch("d", "http://front.default.svc") in ("w0", "w1"), "and with its namespace")
+        often = "import urllib.request as u; print(len({u.urlopen('http://%s').read() for _ in range(6)}))"
+        check(run_pod(m, "f", ["python3", "-c", often % "front"]).strip() == "2", "the pods of a service take turns")
+        check(run_pod(m, "g", ["python3", "-c", often % "same"]).strip() == "1", "sessionAffinity ClientIP")
         names = run_pod(m, "e", ["python3", "-c", "import socket; print(sorted({a[4][0] for a in "
                                  "socket.getaddrinfo('all', 80)}))"])
         check(all(m.get("pod", n)["status"]["podIP"] in names for n in ("w0", "w1")), f"a headless service: {names}")
