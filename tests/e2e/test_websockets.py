@@ -112,6 +112,21 @@ def test_text_messages_reach_commands_and_ports():
             check(got == 400 and b"ports" in answer, f"{got} {answer}")
 
 
+def test_logs_come_as_messages():
+    with Muster() as m:
+        apply(m, pod("b", container("echo container is alive; sleep 1000"), terminationGracePeriodSeconds=0))
+        wait_phase(m, "b", "Running")
+        wait_for(lambda: "alive" in m.kubectl("logs", "b").stdout, "the pod to say something")
+        for protocol, opcode in (("binary.k8s.io", BINARY), ("base64.binary.k8s.io", TEXT), (None, BINARY)):
+            with Socket(m, "b/log?tailLines=1", protocol) as s:
+                said = b""
+                while (got := s.frame())[0] != CLOSE:
+                    check(got[0] == opcode, f"{protocol}: {got}")
+                    said += base64.b64decode(got[1]) if s.base64 else got[1]
+                check(said == b"container is alive\n", f"{protocol}: {said}")
+                check(got[1][:2] == b"\x03\xe8", f"{protocol}: closed with {got[1]}")
+
+
 def test_unread_pongs_take_no_memory():
     """A client that asks and does not read is not read either; when it reads, nothing is missing."""
     pings, payload = 200_001, b"p" * 125
