@@ -117,6 +117,7 @@ for program in "${missing[@]}"; do
         ;;
     e2e.test) kubernetes_module build_test e2e.test k8s.io/kubernetes/test/e2e "$version" || exit 3 ;;
     agnhost) kubernetes_module build agnhost k8s.io/kubernetes/test/images/agnhost || exit 3 ;;
+    nonewprivs) kubernetes_module build nonewprivs k8s.io/kubernetes/test/images/nonewprivs || exit 3 ;;
     *) kubernetes_module build "$program" "k8s.io/kubernetes/cmd/$program" "$version" || exit 3 ;;
     esac
 done

@@ -53,8 +53,8 @@ FLAGS = ("--images", "oci", "--allow-privileged", "--pod-network", "bridge")
 
 def programs():
     """The folder of the programs; None when they cannot be had."""
-    done = subprocess.run([os.path.join(HERE, "binaries.sh"), "e2e.test", "agnhost", "kubectl", "kubectl-convert"], text=True,
-                          stdout=subprocess.PIPE, check=False)
+    done = subprocess.run([os.path.join(HERE, "binaries.sh"), "e2e.test", "agnhost", "kubectl", "kubectl-convert",
+                           "nonewprivs"], text=True, stdout=subprocess.PIPE, check=False)
     if done.returncode == CANNOT_BE_HAD:
         return None
     done.check_returncode()

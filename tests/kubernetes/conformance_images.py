@@ -63,13 +63,22 @@ def layers(folder):
             images.layer(agnhost, extra=[again]))
 
 
-def catalogue(folder):
+def escalating(muster, folder):
+    """A program that runs as its owner, if it is let: it says as whom it ran."""
+    path = os.path.join(muster.folder, "nnp")
+    shutil.copyfile(os.path.join(folder, "nonewprivs"), path)
+    os.chmod(path, 0o4755)
+    return images.layer({"usr/local/bin/nnp": path}, ACCOUNTS)
+
+
+def catalogue(muster, folder):
     """[(name, layers, configuration)]"""
     base, both, agnhost = layers(folder)
     found = [
         (E2E + "agnhost:2.53", [both], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
         (E2E + "busybox:1.36.1-1", [base], {"Cmd": ["sh"]}),
         (E2E + "nonroot:1.4", [base], {"Cmd": ["sh"], "User": "1234"}),
+        (E2E + "nonewprivs:1.3", [escalating(muster, folder)], {"Cmd": ["nnp"]}),
         ("registry.k8s.io/pause:3.10", [agnhost], {"Entrypoint": ["/agnhost", "pause"]}),
     ]
     for name in ("nautilus", "kitten"):
@@ -82,7 +91,7 @@ def catalogue(folder):
 
 def provide(muster, folder):
     """Imports all of them into the data folder of a muster."""
-    for i, (name, contents, config) in enumerate(catalogue(folder)):
+    for i, (name, contents, config) in enumerate(catalogue(muster, folder)):
         layout = images.oci_layout(os.path.join(muster.folder, f"image-{i}"), name, contents, Env=[PATH], **config)
         run([binary("muster"), "image", "import", layout, "--name", name, "--data-dir", muster.data], env=muster.env)
         shutil.rmtree(layout)
