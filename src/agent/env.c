@@ -285,6 +285,47 @@ int env_add_container(struct arena *arena,
     return 0;
 }
 
+/* my-front: MY_FRONT */
+static const char *env_word(struct arena *arena, struct str name)
+{
+    char *word = str_c(arena, name);
+    for (char *p = word; *p; p++)
+        *p = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+    return word;
+}
+
+/* FRONT_PORT_80_TCP and its parts, of each port; FRONT_PORT of the first: what programs of the time
+ * before names look for. */
+static void env_add_ports(struct arena *arena,
+                          struct env *env,
+                          const char *name,
+                          struct str ip,
+                          const struct json *ports)
+{
+    JSON_FOREACH(ports, port) {
+        struct str protocol = json_str(json_get(port, "protocol"));
+        char *upper = str_c(arena, protocol.len ? protocol : STR("TCP"));
+        char *lower = str_c(arena, protocol.len ? protocol : STR("TCP"));
+        for (char *p = lower; *p; p++)
+            *p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+        long long number = json_i64_or(json_get(port, "port"), 0);
+        struct str url = str_printf(arena, "%s://" STR_FMT ":%lld", lower, STR_ARG(ip), number);
+        struct str prefix = str_printf(arena, "%s_PORT_%lld_%s", name, number, upper);
+        struct str word = json_str(json_get(port, "name"));
+        if (port == json_first(ports))
+            env_set(arena, env, str_printf(arena, "%s_PORT", name), url);
+        if (word.len)
+            env_set(arena, env,
+                    str_printf(arena, "%s_SERVICE_PORT_%s", name, env_word(arena, word)),
+                    str_printf(arena, "%lld", number));
+        env_set(arena, env, prefix, url);
+        env_set(arena, env, str_printf(arena, STR_FMT "_PROTO", STR_ARG(prefix)), str_from(lower));
+        env_set(arena, env, str_printf(arena, STR_FMT "_PORT", STR_ARG(prefix)),
+                str_printf(arena, "%lld", number));
+        env_set(arena, env, str_printf(arena, STR_FMT "_ADDR", STR_ARG(prefix)), ip);
+    }
+}
+
 void env_add_services(struct arena *arena, struct env *env, const struct env_context *context)
 {
     const struct object *service;
@@ -296,11 +337,10 @@ void env_add_services(struct arena *arena, struct env *env, const struct env_con
         int64_t port;
         if (!ip.len || str_is(ip, "None") || !json_i64(json_at(root, "spec.ports.0.port"), &port))
             continue;
-        char *name = str_c(arena, service->name);
-        for (char *p = name; *p; p++)
-            *p = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+        const char *name = env_word(arena, service->name);
         env_set(arena, env, str_printf(arena, "%s_SERVICE_HOST", name), ip);
         env_set(arena, env, str_printf(arena, "%s_SERVICE_PORT", name),
                 str_printf(arena, "%lld", (long long)port));
+        env_add_ports(arena, env, name, ip, json_at(root, "spec.ports"));
     }
 }

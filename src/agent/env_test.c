@@ -1,11 +1,17 @@
 #include "agent/env.h"
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/str.h"
+#include "cache/cache.h"
 #include "test.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 TEST(references_are_expanded_as_kubernetes_does)
 {
@@ -98,5 +104,39 @@ TEST(resources_are_divided_and_rounded_up)
         EXPECT(env_resource(&arena, &context, container, reference, &value, &err) == 0);
         EXPECT(str_is(value, rows[i].want));
     }
+    arena_done(&arena);
+}
+
+TEST(services_are_told_in_the_environment)
+{
+    static const char *const wanted[] = {
+        "MY_FRONT_SERVICE_HOST=10.0.0.1",         "MY_FRONT_SERVICE_PORT=80",
+        "MY_FRONT_SERVICE_PORT_WEB=80",           "MY_FRONT_PORT=tcp://10.0.0.1:80",
+        "MY_FRONT_PORT_80_TCP=tcp://10.0.0.1:80", "MY_FRONT_PORT_80_TCP_PROTO=tcp",
+        "MY_FRONT_PORT_80_TCP_PORT=80",           "MY_FRONT_PORT_80_TCP_ADDR=10.0.0.1",
+        "MY_FRONT_PORT_53_UDP=udp://10.0.0.1:53"};
+    struct arena arena = {0};
+    struct env env = {0};
+    struct cache *cache = cache_new(1);
+    struct object *service = NULL;
+    EXPECT(object_new(&kind_service,
+                      STR("{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":"
+                          "\"my-front\",\"namespace\":\"x\"},\"spec\":{\"clusterIP\":\"10.0.0.1\","
+                          "\"ports\":[{\"name\":\"web\",\"port\":80},{\"port\":53,\"protocol\":"
+                          "\"UDP\"}]}}"),
+                      &service, NULL) == 0);
+    cache_put(cache, service);
+    object_unref(service);
+    env_add_services(&arena, &env, &(struct env_context){.cache = cache, .ns = STR("x")});
+    for (size_t i = 0; i < COUNT_OF(wanted); i++) {
+        bool found = false;
+        test_case(wanted[i]);
+        for (size_t j = 0; j < env.count; j++)
+            found |= str_is(str_printf(&arena, STR_FMT "=" STR_FMT, STR_ARG(env.items[j].name),
+                                       STR_ARG(env.items[j].value)),
+                            wanted[i]);
+        EXPECT(found);
+    }
+    cache_free(cache);
     arena_done(&arena);
 }

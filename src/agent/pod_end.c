@@ -48,7 +48,10 @@ static struct str end_message(struct pod *pod, const struct run_container *c, in
         return STR("");
     _cleanup_(buf_done) struct buf log = {0};
     logs_tail(pod, c, MESSAGE_BYTES, &log);
-    return str_dup(&pod->arena, tail_lines(buf_str(&log), FALLBACK_LINES));
+    struct str tail = tail_lines(buf_str(&log), FALLBACK_LINES);
+    if (str_ends(tail, STR("\n"))) /* whether it wrote the last one is not in the log */
+        tail = str_sub(tail, 0, tail.len - 1);
+    return str_dup(&pod->arena, tail);
 }
 
 void pod_take_end(struct pod *pod,

@@ -648,6 +648,16 @@ static void pod_take_place(struct pod *pod)
     pod->run.round = (unsigned)place.round;
 }
 
+/* It may be set, and made shorter, while the pod runs. */
+static void pod_take_deadline(struct pod *pod, const struct object *object)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    int64_t seconds;
+    if (json_i64(json_at(object_json(object, &arena), "spec.activeDeadlineSeconds"), &seconds) &&
+        seconds != json_i64_or(json_at(pod->root, "spec.activeDeadlineSeconds"), -1))
+        json_add_i64(&pod->arena, json_get(pod->root, "spec"), "activeDeadlineSeconds", seconds);
+}
+
 void pod_observe(struct agent *agent, const struct object *object)
 {
     struct pod *pod = map_get(&agent->pods, object->uid);
@@ -672,6 +682,7 @@ void pod_observe(struct agent *agent, const struct object *object)
         pod->object = object_ref(object);
         pod_take_place(pod);
         pod_take_ephemerals(pod, object);
+        pod_take_deadline(pod, object);
     }
     if (object->deleted_ms)
         pod_begin_stop(pod, object);

@@ -5,6 +5,7 @@
 #include "agent/pod.h"
 #include "agent/suspend.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
@@ -123,6 +124,25 @@ static bool pod_is_ready(const struct pod *pod)
     return true;
 }
 
+/* "containers with unready status: [a b]"; empty: it is so of none. Init containers count for the
+ * first of the two, those that run beside the others for both. */
+static struct str names_text(struct arena *arena, const struct pod *pod, bool init)
+{
+    struct str names = STR("");
+    for (size_t i = 0; i < pod->run.count; i++) {
+        const struct run_container *c = &pod->run.containers[i];
+        bool done = c->state == RUN_ENDED && c->end.code == 0;
+        bool good = init ? done || (c->sidecar && c->state == RUN_RUNNING) : lifecycle_is_ready(c);
+        bool meant = init ? c->init : !c->init || c->sidecar;
+        if (meant && !c->ephemeral && !good)
+            names = str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(names), names.len ? " " : "",
+                               STR_ARG(c->name));
+    }
+    return names.len ? str_printf(arena, "containers with %s status: [" STR_FMT "]",
+                                  init ? "incomplete" : "unready", STR_ARG(names))
+                     : STR_NONE;
+}
+
 static void add_condition(struct arena *arena,
                           struct json *conditions,
                           const char *type,
@@ -137,6 +157,14 @@ static void add_condition(struct arena *arena,
                    reason ? json_new_str(arena, str_from(reason)) : json_new_null(arena));
     (void)json_set(condition, STR("lastProbeTime"), json_new_null(arena));
     json_add_str(arena, condition, "lastTransitionTime", time_text(arena, since_ms));
+}
+
+/* What is wrong, or that nothing is any more. */
+static void condition_tell(struct arena *arena, struct json *conditions, struct str message)
+{
+    struct json *last = json_index(conditions, json_count(conditions) - 1);
+    (void)json_set(last, STR("message"),
+                   message.len ? json_new_str(arena, message) : json_new_null(arena));
 }
 
 static void add_conditions(struct arena *arena,
@@ -166,26 +194,15 @@ static void add_conditions(struct arena *arena,
                   succeeded     ? "PodCompleted"
                   : initialized ? NULL
                                 : "ContainersNotInitialized");
+    condition_tell(arena, conditions, initialized ? STR_NONE : names_text(arena, pod, true));
+    bool unready = reason && strcmp(reason, "ContainersNotReady") == 0;
+    struct str message = unready ? names_text(arena, pod, false) : STR_NONE;
     add_condition(arena, conditions, "Ready", ready, pod->ready_changed_ms, reason);
+    condition_tell(arena, conditions, message);
     add_condition(arena, conditions, "ContainersReady", ready, pod->ready_changed_ms, reason);
+    condition_tell(arena, conditions, message);
     add_condition(arena, conditions, "PodScheduled", true, pod->started_ms, NULL);
     suspend_add_condition(pod, arena, conditions);
-}
-
-static const char *qos_class(const struct pod *pod)
-{
-    bool any = false, all = true;
-    static const char *const lists[] = {"spec.containers", "spec.initContainers"};
-    static const char *const kinds[] = {"cpu", "memory"};
-    for (size_t l = 0; l < 2; l++)
-        JSON_FOREACH(json_at(pod->root, lists[l]), container)
-            for (size_t k = 0; k < 2; k++) {
-                struct json *limit = json_get(json_at(container, "resources.limits"), kinds[k]);
-                struct json *request = json_get(json_at(container, "resources.requests"), kinds[k]);
-                any = any || limit || request;
-                all = all && limit && (!request || json_equal(limit, request));
-            }
-    return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
 }
 
 struct str status_patch(struct arena *arena, struct pod *pod, int64_t now_ms)
@@ -207,7 +224,7 @@ struct str status_patch(struct arena *arena, struct pod *pod, int64_t now_ms)
     }
     if (pod->started_ms)
         json_add_str(arena, status, "startTime", time_text(arena, pod->started_ms));
-    json_add_c(arena, status, "qosClass", qos_class(pod));
+    json_add_c(arena, status, "qosClass", pod_qos(json_get(pod->root, "spec")));
     struct json *inits = json_new_array(arena), *mains = json_new_array(arena);
     struct json *ephemerals = json_new_array(arena);
     for (size_t i = 0; i < pod->run.count; i++) {

@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "api/names.h"
+#include "api/pod.h"
 #include "api/quantity.h"
 #include "api/schema.h"
 #include "api/types.h"
@@ -126,6 +127,25 @@ void admit_pod_default(struct admit *admit)
     pod_default(admit, json_make_path(admit->arena, admit->object, "spec"));
 }
 
+const char *pod_qos(const struct json *spec)
+{
+    static const char *const lists[] = {"containers", "initContainers"};
+    static const char *const kinds[] = {"cpu", "memory"};
+    bool any = false;
+    bool all = true;
+
+    for (size_t l = 0; l < COUNT_OF(lists); l++)
+        JSON_FOREACH(json_get(spec, lists[l]), container)
+            for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+                struct json *limit = json_get(json_at(container, "resources.limits"), kinds[k]);
+                struct json *request = json_get(json_at(container, "resources.requests"), kinds[k]);
+
+                any = any || limit || request;
+                all = all && limit && (!request || json_equal(limit, request));
+            }
+    return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
+}
+
 void admit_pod_add(struct admit *admit)
 {
     struct json *spec = json_get(admit->object, "spec");
@@ -136,7 +156,9 @@ void admit_pod_add(struct admit *admit)
     json_add_str(admit->arena, spec, "serviceAccount",
                  json_str(json_get(spec, "serviceAccountName")));
     default_tolerations(admit, spec);
-    admit_fill_c(admit, json_make_path(admit->arena, admit->object, "status"), "phase", "Pending");
+    struct json *status = json_make_path(admit->arena, admit->object, "status");
+    admit_fill_c(admit, status, "phase", "Pending");
+    admit_fill_c(admit, status, "qosClass", pod_qos(spec));
 }
 
 /* ---- rules ---- */

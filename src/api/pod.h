@@ -14,3 +14,7 @@ static inline bool pod_is_over(const struct json *pod)
 
     return str_is(phase, "Succeeded") || str_is(phase, "Failed");
 }
+
+/* status.qosClass of a pod with this spec: Guaranteed where every container has limits of both and
+ * asks for no less, BestEffort where none says anything. */
+const char *pod_qos(const struct json *spec);

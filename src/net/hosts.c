@@ -151,6 +151,9 @@ static void hosts_add_own(const struct net_pod *pod, struct buf *out)
 {
     struct str hostname = pod_hostname(pod);
     struct str subdomain = json_str_at(pod->root, "spec.subdomain");
+    /* Tools know by this line that nobody should edit the file. */
+    buf_addf(out, "# Kubernetes-managed hosts file%s.\n",
+             json_bool_or(json_at(pod->root, "spec.hostNetwork"), false) ? " (host network)" : "");
     buf_add(out, STR("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"));
     if (subdomain.len)
         buf_addf(out, "%s\t" STR_FMT "." STR_FMT "." STR_FMT ".svc.cluster.local " STR_FMT "\n",
@@ -158,10 +161,14 @@ static void hosts_add_own(const struct net_pod *pod, struct buf *out)
                  STR_ARG(hostname));
     else
         buf_addf(out, "%s\t" STR_FMT "\n", pod->ip, STR_ARG(hostname));
-    JSON_FOREACH(json_at(pod->root, "spec.hostAliases"), alias)
+    if (json_count(json_at(pod->root, "spec.hostAliases")))
+        buf_add(out, STR("# Entries added by HostAliases.\n"));
+    JSON_FOREACH(json_at(pod->root, "spec.hostAliases"), alias) {
+        buf_add(out, json_str(json_get(alias, "ip")));
         JSON_FOREACH(json_get(alias, "hostnames"), name)
-            buf_addf(out, STR_FMT "\t" STR_FMT "\n", STR_ARG(json_str(json_get(alias, "ip"))),
-                     STR_ARG(json_str(name)));
+            buf_addf(out, "\t" STR_FMT, STR_ARG(json_str(name)));
+        buf_addc(out, '\n');
+    }
 }
 
 int hosts_write(struct hosts *hosts,

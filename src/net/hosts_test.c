@@ -23,7 +23,7 @@
 static const char *const pods_text[] = {
     "{\"metadata\":{\"name\":\"w-0\",\"namespace\":\"a\",\"uid\":\"1\",\"labels\":{\"job\":\"w\"}},"
     "\"spec\":{\"hostname\":\"zero\",\"subdomain\":\"w\","
-    "\"hostAliases\":[{\"ip\":\"10.1.1.1\",\"hostnames\":[\"far\"]}]}}",
+    "\"hostAliases\":[{\"ip\":\"10.1.1.1\",\"hostnames\":[\"far\",\"away\"]}]}}",
     "{\"metadata\":{\"name\":\"w-1\",\"namespace\":\"a\",\"uid\":\"2\",\"labels\":{\"job\":\"w\"}},"
     "\"spec\":{\"subdomain\":\"w\"}}",
     "{\"metadata\":{\"name\":\"x\",\"namespace\":\"a\",\"uid\":\"3\"},\"spec\":{}}",
@@ -108,8 +108,10 @@ static bool hosts_are(struct bench *bench, size_t index, const char *want)
     return same;
 }
 
-#define LOCAL "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
-#define WEB   "127.32.0.2\tweb.b web.b.svc web.b.svc.cluster.local\n"
+#define LOCAL                                                       \
+    "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\t" \
+    "localhost ip6-localhost ip6-loopback\n"
+#define WEB "127.32.0.2\tweb.b web.b.svc web.b.svc.cluster.local\n"
 #define SERVER \
     "127.0.0.1\tkubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local\n"
 #define ZERO     "127.64.0.1\tzero.w zero.w.a zero.w.a.svc zero.w.a.svc.cluster.local\n"
@@ -121,8 +123,9 @@ TEST(hosts_name_the_pod_its_gang_its_services_and_the_api_server)
     struct bench bench;
     bench_open(&bench);
     EXPECT(hosts_are(&bench, 0,
-                     LOCAL "127.64.0.1\tzero.w.a.svc.cluster.local zero\n10.1.1.1\tfar\n" ZERO ONE
-                           "127.64.0.1" HEADLESS "127.64.0.2" HEADLESS WEB SERVER));
+                     LOCAL "127.64.0.1\tzero.w.a.svc.cluster.local zero\n# Entries added by "
+                           "HostAliases.\n10.1.1.1\tfar\taway\n" ZERO ONE "127.64.0.1" HEADLESS
+                           "127.64.0.2" HEADLESS WEB SERVER));
     EXPECT(hosts_are(&bench, 2,
                      LOCAL "127.64.0.3\tx\n" ZERO ONE "127.64.0.1" HEADLESS
                            "127.64.0.2" HEADLESS WEB SERVER));

@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Kinds of Kubernetes that charts contain: what the store makes of them. */
@@ -328,4 +329,30 @@ TEST(a_taint_that_drives_pods_away_says_since_when)
            0);
     EXPECT(strcmp(harness_text(&h, "spec.taints.0.timeAdded"), "2020-01-01T00:00:00Z") == 0);
     harness_close(&h);
+}
+
+TEST(a_pod_has_its_class_of_service_from_the_beginning)
+{
+    static const struct {
+        const char *resources;
+        const char *class;
+    } rows[] = {
+        {"", "BestEffort"},
+        {",\"resources\":{\"requests\":{\"cpu\":\"1\"}}", "Burstable"},
+        {",\"resources\":{\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}", "Guaranteed"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        char body[256];
+
+        harness_open(&h, NULL);
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":[{\"name\":\"c\","
+                       "\"image\":\"i\"%s}]}}",
+                       rows[i].resources);
+        EXPECT(harness_create(&h, &kind_pod, "default", body) == 0);
+        EXPECT(strcmp(harness_text(&h, "status.qosClass"), rows[i].class) == 0);
+        harness_close(&h);
+    }
 }

@@ -8,6 +8,8 @@
 #include "api/object.h"
 #include "api/schema.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -259,6 +261,19 @@ static int give_identity(struct write *write, struct json *meta)
 }
 
 /* ---- admission ---- */
+/* All of them, as Kubernetes writes it: Pod "p" is invalid: [a: ..., b: ...] */
+static struct str causes_text(struct write *write, const struct admit *admit)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    buf_addf(&text, "%s \"" STR_FMT "\" is invalid: [", write->kind->name, STR_ARG(write->name));
+    for (size_t i = 0; i < admit->causes.count; i++)
+        buf_addf(&text, "%s" STR_FMT ": " STR_FMT, i ? ", " : "",
+                 STR_ARG(admit->causes.items[i].field), STR_ARG(admit->causes.items[i].message));
+    buf_addc(&text, ']');
+    return str_dup(write->arena, buf_str(&text));
+}
+
 static int write_refuse(struct write *write, const struct admit *admit)
 {
     struct reply *reply = write->reply;
@@ -266,6 +281,8 @@ static int write_refuse(struct write *write, const struct admit *admit)
 
     reply->result.causes = admit->causes.items;
     reply->result.cause_count = admit->causes.count;
+    if (admit->causes.count > 1)
+        reply->result.message = causes_text(write, admit);
     return reply_fail(reply, 422, "Invalid",
                       "%s \"" STR_FMT "\" is invalid: " STR_FMT ": " STR_FMT "%s",
                       write->kind->name, STR_ARG(write->name), STR_ARG(first->field),

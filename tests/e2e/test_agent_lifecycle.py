@@ -26,6 +26,8 @@ def test_a_failed_init_container_fails_the_pod():
         apply(m, pod("a", container("echo never"), initContainers=[container("exit 4", name="i")]))
         wait_phase(m, "a", "Failed")
         check(ended(m, "a", "i")["exitCode"] == 4, "exit code of the init container")
+        said = {c["type"]: c.get("message") for c in m.get("pod", "a")["status"]["conditions"]}
+        check(said["Initialized"] == "containers with incomplete status: [i]", str(said))
         check("waiting" in status(m, "a")["state"], "the main container never ran")
 
 
@@ -102,10 +104,13 @@ def test_restarts_follow_the_policy_with_a_back_off():
 
 def test_the_deadline_ends_a_pod():
     with Muster() as m:
-        apply(m, pod("a", container("trap 'exit 0' TERM; while :; do sleep 0.1; done"),
-                     activeDeadlineSeconds=1))
+        forever = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+        apply(m, pod("a", container(forever), activeDeadlineSeconds=1), pod("later", container(forever)))
         wait_phase(m, "a", "Failed")
         check(m.get("pod", "a")["status"]["reason"] == "DeadlineExceeded", "status.reason")
+        wait_phase(m, "later", "Running")
+        m.kubectl("patch", "pod", "later", "-p", '{"spec":{"activeDeadlineSeconds":1}}')
+        wait_phase(m, "later", "Failed")
 
 
 def test_deletion_is_graceful_and_then_not():
