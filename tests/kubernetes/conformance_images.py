@@ -14,15 +14,29 @@ from harness import binary, run
 
 # What shell scripts of the tests call; what this machine does not have is left out.
 PROGRAMS = ("awk base64 bash cat chgrp chmod chown cp curl cut date dd df du echo env expr false find getent grep head "
-            "hexdump hostname id kill ln ls md5sum mkdir mknod mktemp mount mv nc nslookup od perl ping "
+            "hexdump hostname id ip kill ln ls md5sum mkdir mknod mktemp mount mv nc nslookup od perl ping "
             "printenv printf ps pwd readlink rm rmdir "
-            "sed seq sh sleep sort ss stat sync tail tee test touch tr true umount uname uniq wc wget whoami").split()
+            "sed seq sh sleep sort ss stat sync sysctl tail tee test timeout touch tr true umount uname uniq wc wget whoami").split()
 ACCOUNTS = {
     "etc/passwd": "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
                   "user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\n"
                  "group-defined-in-image:x:50000:user-defined-in-image\n",
 }
+# Where this machine has no nc, what the tests want of it: one line there, what comes back within some seconds.
+NC = """#!/bin/sh
+protocol=tcp wait=5 look=
+while getopts tuvzw:q: flag; do
+    case $flag in u) protocol=udp ;; z) look=1 ;; w) wait=$OPTARG ;; esac
+done
+shift $((OPTIND - 1))
+timeout "$wait" sh -c 'exec 3<>/dev/$0/$1/$2' $protocol "$1" "$2" || exit 1
+[ "$look" ] && exit 0
+exec 3<>/dev/$protocol/$1/$2
+cat >&3
+timeout "$wait" cat <&3
+exit 0
+"""
 E2E = "registry.k8s.io/e2e-test-images/"
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -47,7 +61,7 @@ def module_file(folder, path):
     return os.path.join(listed.strip(), path)
 
 
-def layers(folder):
+def layers(muster, folder):
     """Programs alone, both, and agnhost alone: one layer an image, for a second one would be compressed, which takes long."""
     images.PROGRAMS = [program for program in PROGRAMS if shutil.which(program)]
     programs = images.host_files()
@@ -55,6 +69,12 @@ def layers(folder):
     folders = [directory("tmp", 0o1777), directory("root", 0o700), directory("uploads"), directory("var"),
                directory("var/tmp", 0o1777), directory("usr"), link("usr/bin", "../bin"), directory("home"),
                directory("home/user-defined-in-image")]
+    if "bin/nc" not in programs:
+        path = os.path.join(muster.folder, "nc")
+        with open(path, "w") as f:
+            f.write(NC)
+        os.chmod(path, 0o755)
+        programs["bin/nc"] = path
     agnhost = {"agnhost": os.path.join(folder, "agnhost"),
                "localhost.crt": module_file(folder, "test/images/agnhost/porter/localhost.crt"),
                "localhost.key": module_file(folder, "test/images/agnhost/porter/localhost.key")}
@@ -73,7 +93,7 @@ def escalating(muster, folder):
 
 def catalogue(muster, folder):
     """[(name, layers, configuration)]"""
-    base, both, agnhost = layers(folder)
+    base, both, agnhost = layers(muster, folder)
     found = [
         (E2E + "agnhost:2.53", [both], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
         (E2E + "busybox:1.36.1-1", [base], {"Cmd": ["sh"]}),
