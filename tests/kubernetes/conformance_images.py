@@ -16,7 +16,8 @@ from harness import binary, run
 PROGRAMS = ("awk base64 bash cat chgrp chmod chown cp curl cut date dd df du echo env expr false find getent grep head "
             "hexdump hostname id ip kill ln ls md5sum mkdir mknod mktemp mount mv nc nslookup od perl ping "
             "printenv printf ps pwd readlink rm rmdir "
-            "sed seq sh sleep sort ss stat sync sysctl tail tee test timeout touch tr true umount uname uniq wc wget whoami").split()
+            "sed seq sh sleep sort ss stat sync sysctl tail tee test timeout touch "
+            "tr true umount uname uniq wc wget whoami").split()
 ACCOUNTS = {
     "etc/passwd": "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
                   "user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh\n",
