@@ -331,6 +331,7 @@ static void port_listen(struct port *port)
 static void services_add_port(struct services *services,
                               const struct object *service,
                               struct str ip,
+                              int64_t at,
                               const struct json *spec)
 {
     struct port *port = MEM_NEW(struct port);
@@ -338,9 +339,9 @@ static void services_add_port(struct services *services,
     (void)snprintf(port->ns, sizeof(port->ns), STR_FMT, STR_ARG(service->ns));
     (void)snprintf(port->name, sizeof(port->name), STR_FMT, STR_ARG(service->name));
     (void)snprintf(port->ip, sizeof(port->ip), STR_FMT, STR_ARG(ip));
-    port->number = (uint16_t)json_i64_or(json_get(spec, "port"), 0);
+    port->number = (uint16_t)at;
     const struct json *target = json_get(spec, "targetPort");
-    int64_t number = json_i64_or(target, port->number);
+    int64_t number = json_i64_or(target, json_i64_or(json_get(spec, "port"), 0));
     if (json_is(target, JSON_STRING))
         (void)snprintf(port->target, sizeof(port->target), STR_FMT, STR_ARG(json_str(target)));
     else
@@ -436,10 +437,16 @@ void services_observe(struct services *services, const struct object *service)
         services_ask_address(services, service);
         return;
     }
+    char node[ADDRESS_BYTES];
+    bridge_node_address(services->options.bridge, node);
     JSON_FOREACH(json_at(root, "spec.ports"), port) {
         struct str protocol = json_str(json_get(port, "protocol"));
-        if (json_count(json_at(root, "spec.selector")) &&
-            (!protocol.len || str_is(protocol, "TCP")))
-            services_add_port(services, service, ip, port);
+        int64_t node_port = json_i64_or(json_get(port, "nodePort"), 0);
+        if (!json_count(json_at(root, "spec.selector")) ||
+            (protocol.len && !str_is(protocol, "TCP")))
+            continue;
+        services_add_port(services, service, ip, json_i64_or(json_get(port, "port"), 0), port);
+        if (node_port > 0)
+            services_add_port(services, service, str_from(node), node_port, port);
     }
 }

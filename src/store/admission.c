@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "store/host.h"
+#include "store/ports.h"
 #include "store/quota.h"
 #include "store/reply.h"
 #include "store/shelf.h"
@@ -511,8 +512,10 @@ static void admit_requester(struct write *write, struct json *object)
 
 int admission_run(struct write *write, struct admit *admit)
 {
-    if (write->kind == &kind_service)
+    if (write->kind == &kind_service) {
         admit_address(write, admit);
+        ports_admit(write, admit);
+    }
     int r = admit_person(write, admit);
     if (r == 0 && write->kind == &kind_pod)
         r = admit_suspension(write, admit);

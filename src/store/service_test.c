@@ -49,6 +49,39 @@ TEST(a_service_has_an_address_from_its_creation_on)
     harness_close(&h);
 }
 
+TEST(a_service_of_a_node_has_a_port_of_it)
+{
+    struct harness h;
+    char body[256];
+    char first[16];
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_service, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"type\":\"NodePort\"," PORTS
+                          "}}") == 0);
+    (void)snprintf(first, sizeof(first), "%s", harness_text(&h, "spec.ports.0.nodePort"));
+    EXPECT(strlen(first) == 5 && strcmp(first, "30000") >= 0 && strcmp(first, "32767") <= 0);
+    /* Another one cannot have it, nor one that is no port of nodes. */
+    (void)snprintf(body, sizeof(body),
+                   "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"type\":\"NodePort\",\"ports\":[{"
+                   "\"port\":80,\"nodePort\":%s}]}}",
+                   first);
+    EXPECT(harness_create(&h, &kind_service, "default", body) < 0);
+    EXPECT(strstr(h.causes, "spec.ports[0].nodePort") && strstr(h.causes, "already allocated"));
+    EXPECT(harness_create(&h, &kind_service, "default",
+                          "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"type\":\"NodePort\","
+                          "\"ports\":[{\"port\":80,\"nodePort\":80}]}}") < 0);
+    EXPECT(strstr(h.causes, "30000-32767") != NULL);
+    /* An update keeps it; another type gives it back. */
+    EXPECT(harness_patch(&h, &kind_service, "default", "a",
+                         "{\"spec\":{\"ports\":[{\"port\":80}]}}") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.ports.0.nodePort"), first) == 0);
+    EXPECT(harness_patch(&h, &kind_service, "default", "a",
+                         "{\"spec\":{\"type\":\"ClusterIP\"}}") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.ports.0.nodePort"), "") == 0);
+    harness_close(&h);
+}
+
 TEST(an_address_that_was_asked_for_is_given_once_and_only_from_the_network)
 {
     static const struct {

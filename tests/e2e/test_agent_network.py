@@ -26,8 +26,8 @@ def service(name, **spec):
 
 def test_services_and_pods_are_reached_by_their_names():
     with Muster() as m:
-        apply(m, service("front"), service("same", sessionAffinity="ClientIP"), service("all", clusterIP="None"), web("w0"),
-              web("w1"))
+        apply(m, service("front"), service("same", sessionAffinity="ClientIP", type="NodePort"),
+              service("all", clusterIP="None"), web("w0"), web("w1"))
         wait_ready(m, "w0")
         wait_ready(m, "w1")
         wait_for(lambda: m.get("service", "front")["spec"].get("clusterIP"), "the service to get an address")
@@ -40,6 +40,9 @@ def test_services_and_pods_are_reached_by_their_names():
         often = "import urllib.request as u; print(len({u.urlopen('http://%s').read() for _ in range(6)}))"
         check(run_pod(m, "f", ["python3", "-c", often % "front"]).strip() == "2", "the pods of a service take turns")
         check(run_pod(m, "g", ["python3", "-c", often % "same"]).strip() == "1", "sessionAffinity ClientIP")
+        port = m.get("service", "same")["spec"]["ports"][0]["nodePort"]
+        node = m.get("nodes")[0]["status"]["addresses"][0]["address"]
+        check(fetch("h", f"http://{node}:{port}") in ("w0", "w1"), "a port of the node")
         names = run_pod(m, "e", ["python3", "-c", "import socket; print(sorted({a[4][0] for a in "
                                  "socket.getaddrinfo('all', 80)}))"])
         check(all(m.get("pod", n)["status"]["podIP"] in names for n in ("w0", "w1")), f"a headless service: {names}")
