@@ -81,6 +81,23 @@ static void line_add_names(struct buf *out,
              STR_ARG(name), STR_ARG(ns), STR_ARG(name), STR_ARG(ns), STR_ARG(name), STR_ARG(ns));
 }
 
+/* The address of the Service that an ExternalName of this cluster means; empty: none. Other names
+ * are for a name server to know, and pods have the machine's. */
+static struct str external_ip(const struct hosts *hosts, struct str name, struct arena *arena)
+{
+    struct str rest = name;
+    struct str service, ns;
+    if (!str_ends(name, STR(".svc.cluster.local")) || !str_cut(&rest, '.', &service) ||
+        !str_cut(&rest, '.', &ns) || !str_is(rest, "svc.cluster.local"))
+        return STR("");
+    const struct object *object = cache_get(hosts->cache, &kind_service, ns, service);
+    if (!object)
+        return STR("");
+    arena_defer(arena, object_release, object_ref(object));
+    struct str ip = json_str_at(object_json(object, arena), "spec.clusterIP");
+    return str_is(ip, "None") ? STR("") : ip;
+}
+
 static void hosts_add_service(const struct hosts *hosts,
                               const struct object *service,
                               struct str ns,
@@ -91,6 +108,8 @@ static void hosts_add_service(const struct hosts *hosts,
     const struct json *root = object_json(service, arena);
     struct str ip = json_str_at(root, "spec.clusterIP");
     bool near = str_eq(service->ns, ns);
+    if (str_is(json_str_at(root, "spec.type"), "ExternalName"))
+        ip = external_ip(hosts, json_str_at(root, "spec.externalName"), arena);
     if (!str_is(ip, "None")) {
         if (ip.len)
             line_add_names(out, ip, service->name, service->ns, near);

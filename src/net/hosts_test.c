@@ -33,6 +33,10 @@ static const char *const services_text[] = {
     "\"spec\":{\"clusterIP\":\"None\",\"selector\":{\"job\":\"w\"}}}",
     "{\"metadata\":{\"name\":\"web\",\"namespace\":\"b\",\"uid\":\"5\"},"
     "\"spec\":{\"clusterIP\":\"127.32.0.2\",\"selector\":{\"app\":\"web\"}}}",
+    "{\"metadata\":{\"name\":\"alias\",\"namespace\":\"b\",\"uid\":\"6\"},"
+    "\"spec\":{\"type\":\"ExternalName\",\"externalName\":\"web.b.svc.cluster.local\"}}",
+    "{\"metadata\":{\"name\":\"far\",\"namespace\":\"b\",\"uid\":\"7\"},"
+    "\"spec\":{\"type\":\"ExternalName\",\"externalName\":\"www.example.com\"}}",
 };
 
 struct bench {
@@ -111,7 +115,9 @@ static bool hosts_are(struct bench *bench, size_t index, const char *want)
 #define LOCAL                                                       \
     "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\t" \
     "localhost ip6-localhost ip6-loopback\n"
-#define WEB "127.32.0.2\tweb.b web.b.svc web.b.svc.cluster.local\n"
+#define WEB                                                 \
+    "127.32.0.2\tweb.b web.b.svc web.b.svc.cluster.local\n" \
+    "127.32.0.2\talias.b alias.b.svc alias.b.svc.cluster.local\n"
 #define SERVER \
     "127.0.0.1\tkubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local\n"
 #define ZERO     "127.64.0.1\tzero.w zero.w.a zero.w.a.svc zero.w.a.svc.cluster.local\n"

@@ -38,6 +38,10 @@ cat >&3
 timeout "$wait" cat <&3
 exit 0
 """
+# Names are in /etc/hosts here; this says what they lead to.
+NSLOOKUP = """#!/bin/sh
+getent hosts "$1"
+"""
 E2E = "registry.k8s.io/e2e-test-images/"
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -70,12 +74,12 @@ def layers(muster, folder):
     folders = [directory("tmp", 0o1777), directory("root", 0o700), directory("uploads"), directory("var"),
                directory("var/tmp", 0o1777), directory("usr"), link("usr/bin", "../bin"), directory("home"),
                directory("home/user-defined-in-image")]
-    if "bin/nc" not in programs:
-        path = os.path.join(muster.folder, "nc")
+    for name, text in (("nc", NC), ("nslookup", NSLOOKUP)):
+        path = os.path.join(muster.folder, name)
         with open(path, "w") as f:
-            f.write(NC)
+            f.write(text)
         os.chmod(path, 0o755)
-        programs["bin/nc"] = path
+        programs.setdefault("bin/" + name, path)
     agnhost = {"agnhost": os.path.join(folder, "agnhost"),
                "localhost.crt": module_file(folder, "test/images/agnhost/porter/localhost.crt"),
                "localhost.key": module_file(folder, "test/images/agnhost/porter/localhost.key")}
