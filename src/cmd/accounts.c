@@ -121,6 +121,7 @@ static void entry_take(struct entry *entry, const struct spent *from)
     spent->name = str_dup(arena, from->name);
     spent->queue = str_dup(arena, from->queue);
     spent->user = str_dup(arena, from->user);
+    spent->labels = job_labels(arena, from->labels);
     for (size_t i = 0; i < from->node_count; i++)
         (void)spent_add_node(spent, str_dup(arena, from->nodes[i]));
 }

@@ -1,5 +1,7 @@
 #include "agent/doctor.h"
 
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "cmd/datadir.h"
 #include "cmd/muster.h"
@@ -43,24 +45,25 @@ static void look_for_torch(struct finding *ret)
 }
 
 /* What is needed and missing is wrong; what is only useful and missing is a hint. */
-static void print_findings(const struct term *term,
-                           const struct finding *findings,
-                           size_t count,
-                           bool needed)
+static void add_findings(struct buf *out,
+                         const struct term *term,
+                         const struct finding *findings,
+                         size_t count,
+                         bool needed)
 {
     const char *missing = needed ? "✗" : "-";
 
-    (void)printf("%s\n", needed ? "Required:" : "Optional:");
+    buf_addf(out, "%s\n", needed ? "Required:" : "Optional:");
     for (size_t i = 0; i < count; i++) {
         const struct finding *f = &findings[i];
         enum term_colour colour = f->ok ? COLOUR_GREEN : needed ? COLOUR_RED : COLOUR_YELLOW;
 
         if (f->needed != needed)
             continue;
-        (void)printf("%s%s%s %-14s  %s\n", term_colour(term, colour), f->ok ? "✓" : missing,
-                     term_colour(term, COLOUR_NONE), f->name, f->words);
+        buf_addf(out, "%s%s%s %-14s  %s\n", term_colour(term, colour), f->ok ? "✓" : missing,
+                 term_colour(term, COLOUR_NONE), f->name, f->words);
         if (!f->ok)
-            (void)printf("  %-14s  %s\n", "", f->fix);
+            buf_addf(out, "  %-14s  %s\n", "", f->fix);
     }
 }
 
@@ -71,11 +74,13 @@ static int doctor_run(struct invocation *invocation)
     struct finding findings[DOCTOR_FINDINGS_MAX + 1];
     const char *folder = values->data_dir ? values->data_dir : datadir_default(invocation->arena);
     size_t count = doctor_all(folder, findings);
+    _cleanup_(buf_done) struct buf page = {0};
     bool works = true;
 
     look_for_torch(&findings[count++]);
-    print_findings(&term, findings, count, true);
-    print_findings(&term, findings, count, false);
+    add_findings(&page, &term, findings, count, true);
+    add_findings(&page, &term, findings, count, false);
+    term_page(&term, buf_str(&page));
     for (size_t i = 0; i < count; i++)
         works = works && (findings[i].ok || !findings[i].needed);
     return works ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -28,7 +28,7 @@
 
 static const struct option gpu_options[] = {
     LOOK_OPTIONS,
-    LOOK_OUTPUT(look_tables, "table", "a table for people, or JSON"),
+    LOOK_TABLE("nodes"),
     {0},
 };
 
@@ -220,40 +220,46 @@ static void add_node(struct view *view, const struct json *node)
         print_slot(view, i);
 }
 
-static int gpu_run(struct invocation *invocation)
+static int gpu_collect(struct look *look, void *user, struct look_found *found, struct err *err)
 {
     static const char *const headers[] = {"NODE", "GPU", "USED", "FREE", "BY", NULL};
-    struct view view = {.arena = invocation->arena};
-    struct look look;
-    struct err err = {0};
+    const struct look_values *values = user;
+    struct view view = {.arena = look->arena};
+    int r = look_selected(look, &kind_node, values->selector, &view.nodes, err);
 
-    const struct look_values *values = invocation->values;
-    int r = look_open(&look, invocation->arena, values, &err);
-    if (r == 0) {
-        r = look_all(&look, &kind_node, STR(""), &view.nodes, &err);
-        if (r == 0)
-            r = look_all(&look, &kind_pod, STR(""), &view.pods, &err);
-        look_close(&look);
-    }
-    if (r < 0) {
-        (void)fprintf(stderr, "muster gpu: %s\n", err.text);
-        return EXIT_FAILURE;
-    }
-    view.list = json_new_array(invocation->arena);
-    table_init(&view.table, invocation->arena, headers);
+    if (r == 0)
+        r = look_all(look, &kind_pod, STR(""), &view.pods, err);
+    if (r < 0)
+        return r;
+    view.list = json_new_array(view.arena);
+    table_init(&view.table, view.arena, headers);
     for (size_t i = 0; i < view.nodes.count; i++)
         add_node(&view, view.nodes.items[i]);
-    if (values->output == LOOK_TEXT && !json_count(view.list))
-        printf("no node has a GPU\n");
-    else
-        look_print(values, &view.table, view.list);
-    return EXIT_SUCCESS;
+    *found =
+        (struct look_found){.table = view.table, .list = view.list, .nothing = "no node has a GPU"};
+    return 0;
+}
+
+static int gpu_run(struct invocation *invocation)
+{
+    struct look_values *values = invocation->values;
+    struct look look;
+    struct err err = {0};
+    int r = look_open(&look, invocation->arena, values, &err);
+
+    if (r == 0) {
+        r = look_show(&look, values, gpu_collect, values, &err);
+        look_close(&look);
+    }
+    if (r < 0)
+        (void)fprintf(stderr, "muster gpu: %s\n", err.text);
+    return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 const struct command command_gpu = {
     .name = "gpu",
     .summary = "show every GPU, how much of it is free, and who uses it",
-    .example = "muster gpu\nmuster gpu -o json",
+    .example = "muster gpu\nmuster gpu -l zone=a --watch",
     .options = gpu_options,
     .values_size = sizeof(struct look_values),
     .run = gpu_run,

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "base/yaml.h"
 #include "cmd/connect.h"
 #include "kube/kube.h"
 #include "tool/term.h"
@@ -21,7 +22,9 @@
 #include <unistd.h>
 #include <uv.h>
 
-const char *const look_tables[] = {"table", "json", NULL};
+#define WATCH_PAUSE_MS 500
+
+const char *const look_tables[] = {"table", "json", "yaml", NULL};
 
 struct question {
     struct look *look;
@@ -60,22 +63,69 @@ void look_close(struct look *look)
     (void)uv_loop_close(&look->loop);
 }
 
-void look_print(const struct look_values *values,
-                const struct table *table,
-                const struct json *json)
+static void look_write(struct buf *out, const struct look_values *values, struct look_found *found)
 {
-    _cleanup_(buf_done) struct buf out = {0};
+    bool rows = found->table.cells.count > found->table.column_count;
 
-    if (values->output == LOOK_JSON) {
-        json_write_pretty(&out, json);
-        buf_addc(&out, '\n');
-    } else if (table) {
-        struct table fitting = *table;
-
-        fitting.wraps_at = term_open(STDOUT_FILENO, NULL).wraps_at;
-        table_write(&out, &fitting, true);
+    if (values->output == LOOK_YAML) {
+        yaml_write(out, found->list);
+    } else if (values->output == LOOK_JSON) {
+        json_write_pretty(out, found->list);
+        buf_addc(out, '\n');
+    } else if (!rows && found->nothing) {
+        buf_addf(out, "%s\n", found->nothing);
+    } else {
+        found->table.wraps_at = term_open(STDOUT_FILENO, NULL).wraps_at;
+        table_write(out, &found->table, true);
     }
-    (void)fwrite(out.p, 1, out.len, stdout);
+}
+
+/* Collects and prints once; *shown is what was printed last. */
+static int look_turn(struct look *look,
+                     const struct look_values *values,
+                     look_collect *collect,
+                     void *user,
+                     uint64_t *shown,
+                     struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct look_found found = {0};
+    struct arena *outer = look->arena;
+
+    look->arena = &arena;
+    int r = collect(look, user, &found, err);
+    look->arena = outer;
+    if (r < 0)
+        return r;
+    look_write(&out, values, &found);
+    uint64_t seen = str_hash(buf_str(&out), 0);
+    if (seen != *shown) {
+        if (values->watch)
+            buf_addc(&out, '\n');
+        (void)fwrite(out.p, 1, out.len, stdout);
+        (void)fflush(stdout);
+    }
+    *shown = seen;
+    return 0;
+}
+
+int look_show(struct look *look,
+              const struct look_values *values,
+              look_collect *collect,
+              void *user,
+              struct err *err)
+{
+    uint64_t shown = 0;
+
+    if (values->watch && values->output != LOOK_TEXT)
+        return err_set(err, -EINVAL, "--watch prints tables; leave --output out");
+    int r = look_turn(look, values, collect, user, &shown, err);
+    while (r == 0 && values->watch) {
+        uv_sleep(WATCH_PAUSE_MS);
+        r = look_turn(look, values, collect, user, &shown, err);
+    }
+    return r;
 }
 
 static const struct json *keep(struct look *look, const struct object *object)
@@ -131,23 +181,41 @@ int look_call(struct look *look,
     return r;
 }
 
+static int look_list(struct look *look,
+                     const struct api_request *request,
+                     struct look_list *ret,
+                     struct err *err)
+{
+    struct question question = {.list = ret};
+    struct api_request page = *request;
+    int r;
+
+    page.verb = API_LIST;
+    page.limit = KUBE_PAGE;
+    do {
+        page.continue_token = question.continue_token;
+        r = ask(look, &page, &question, err);
+    } while (r == 0 && question.continue_token.len);
+    return r;
+}
+
 int look_all(struct look *look,
              const struct kind *kind,
              struct str ns,
              struct look_list *ret,
              struct err *err)
 {
-    struct question question = {.list = ret};
-    int r;
+    return look_list(look, &(struct api_request){.kind = kind, .ns = ns}, ret, err);
+}
 
-    do {
-        r = ask(look,
-                &(struct api_request){.verb = API_LIST,
-                                      .kind = kind,
-                                      .ns = ns,
-                                      .limit = KUBE_PAGE,
-                                      .continue_token = question.continue_token},
-                &question, err);
-    } while (r == 0 && question.continue_token.len);
-    return r;
+int look_selected(struct look *look,
+                  const struct kind *kind,
+                  const char *selector,
+                  struct look_list *ret,
+                  struct err *err)
+{
+    return look_list(
+        look,
+        &(struct api_request){.kind = kind, .label_selector = str_from(selector ? selector : "")},
+        ret, err);
 }

@@ -17,7 +17,7 @@
 /* What goes into a simulation from a cluster that runs: its objects as the API server tells them,
  * and a change that somebody thinks about. Nothing is written. */
 
-struct live {
+struct live_cluster {
     struct sim *sim;
     struct json *items; /* of a List */
     const struct sim_change *change;
@@ -39,7 +39,7 @@ static bool of_daemon_set(const struct json *pod)
 }
 
 /* A pod of a node that is drained ends, and its owner makes another, which waits. */
-static void drain_pod(struct live *live, struct json *pod)
+static void drain_pod(struct live_cluster *live, struct json *pod)
 {
     struct arena *arena = live->sim->arena;
     struct json *spec = json_get(pod, "spec");
@@ -59,7 +59,7 @@ static bool is_named(const struct option_list *names, struct str name)
     return false;
 }
 
-static int change_quota(struct live *live, struct json *queue, struct err *err)
+static int change_quota(struct live_cluster *live, struct json *queue, struct err *err)
 {
     struct arena *arena = live->sim->arena;
     struct str name = json_str_at(queue, "metadata.name");
@@ -82,7 +82,10 @@ static int change_quota(struct live *live, struct json *queue, struct err *err)
     return 0;
 }
 
-static int add_kind(struct live *live, struct look *look, const struct kind *kind, struct err *err)
+static int add_kind(struct live_cluster *live,
+                    struct look *look,
+                    const struct kind *kind,
+                    struct err *err)
 {
     struct arena *arena = live->sim->arena;
     struct look_list list = {0};
@@ -114,7 +117,7 @@ static int add_kind(struct live *live, struct look *look, const struct kind *kin
 }
 
 /* What was named has to be there. */
-static int check_names(const struct live *live, struct err *err)
+static int check_names(const struct live_cluster *live, struct err *err)
 {
     for (size_t i = 0; i < live->change->drains.count + live->change->quotas.count; i++) {
         bool node = i < live->change->drains.count;
@@ -142,7 +145,7 @@ int sim_load_live(struct sim *sim,
     const struct kind *const kinds[] = {&kind_node, &kind_queue, &kind_priorityclass,
                                         &kind_podgroup, &kind_pod};
     struct json *list = json_new_object(sim->arena);
-    struct live live = {.sim = sim, .change = change};
+    struct live_cluster live = {.sim = sim, .change = change};
     struct look look;
     int r = look_open(&look, sim->arena, values, err);
 

@@ -71,7 +71,7 @@ static const struct option user_options[] = {
     {"valid", 0, OPTION_STR, offsetof(struct user_values, valid), .fallback = "30d",
      .value = "TIME", .help = "add: how long the credentials are good, 10m to 365d"},
     LOOK_OPTIONS,
-    LOOK_OUTPUT(look_tables, "table", "list: a table for people, or JSON"),
+    LOOK_TABLE("list: namespaces"),
     {0},
 };
 
@@ -343,49 +343,61 @@ static bool user_has_credentials(const struct look_list *accounts, struct str na
     return false;
 }
 
-static int user_list(struct user *user, struct err *err)
+static void user_add_row(struct arena *arena,
+                         const struct json *space,
+                         const struct look_list *accounts,
+                         struct look_found *found)
+{
+    static const char *const keys[] = {PERSON_UID, PERSON_QUEUE, PERSON_HOME, PERSON_PATHS};
+    static const char *const names[] = {"uid", "queue", "home", "paths"};
+    const struct json *notes = json_at(space, "metadata.annotations");
+    struct str name = json_str(json_get(notes, PERSON_NAME));
+    struct str until = json_str(json_get(notes, PERSON_UNTIL));
+    struct str state = STR("revoked");
+    int64_t until_ms = 0;
+
+    if (!name.len)
+        return;
+    struct json *row = json_push(found->list, json_new_object(arena));
+    (void)time_parse(until, &until_ms);
+    if (user_has_credentials(accounts, name))
+        state = until_ms <= clock_now_ms() ? STR("expired")
+                                           : str_printf(arena, "until " STR_FMT, STR_ARG(until));
+    json_add_str(arena, row, "name", name);
+    json_add_str(arena, row, "namespace", json_str_at(space, "metadata.name"));
+    for (size_t k = 0; k < COUNT_OF(keys); k++)
+        json_add_str(arena, row, names[k], json_str(json_get(notes, keys[k])));
+    json_add_str(arena, row, "credentials", state);
+    table_add(&found->table, name);
+    table_add(&found->table, json_str_at(space, "metadata.name"));
+    table_add(&found->table, json_str(json_get(notes, PERSON_UID)));
+    table_add(&found->table, json_str(json_get(notes, PERSON_QUEUE)));
+    table_add(&found->table, json_str(json_get(notes, PERSON_PATHS)));
+    table_add(&found->table, state);
+}
+
+static int user_collect(struct look *look, void *user, struct look_found *found, struct err *err)
 {
     static const char *const headers[] = {"NAME",  "NAMESPACE",   "UID", "QUEUE",
                                           "PATHS", "CREDENTIALS", NULL};
-    static const char *const keys[] = {PERSON_UID, PERSON_QUEUE, PERSON_HOME, PERSON_PATHS};
-    static const char *const names[] = {"uid", "queue", "home", "paths"};
+    const struct look_values *values = user;
     struct look_list spaces = {0}, accounts = {0};
-    struct json *list = json_new_array(user->arena);
-    struct table table;
-    int r = look_all(&user->look, &kind_namespace, STR(""), &spaces, err);
+    int r = look_selected(look, &kind_namespace, values->selector, &spaces, err);
 
     if (r == 0)
-        r = look_all(&user->look, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), &accounts, err);
+        r = look_all(look, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), &accounts, err);
     if (r < 0)
         return r;
-    table_init(&table, user->arena, headers);
-    for (size_t i = 0; i < spaces.count; i++) {
-        const struct json *notes = json_at(spaces.items[i], "metadata.annotations");
-        struct str name = json_str(json_get(notes, PERSON_NAME));
-        struct str until = json_str(json_get(notes, PERSON_UNTIL));
-        int64_t until_ms = 0;
-        if (!name.len)
-            continue;
-        struct json *row = json_push(list, json_new_object(user->arena));
-        (void)time_parse(until, &until_ms);
-        struct str state = !user_has_credentials(&accounts, name) ? STR("revoked")
-                           : until_ms <= clock_now_ms()
-                               ? STR("expired")
-                               : str_printf(user->arena, "until " STR_FMT, STR_ARG(until));
-        json_add_str(user->arena, row, "name", name);
-        json_add_str(user->arena, row, "namespace", json_str_at(spaces.items[i], "metadata.name"));
-        for (size_t k = 0; k < COUNT_OF(keys); k++)
-            json_add_str(user->arena, row, names[k], json_str(json_get(notes, keys[k])));
-        json_add_str(user->arena, row, "credentials", state);
-        table_add(&table, name);
-        table_add(&table, json_str_at(spaces.items[i], "metadata.name"));
-        table_add(&table, json_str(json_get(notes, PERSON_UID)));
-        table_add(&table, json_str(json_get(notes, PERSON_QUEUE)));
-        table_add(&table, json_str(json_get(notes, PERSON_PATHS)));
-        table_add(&table, state);
-    }
-    look_print(&user->values->look, &table, list);
+    found->list = json_new_array(look->arena);
+    table_init(&found->table, look->arena, headers);
+    for (size_t i = 0; i < spaces.count; i++)
+        user_add_row(look->arena, spaces.items[i], &accounts, found);
     return 0;
+}
+
+static int user_list(struct user *user, struct look_values *values, struct err *err)
+{
+    return look_show(&user->look, values, user_collect, values, err);
 }
 
 static int user_delete(struct user *user,
@@ -445,7 +457,7 @@ static int user_revoke(struct user *user, bool with_space, struct err *err)
 
 static int user_run(struct invocation *invocation)
 {
-    const struct user_values *values = invocation->values;
+    struct user_values *values = invocation->values;
     struct user user = {.arena = invocation->arena, .values = values};
     struct str action = str_from(invocation->args[0]);
     bool list = str_is(action, "list"), add = str_is(action, "add");
@@ -467,7 +479,7 @@ static int user_run(struct invocation *invocation)
     }
     int r = look_open(&user.look, invocation->arena, &values->look, &err);
     if (r == 0) {
-        r = list  ? user_list(&user, &err)
+        r = list  ? user_list(&user, &values->look, &err)
             : add ? user_add(&user, &err)
                   : user_revoke(&user, remove, &err);
         look_close(&user.look);
@@ -483,8 +495,8 @@ const struct command command_user = {
     .usage = "add NAME | list | revoke NAME | remove NAME",
     .about =
         "add prints a kubeconfig for the person: rights in one namespace, pods that run with the "
-        "person's user id and see\nno other home folder. Calling it again makes new credentials. "
-        "revoke makes all credentials of the person useless at\nonce; remove also deletes the "
+        "person's user id and see no other home folder. Calling it again makes new credentials. "
+        "revoke makes all credentials of the person useless at once; remove also deletes the "
         "namespace with everything in it. It needs the kubeconfig of muster up's owner.",
     .example = "muster user add alice --queue vision > alice.kubeconfig\nmuster user list\n"
                "muster user revoke alice",

@@ -302,7 +302,10 @@ static int autopsy_run(struct invocation *invocation)
         json_write_pretty(&json, document);
         buf_addc(&json, '\n');
         autopsy_text(&text, &session.arena, document, v->all);
-        term_write(&session.out, buf_str(v->output == 1 ? &json : &text));
+        if (v->output == 1)
+            term_write(&session.out, buf_str(&json));
+        else
+            term_page(&session.out, buf_str(&text));
         if (v->save)
             r = save(v->save, job, buf_str(&text), buf_str(&json), &err);
     }

@@ -3,6 +3,7 @@
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -10,6 +11,7 @@
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/view.h"
+#include "plugin/watch.h"
 #include "tool/clock.h"
 
 #include <errno.h>
@@ -21,6 +23,8 @@
 struct explain_values {
     struct common_values common;
     int output;
+    bool watch;
+    struct str name;
 };
 
 enum {
@@ -35,6 +39,8 @@ static const struct option explain_options[] = {
     {"output", 'o', OPTION_CHOICE, offsetof(struct explain_values, output), .fallback = "text",
      .choices = explain_outputs, .help = "a text for people, or the record as json or yaml",
      .flag_only = true},
+    {"watch", 'w', OPTION_BOOL, offsetof(struct explain_values, watch),
+     .help = "go on, and print it again when it changes", .flag_only = true},
     {0},
 };
 
@@ -119,20 +125,49 @@ static void explain_collect(struct session *session, struct explain_view *view)
     session_list_if(session, &kind_event, session->config.ns, NULL, &view->events);
 }
 
-static void explain_print(struct session *session, int output, const struct explain_view *view)
+/* Estimates and ages are no news: what was written is. */
+static uint64_t explain_seen(const struct explain_view *view)
 {
-    _cleanup_(buf_done) struct buf out = {0};
+    const struct json *const read[] = {view->job, view->pod, view->group, view->queue};
+    uint64_t seen = 0;
 
-    if (output == EXPLAIN_TEXT)
-        explain_write(&out, &session->arena, view);
+    for (size_t i = 0; i < COUNT_OF(read); i++)
+        seen = str_hash(json_str_at(read[i], "metadata.resourceVersion"), seen);
+    for (size_t i = 0; i < view->events.count; i++)
+        seen += view->events.items[i]->revision;
+    return seen;
+}
+
+static int explain_draw(struct session *session,
+                        void *user,
+                        struct buf *out,
+                        uint64_t *ret_seen,
+                        struct err *err)
+{
+    const struct explain_values *v = user;
+    struct explain_view view = {
+        .program = session->program,
+        .ns = str_from(session->config.ns),
+        .name = v->name,
+        .wraps_at = session->out.wraps_at,
+        .now_ms = clock_now_ms(),
+    };
+    int r = explain_find(session, &view, err);
+
+    if (r < 0)
+        return r;
+    explain_collect(session, &view);
+    if (v->output == EXPLAIN_TEXT)
+        explain_write(out, &session->arena, &view);
     else
-        print_tree(&out, output == EXPLAIN_YAML, explain_record(&session->arena, view));
-    term_write(&session->out, buf_str(&out));
+        print_tree(out, v->output == EXPLAIN_YAML, explain_record(&session->arena, &view));
+    *ret_seen = explain_seen(&view);
+    return 0;
 }
 
 static int explain_run(struct invocation *invocation)
 {
-    const struct explain_values *v = invocation->values;
+    struct explain_values *v = invocation->values;
     struct str whole = str_from(job_arg(invocation->args[0]));
     size_t slash = str_find(whole, '/');
     bool spaced = slash < whole.len;
@@ -145,19 +180,11 @@ static int explain_run(struct invocation *invocation)
     if (r == 0) {
         if (spaced)
             session.config.ns = str_c(&session.config_arena, str_sub(whole, 0, slash));
-        struct explain_view view = {
-            .program = session.program,
-            .ns = str_from(session.config.ns),
-            .name = spaced ? str_sub(whole, slash + 1, whole.len) : whole,
-            .wraps_at = session.out.wraps_at,
-            .now_ms = clock_now_ms(),
-        };
-
-        r = explain_find(&session, &view, &err);
-        if (r == 0) {
-            explain_collect(&session, &view);
-            explain_print(&session, v->output, &view);
-        }
+        v->name = spaced ? str_sub(whole, slash + 1, whole.len) : whole;
+        r = watch_or_once(
+            &session,
+            &(struct watch_options){.watch = v->watch, .table = v->output == EXPLAIN_TEXT},
+            explain_draw, v, &err);
     }
     if (r < 0)
         r = session_fail(&session, &err);

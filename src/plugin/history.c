@@ -1,11 +1,16 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/selector.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/yaml.h"
 #include "plugin/local.h"
 #include "plugin/past.h"
 #include "plugin/plugin.h"
+#include "plugin/watch.h"
 #include "tool/file.h"
 
 #include <stdio.h>
@@ -18,9 +23,16 @@ struct history_values {
     bool all;
     int64_t limit;
     int output;
+    const char *selector;
+    bool watch;
 };
 
-static const char *const history_outputs[] = {"table", "json", NULL};
+enum {
+    HISTORY_TABLE,
+    HISTORY_JSON,
+    HISTORY_YAML,
+};
+static const char *const history_outputs[] = {"table", "json", "yaml", NULL};
 
 static const struct option history_options[] = {
     COMMON_OPTIONS,
@@ -29,8 +41,11 @@ static const struct option history_options[] = {
     {"limit", 0, OPTION_I64, offsetof(struct history_values, limit), .fallback = "100", .min = 0,
      .max = 1000000, .value = "N", .help = "the newest N jobs (0: all)", .flag_only = true},
     {"output", 'o', OPTION_CHOICE, offsetof(struct history_values, output), .fallback = "table",
-     .choices = history_outputs, .help = "table, or json: a line a job, of all namespaces",
-     .flag_only = true},
+     .choices = history_outputs, .help = "table, json (a line a job) or yaml", .flag_only = true},
+    {"selector", 'l', OPTION_STR, offsetof(struct history_values, selector), .value = "LABELS",
+     .help = "jobs with these labels, such as team=vision", .flag_only = true},
+    {"watch", 'w', OPTION_BOOL, offsetof(struct history_values, watch),
+     .help = "go on, and print the table again when it changes", .flag_only = true},
     {0},
 };
 
@@ -56,28 +71,59 @@ static int history_collect(struct session *session, struct buf *text, struct err
     return r;
 }
 
+static int history_draw(struct session *session,
+                        void *user,
+                        struct buf *out,
+                        uint64_t *ret_seen,
+                        struct err *err)
+{
+    const struct history_values *v = user;
+    struct arena *arena = &session->arena;
+    _cleanup_(buf_done) struct buf text = {0};
+    struct selector selector = {0};
+    struct past_options options = {.ns = v->all ? NULL : session->config.ns,
+                                   .selector = &selector,
+                                   .limit = v->limit,
+                                   .wraps_at = session->out.wraps_at};
+    int r = selector_parse_labels(arena, str_from(v->selector ? v->selector : ""), &selector, err);
+
+    if (r == 0)
+        r = history_collect(session, &text, err);
+    if (r < 0)
+        return r;
+    if (v->output == HISTORY_TABLE) {
+        (void)past_table(out, arena, buf_str(&text), &options);
+    } else {
+        struct json *list = past_list(arena, buf_str(&text), &options);
+
+        if (v->output == HISTORY_YAML)
+            yaml_write(out, list);
+        else
+            JSON_FOREACH(list, line) {
+                json_write(out, line);
+                buf_addc(out, '\n');
+            }
+    }
+    *ret_seen = str_hash(buf_str(out), 0);
+    return 0;
+}
+
 static int history_run(struct invocation *invocation)
 {
-    const struct history_values *v = invocation->values;
-    _cleanup_(buf_done) struct buf text = {0};
-    _cleanup_(buf_done) struct buf table = {0};
+    struct history_values *v = invocation->values;
+    bool table = v->output == HISTORY_TABLE;
     struct session session;
     struct err err = {0};
     int r = session_open(&session, invocation, &err);
 
     if (r == 0)
-        r = history_collect(&session, &text, &err);
+        r = watch_or_once(&session,
+                          &(struct watch_options){.watch = v->watch,
+                                                  .table = table,
+                                                  .nothing = table ? "no job has ended yet" : NULL},
+                          history_draw, v, &err);
     if (r < 0)
         r = session_fail(&session, &err);
-    else if (v->output == 1)
-        term_write(&session.out, buf_str(&text));
-    else if (past_table(&table, &session.arena, buf_str(&text),
-                        &(struct past_options){.ns = v->all ? NULL : session.config.ns,
-                                               .limit = v->limit,
-                                               .wraps_at = session.out.wraps_at}))
-        term_write(&session.out, buf_str(&table));
-    else
-        session_say(&session, "no job has ended yet");
     session_close(&session);
     return r;
 }
@@ -88,7 +134,7 @@ const struct command command_history = {
     .about = "The muster of this machine keeps a line of every job, also of deleted ones; times "
              "are UTC. Of other "
              "clusters the ended jobs are shown that still exist.",
-    .example = "muster history\nmuster history -o json",
+    .example = "muster history\nmuster history -l team=vision --watch",
     .options = history_options,
     .values_size = sizeof(struct history_values),
     .run = history_run,

@@ -56,6 +56,17 @@ struct str job_queue(const struct json *job)
     return queue.len ? queue : json_str_at(job, "spec.queue");
 }
 
+struct json *job_labels(struct arena *arena, const struct json *labels)
+{
+    struct json *out = json_new_object(arena);
+    size_t count = 0;
+
+    JSON_FOREACH(labels, label)
+        if (count++ < JOB_LABELS_MAX)
+            (void)json_set(out, str_dup(arena, json_key(label)), json_clone(arena, label));
+    return count ? out : NULL;
+}
+
 int64_t job_gpus(const struct json *resources)
 {
     int64_t gpus = json_i64_or(json_get(resources, "nvidia.com/gpu"), 0);

@@ -26,6 +26,10 @@ int job_exit_status(const struct json *job);
 bool job_awaits_folder(const struct object *job);
 /* The TorchrunQueue of a job: spec.jobQueue, or spec.queue as older files call it. */
 struct str job_queue(const struct json *job);
+/* The first JOB_LABELS_MAX labels of a job, copied: enough to choose jobs by, in a line of bounded
+ * length. NULL: there are none. */
+#define JOB_LABELS_MAX 16
+struct json *job_labels(struct arena *arena, const struct json *labels);
 /* GPUs of a node's or a container's resources: 0 where it has none. */
 int64_t job_gpus(const struct json *resources);
 

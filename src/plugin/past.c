@@ -1,5 +1,6 @@
 #include "plugin/past.h"
 
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -18,21 +19,24 @@ bool past_add(struct buf *out, const struct json *job, bool deleted)
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *status = json_get(job, "status");
     struct str phase = json_str(json_get(status, "phase"));
+    struct json *labels = job_labels(&arena, json_at(job, "metadata.labels"));
 
     if (!job_is_over(phase) && !deleted)
         return false;
-    json_write(
-        out, json_make(&arena,
-                       "{uid: $, namespace: $, name: $, queue: $, phase: $, exitCode: $, gpus: $, "
-                       "start: $, end: $, runSeconds: $}",
-                       json_str_at(job, "metadata.uid"), json_str_at(job, "metadata.namespace"),
-                       json_str_at(job, "metadata.name"), job_queue(job),
-                       job_is_over(phase) ? phase : STR("Cancelled"),
-                       json_i64_or(json_get(status, "exitCode"), 0),
-                       json_i64_or(json_get(status, "numGPUs"), 0),
-                       json_str(json_get(status, "startTime")),
-                       json_str(json_get(status, "completionTime")),
-                       json_i64_or(json_get(status, "runSeconds"), 0)));
+    struct json *line = json_make(
+        &arena,
+        "{uid: $, namespace: $, name: $, queue: $, phase: $, exitCode: $, gpus: $, start: $, end: "
+        "$, "
+        "runSeconds: $}",
+        json_str_at(job, "metadata.uid"), json_str_at(job, "metadata.namespace"),
+        json_str_at(job, "metadata.name"), job_queue(job),
+        job_is_over(phase) ? phase : STR("Cancelled"), json_i64_or(json_get(status, "exitCode"), 0),
+        json_i64_or(json_get(status, "numGPUs"), 0), json_str(json_get(status, "startTime")),
+        json_str(json_get(status, "completionTime")),
+        json_i64_or(json_get(status, "runSeconds"), 0));
+    if (labels)
+        (void)json_set(line, STR("labels"), labels);
+    json_write(out, line);
     buf_addc(out, '\n');
     return true;
 }
@@ -65,23 +69,24 @@ static void past_row(struct table *table, const struct json *line)
                                 (long long)(hundredths % 100)));
 }
 
-size_t past_table(struct buf *out,
-                  struct arena *arena,
-                  struct str text,
-                  const struct past_options *options)
+struct past_lines VEC_FIELDS(struct json *);
+
+/* The newest that are asked for, each once, in their order. */
+static struct past_lines past_choose(struct arena *arena,
+                                     struct str text,
+                                     const struct past_options *options)
 {
-    static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",  "PHASE", "EXIT",
-                                          "STARTED", "RAN",   "GPU-H", NULL};
+    struct past_lines lines = {0};
     struct map seen = {0};
-    VEC(const struct json *) lines = {0};
-    struct table table;
     struct str line;
 
     while (str_cut(&text, '\n', &line)) {
         struct json *parsed = NULL;
 
         if (json_parse(arena, line, &parsed, NULL) < 0 || !json_is(parsed, JSON_OBJECT) ||
-            (options->ns && !str_is(json_str(json_get(parsed, "namespace")), options->ns)))
+            (options->ns && !str_is(json_str(json_get(parsed, "namespace")), options->ns)) ||
+            (options->selector &&
+             !selector_matches_json(options->selector, json_get(parsed, "labels"))))
             continue;
         struct str uid = json_str(json_get(parsed, "uid"));
         if (!uid.len || map_get(&seen, uid))
@@ -90,14 +95,38 @@ size_t past_table(struct buf *out,
         VEC_PUSH(arena, &lines, parsed);
     }
     map_done(&seen);
-    size_t first = options->limit > 0 && lines.count > (size_t)options->limit
-                       ? lines.count - (size_t)options->limit
-                       : 0;
+    if (options->limit > 0 && lines.count > (size_t)options->limit) {
+        lines.items += lines.count - (size_t)options->limit;
+        lines.count = (size_t)options->limit;
+    }
+    return lines;
+}
+
+size_t past_table(struct buf *out,
+                  struct arena *arena,
+                  struct str text,
+                  const struct past_options *options)
+{
+    static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",  "PHASE", "EXIT",
+                                          "STARTED", "RAN",   "GPU-H", NULL};
+    struct past_lines lines = past_choose(arena, text, options);
+    struct table table;
+
     table_init(&table, arena, headers);
     table.wraps_at = options->wraps_at;
-    for (size_t i = first; i < lines.count; i++)
+    for (size_t i = 0; i < lines.count; i++)
         past_row(&table, lines.items[i]);
-    if (lines.count > first)
+    if (lines.count)
         table_write(out, &table, true);
-    return lines.count - first;
+    return lines.count;
+}
+
+struct json *past_list(struct arena *arena, struct str text, const struct past_options *options)
+{
+    struct past_lines lines = past_choose(arena, text, options);
+    struct json *list = json_new_array(arena);
+
+    for (size_t i = 0; i < lines.count; i++)
+        json_push(list, lines.items[i]);
+    return list;
 }

@@ -9,6 +9,7 @@
 struct arena;
 struct buf;
 struct json;
+struct selector;
 
 /* past: jobs that have ended, a line of JSON each, in the file `history` of the data folder.
  *
@@ -25,12 +26,15 @@ bool past_add(struct buf *out, const struct json *job, bool deleted);
 struct str past_trim(struct str text);
 
 struct past_options {
-    const char *ns;    /* NULL: all */
-    int64_t limit;     /* the newest so many; 0: all */
-    unsigned wraps_at; /* of struct term */
+    const char *ns;                  /* NULL: all */
+    const struct selector *selector; /* by labels; NULL: all */
+    int64_t limit;                   /* the newest so many; 0: all */
+    unsigned wraps_at;               /* of struct term */
 };
 /* The table of the newest jobs of a text of lines, each job once, in their order. Returns how many. */
 size_t past_table(struct buf *out,
                   struct arena *arena,
                   struct str text,
                   const struct past_options *options);
+/* The same as a list of what the lines have. */
+struct json *past_list(struct arena *arena, struct str text, const struct past_options *options);

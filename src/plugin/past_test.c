@@ -1,3 +1,4 @@
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -41,6 +42,27 @@ TEST(a_job_that_ended_is_one_line_with_its_gpu_hours)
                       "first   q       4      Failed   3      11-15 02:03   90m   6.00\n")));
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){0}) == 3);
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){.limit = 1}) == 1);
+}
+
+TEST(history_chooses_jobs_by_labels_and_tells_programs_the_same)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    _cleanup_(buf_done) struct buf table = {0};
+    struct selector selector = {0};
+    struct past_options options = {.selector = &selector};
+
+    EXPECT(add(&text,
+               "{\"metadata\":{\"uid\":\"1\",\"name\":\"a\",\"labels\":{\"team\":\"vision\"}},"
+               "\"status\":{\"phase\":\"Failed\"}}",
+               false));
+    EXPECT(add(&text, JOB("2", "default", "b", "Failed"), false));
+    EXPECT(selector_parse_labels(&arena, STR("team=vision"), &selector, NULL) == 0);
+    EXPECT(past_table(&table, &arena, buf_str(&text), &options) == 1);
+    EXPECT(str_contains(buf_str(&table), STR("\na ")));
+    struct json *list = past_list(&arena, buf_str(&text), &options);
+    EXPECT(json_count(list) == 1);
+    EXPECT(str_is(json_str_at(list, "0.labels.team"), "vision"));
 }
 
 TEST(a_history_that_is_too_long_loses_its_older_half_at_a_line)

@@ -2,6 +2,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/selector.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -10,6 +11,7 @@
 #include "base/time.h"
 #include "plugin/plugin.h"
 #include "plugin/spent.h"
+#include "plugin/watch.h"
 #include "tool/clock.h"
 
 #include <errno.h>
@@ -25,10 +27,12 @@ struct report_values {
     const char *since;
     int by;
     int output;
+    const char *selector;
+    bool watch;
 };
 
 static const char *const report_bys[] = {"queue", "user", "node", "job", NULL};
-static const char *const report_outputs[] = {"table", "csv", "json", NULL};
+static const char *const report_outputs[] = {"table", "csv", "json", "yaml", NULL};
 
 static const struct option report_options[] = {
     COMMON_OPTIONS,
@@ -37,8 +41,12 @@ static const struct option report_options[] = {
     {"by", 0, OPTION_CHOICE, offsetof(struct report_values, by), .fallback = "queue",
      .choices = report_bys, .help = "a row for each queue, user, node or job", .flag_only = true},
     {"output", 'o', OPTION_CHOICE, offsetof(struct report_values, output), .fallback = "table",
-     .choices = report_outputs, .help = "table (GPU hours), csv (seconds) or json (milliseconds)",
-     .flag_only = true},
+     .choices = report_outputs, .value = "FORMAT",
+     .help = "table (GPU hours), csv (seconds), json or yaml (milliseconds)", .flag_only = true},
+    {"selector", 'l', OPTION_STR, offsetof(struct report_values, selector), .value = "LABELS",
+     .help = "jobs with these labels, such as team=vision", .flag_only = true},
+    {"watch", 'w', OPTION_BOOL, offsetof(struct report_values, watch),
+     .help = "go on, and print the table again when it changes", .flag_only = true},
     {0},
 };
 
@@ -126,34 +134,53 @@ static int parse_since(const char *text, int64_t now_ms, int64_t *ret_from, stru
     return 0;
 }
 
+static int report_draw(struct session *session,
+                       void *user,
+                       struct buf *out,
+                       uint64_t *ret_seen,
+                       struct err *err)
+{
+    const struct report_values *v = user;
+    _cleanup_(buf_done) struct buf text = {0};
+    struct selector selector = {0};
+    struct spent_options options = {.by = (enum spent_by)v->by,
+                                    .form = (enum spent_form)v->output,
+                                    .selector = &selector,
+                                    .wraps_at = session->out.wraps_at,
+                                    .now_ms = clock_now_ms()};
+    int r = parse_since(v->since, options.now_ms, &options.from_ms, err);
+
+    if (r == 0)
+        r = selector_parse_labels(&session->arena, str_from(v->selector ? v->selector : ""),
+                                  &selector, err);
+    if (r < 0)
+        return r;
+    struct str kept = kept_lines(session, STR(""));
+    buf_add(&text, kept);
+    for (size_t i = 0; r == 0 && spent_kind(i); i++)
+        r = collect_kind(session, spent_kind(i), kept, &text, err);
+    if (r == 0 && !spent_report(out, &session->arena, buf_str(&text), &options) &&
+        options.form == SPENT_TABLE)
+        buf_clear(out);
+    *ret_seen = str_hash(buf_str(out), 0);
+    return r;
+}
+
 static int report_run(struct invocation *invocation)
 {
-    const struct report_values *v = invocation->values;
-    _cleanup_(buf_done) struct buf text = {0};
-    _cleanup_(buf_done) struct buf out = {0};
-    struct spent_options options = {
-        .by = (enum spent_by)v->by, .form = (enum spent_form)v->output, .now_ms = clock_now_ms()};
+    struct report_values *v = invocation->values;
     struct session session;
     struct err err = {0};
     int r = session_open(&session, invocation, &err);
 
     if (r == 0)
-        r = parse_since(v->since, options.now_ms, &options.from_ms, &err);
-    if (r == 0) {
-        struct str kept = kept_lines(&session, STR(""));
-
-        options.wraps_at = session.out.wraps_at;
-        buf_add(&text, kept);
-        for (size_t i = 0; r == 0 && spent_kind(i); i++)
-            r = collect_kind(&session, spent_kind(i), kept, &text, &err);
-    }
+        r = watch_or_once(&session,
+                          &(struct watch_options){.watch = v->watch,
+                                                  .table = v->output == SPENT_TABLE,
+                                                  .nothing = "no job in that time"},
+                          report_draw, v, &err);
     if (r < 0)
         r = session_fail(&session, &err);
-    else if (spent_report(&out, &session.arena, buf_str(&text), &options) ||
-             options.form != SPENT_TABLE)
-        term_write(&session.out, buf_str(&out));
-    else
-        session_say(&session, "no job in that time");
     session_close(&session);
     return r;
 }

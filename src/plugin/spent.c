@@ -2,6 +2,7 @@
 
 #include "api/account.h"
 #include "api/kind.h"
+#include "api/selector.h"
 #include "api/training.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -12,6 +13,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
+#include "base/yaml.h"
 #include "plugin/job.h"
 #include "tool/term.h"
 
@@ -51,6 +53,7 @@ void spent_describe(struct spent *spent, const struct kind *kind, const struct j
     spent->user = label(job, USER_LABEL);
     if (!spent->user.len)
         spent->user = spent->ns;
+    spent->labels = json_at(job, "metadata.labels");
 }
 
 /* Of all roles: replicas times what the containers of one pod want. */
@@ -138,7 +141,10 @@ void spent_write(struct buf *out, const struct spent *spent)
                                   "nodes: [], account: $}",
                                   spent->uid, spent->kind, spent->ns, spent->name, spent->queue,
                                   spent->user, account_json(&arena, &spent->account));
+    struct json *labels = job_labels(&arena, spent->labels);
 
+    if (labels)
+        (void)json_set(line, STR("labels"), labels);
     for (size_t i = 0; i < spent->node_count; i++)
         (void)json_push(json_get(line, "nodes"), json_new_str(&arena, spent->nodes[i]));
     json_write(out, line);
@@ -156,7 +162,8 @@ bool spent_read(struct arena *arena, struct str line, struct spent *ret)
                           .ns = json_str(json_get(json, "namespace")),
                           .name = json_str(json_get(json, "name")),
                           .queue = json_str(json_get(json, "queue")),
-                          .user = json_str(json_get(json, "user"))};
+                          .user = json_str(json_get(json, "user")),
+                          .labels = json_get(json, "labels")};
     JSON_FOREACH(json_get(json, "nodes"), node)
         (void)spent_add_node(ret, json_str(node));
     return ret->uid.len && ret->name.len && account_read(json_get(json, "account"), &ret->account);
@@ -283,6 +290,8 @@ static void report_job(struct report *report,
     struct account_sums sums = {0};
     struct str key = STR_NONE;
 
+    if (options->selector && !selector_matches_json(options->selector, spent->labels))
+        return;
     account_add(&spent->account, options->from_ms, options->now_ms, &sums);
     if (!account_total(sums.wall_ms))
         return;
@@ -421,7 +430,7 @@ static struct json *row_json(struct arena *arena, const struct row *row, enum sp
     return out;
 }
 
-static void report_json(struct buf *out,
+static void report_tree(struct buf *out,
                         const struct report *report,
                         const struct spent_options *options)
 {
@@ -433,6 +442,10 @@ static void report_json(struct buf *out,
     MAP_FOREACH(&report->rows, entry)
         (void)json_push(json_get(root, "rows"), row_json(arena, entry->value, options->by));
     (void)json_set(root, STR("all"), row_json(arena, &report->all, options->by));
+    if (options->form == SPENT_YAML) {
+        yaml_write(out, root);
+        return;
+    }
     json_write_pretty(out, root);
     buf_addc(out, '\n');
 }
@@ -458,7 +471,7 @@ size_t spent_report(struct buf *out,
     } else if (options->form == SPENT_CSV) {
         report_csv(out, &report, options->by);
     } else {
-        report_json(out, &report, options);
+        report_tree(out, &report, options);
     }
     map_done(&report.rows);
     return count;

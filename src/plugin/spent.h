@@ -11,6 +11,7 @@ struct arena;
 struct buf;
 struct json;
 struct kind;
+struct selector;
 
 /* spent: what jobs spent their time on (api/account.h), a line of JSON each, in the file `accounts`
  * of the data folder.
@@ -30,6 +31,7 @@ struct spent {
     struct str name;
     struct str queue;
     struct str user;
+    const struct json *labels; /* NULL: none */
     struct str nodes[SPENT_NODES_MAX];
     size_t node_count;
     struct account account;
@@ -63,12 +65,14 @@ enum spent_form {
     SPENT_TABLE,
     SPENT_CSV,
     SPENT_JSON,
+    SPENT_YAML,
 };
 
 struct spent_options {
     enum spent_by by;
     enum spent_form form;
-    unsigned wraps_at; /* of struct term */
+    const struct selector *selector; /* jobs with these labels; NULL: all */
+    unsigned wraps_at;               /* of struct term */
     int64_t from_ms;
     int64_t now_ms;
 };

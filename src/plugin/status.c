@@ -9,6 +9,7 @@
 #include "plugin/report.h"
 #include "plugin/spent.h"
 #include "plugin/view.h"
+#include "plugin/watch.h"
 #include "tool/clock.h"
 
 #include <stdio.h>
@@ -20,12 +21,16 @@
 struct status_values {
     struct common_values common;
     int output;
+    bool watch;
+    const char *job;
 };
 
 static const struct option status_options[] = {
     COMMON_OPTIONS,
     {"output", 'o', OPTION_CHOICE, offsetof(struct status_values, output), .fallback = "table",
      .choices = output_names, .help = "table, wide, json, yaml or name", .flag_only = true},
+    {"watch", 'w', OPTION_BOOL, offsetof(struct status_values, watch),
+     .help = "go on, and print it again when it changes", .flag_only = true},
     {0},
 };
 
@@ -60,24 +65,35 @@ static const struct object **job_pods(struct session *session,
     return pods;
 }
 
-static void status_add_pods(struct session *session, const char *job, struct buf *text)
+static uint64_t status_seen(struct view_objects objects)
+{
+    uint64_t seen = 0;
+
+    for (size_t i = 0; i < objects.count; i++)
+        seen += objects.items[i]->revision + 1;
+    return seen;
+}
+
+static uint64_t status_add_pods(struct session *session, const char *job, struct buf *text)
 {
     struct view_objects pods = {0};
 
     pods.items = job_pods(session, job, &pods.count, NULL);
     view_pods(text, &session->arena, pods, session->out.wraps_at);
+    return status_seen(pods);
 }
 
-static void status_add_jobs(struct session *session, const char *array, struct buf *text)
+static uint64_t status_add_jobs(struct session *session, const char *array, struct buf *text)
 {
     struct view_objects jobs = {0};
 
     if (array_jobs(session, array, &jobs.items, &jobs.count, NULL) < 0 || !jobs.count)
-        return;
+        return 0;
     buf_addc(text, '\n');
     view_jobs(
         text, &session->arena, jobs,
         &(struct view_jobs_options){.wraps_at = session->out.wraps_at, .now_ms = clock_now_ms()});
+    return status_seen(jobs);
 }
 
 /* "prepare (Running)": how a job that this one waits for stands. */
@@ -160,29 +176,52 @@ static void status_text(struct session *session, const struct object *job, struc
     }
 }
 
+static int status_draw(struct session *session,
+                       void *user,
+                       struct buf *out,
+                       uint64_t *ret_seen,
+                       struct err *err)
+{
+    const struct status_values *v = user;
+    _cleanup_(object_unrefp) struct object *job = NULL;
+    int r = session_get(session, &kind_torchrunjob, v->job, &job, err);
+
+    if (r < 0)
+        return r;
+    status_text(session, job, out);
+    *ret_seen = job->revision + (array_is(object_json(job, &session->arena))
+                                     ? status_add_jobs(session, v->job, out)
+                                     : status_add_pods(session, v->job, out));
+    return 0;
+}
+
+static int status_print(struct session *session, const struct status_values *v, struct err *err)
+{
+    _cleanup_(object_unrefp) struct object *job = NULL;
+    int r = session_get(session, &kind_torchrunjob, v->job, &job, err);
+
+    if (r == 0)
+        print_objects(session, v->output, (const struct object *[]){job}, 1);
+    return r;
+}
+
 static int status_run(struct invocation *invocation)
 {
-    const struct status_values *v = invocation->values;
-    _cleanup_(object_unrefp) struct object *job = NULL;
-    _cleanup_(buf_done) struct buf text = {0};
+    struct status_values *v = invocation->values;
+    bool table = v->output <= OUTPUT_WIDE;
     struct session session;
     struct err err = {0};
     int r = session_open(&session, invocation, &err);
 
+    v->job = job_arg(invocation->args[0]);
     if (r == 0)
-        r = session_get(&session, &kind_torchrunjob, job_arg(invocation->args[0]), &job, &err);
-    if (r < 0) {
+        r = table || v->watch
+                ? watch_or_once(&session,
+                                &(struct watch_options){.watch = v->watch, .table = table},
+                                status_draw, v, &err)
+                : status_print(&session, v, &err);
+    if (r < 0)
         r = session_fail(&session, &err);
-    } else if (v->output > OUTPUT_WIDE) {
-        print_objects(&session, v->output, (const struct object *[]){job}, 1);
-    } else {
-        status_text(&session, job, &text);
-        if (array_is(object_json(job, &session.arena)))
-            status_add_jobs(&session, job_arg(invocation->args[0]), &text);
-        else
-            status_add_pods(&session, job_arg(invocation->args[0]), &text);
-        term_write(&session.out, buf_str(&text));
-    }
     session_close(&session);
     return r;
 }

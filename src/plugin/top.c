@@ -18,16 +18,22 @@
 struct top_values {
     struct common_values common;
     bool once;
+    const char *selector;
 };
 
 static const struct option top_options[] = {
     COMMON_OPTIONS,
     {"once", 0, OPTION_BOOL, offsetof(struct top_values, once), .help = "print once and exit",
      .flag_only = true},
+    {"selector", 'l', OPTION_STR, offsetof(struct top_values, selector), .value = "LABELS",
+     .help = "jobs with these labels, such as team=vision", .flag_only = true},
     {0},
 };
 
-static int top_draw(struct session *session, struct buf *text, struct err *err)
+static int top_draw(struct session *session,
+                    const struct top_values *v,
+                    struct buf *text,
+                    struct err *err)
 {
     struct view_top view = {.wraps_at = session->out.wraps_at, .now_ms = clock_now_ms()};
     int r = session_list(session, &kind_node, "*", NULL, &view.nodes.items, &view.nodes.count, err);
@@ -35,8 +41,8 @@ static int top_draw(struct session *session, struct buf *text, struct err *err)
     if (r == 0)
         r = session_list(session, &kind_pod, "*", NULL, &view.pods.items, &view.pods.count, err);
     if (r == 0)
-        r = session_list(session, &kind_torchrunjob, "*", NULL, &view.jobs.items, &view.jobs.count,
-                         err);
+        r = session_list(session, &kind_torchrunjob, "*", v->selector, &view.jobs.items,
+                         &view.jobs.count, err);
     if (r == 0)
         view_top(text, &session->arena, &view);
     return r;
@@ -70,7 +76,7 @@ static bool top_wait_key(struct session *session, int64_t limit_ms)
            (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 3 || key == 27);
 }
 
-static int top_live(struct session *session, struct err *err)
+static int top_live(struct session *session, const struct top_values *v, struct err *err)
 {
     struct termios before;
     struct termios raw;
@@ -86,7 +92,7 @@ static int top_live(struct session *session, struct err *err)
     while (r == 0 && !leave) {
         _cleanup_(buf_done) struct buf text = {0};
 
-        r = top_draw(session, &text, err);
+        r = top_draw(session, v, &text, err);
         if (r == 0) {
             top_show(session, buf_str(&text));
             arena_reset(&session->arena);
@@ -107,9 +113,9 @@ static int top_run(struct invocation *invocation)
     int r = session_open(&session, invocation, &err);
 
     if (r == 0 && session.out.live && isatty(STDIN_FILENO) && !v->once) {
-        r = top_live(&session, &err);
+        r = top_live(&session, v, &err);
     } else if (r == 0) {
-        r = top_draw(&session, &text, &err);
+        r = top_draw(&session, v, &text, &err);
         term_write(&session.out, buf_str(&text));
     }
     if (r < 0)

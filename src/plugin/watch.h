@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct buf;
@@ -17,3 +18,15 @@ typedef int watch_draw(struct session *session,
                        uint64_t *ret_seen,
                        struct err *err);
 int watch_table(struct session *session, watch_draw *draw, void *user, struct err *err);
+
+struct watch_options {
+    bool watch;
+    bool table;          /* false: for programs, which --watch is not for */
+    const char *nothing; /* what is said when `draw` added nothing; NULL: nothing */
+};
+/* For a command that has --watch: that, or once. */
+int watch_or_once(struct session *session,
+                  const struct watch_options *options,
+                  watch_draw *draw,
+                  void *user,
+                  struct err *err);

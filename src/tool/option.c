@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "base/yaml.h"
 #include "tool/file.h"
+#include "tool/term.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Values are applied weakest first: fallbacks, config file, environment, flags. A list that a
  * stronger source gives replaces the weaker one's whole. */
@@ -512,6 +514,25 @@ static bool wants_help(const struct command *command, const char *const *argv)
     return false;
 }
 
+/* --help as wide as the terminal; NULL: about the program itself. */
+static void print_help(const struct program *program, const struct command *command)
+{
+    struct term term = term_open(STDOUT_FILENO, NULL);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *page = open_memstream(&text, &bytes);
+
+    if (!page)
+        return;
+    if (command)
+        option_help(page, program, command);
+    else
+        program_help(page, program);
+    if (fclose(page) == 0)
+        term_page(&term, (struct str){text, bytes});
+    free(text);
+}
+
 static int run_command(const struct program *program,
                        const struct command *command,
                        const char *const *argv,
@@ -523,7 +544,7 @@ static int run_command(const struct program *program,
     int status = EXIT_USAGE;
 
     if (wants_help(command, argv)) {
-        option_help(stdout, program, command);
+        print_help(program, command);
         return EXIT_SUCCESS;
     }
     if (option_parse(program, command, argv, envp, &invocation, &err) < 0)
@@ -606,7 +627,7 @@ static int run_words(const struct program *program, const char *const *words, ch
     bool help = strcmp(*words, "help") == 0;
 
     if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0 || (help && !words[1])) {
-        program_help(stdout, program);
+        print_help(program, NULL);
         return EXIT_SUCCESS;
     }
     const struct command *command = find_command(program, words[help ? 1 : 0]);
@@ -616,7 +637,7 @@ static int run_words(const struct program *program, const char *const *words, ch
         return EXIT_USAGE;
     }
     if (help) {
-        option_help(stdout, program, command);
+        print_help(program, command);
         return EXIT_SUCCESS;
     }
     return run_command(program, command, words + 1, envp);

@@ -6,7 +6,7 @@
 /* What a person reads about a program: --help. All of it comes from the tables. */
 
 #define FLAG_COLUMN  30 /* where the help of a flag starts */
-#define TEXT_COLUMNS 100
+#define TEXT_COLUMNS 80
 
 const char *option_placeholder(const struct option *option)
 {

@@ -181,6 +181,120 @@ void table_write(struct buf *buf, const struct table *table, bool with_headers)
     }
 }
 
+/* Bytes of a colour's escape sequence, which takes no room on the screen; 0: the text is none. */
+static size_t escape_bytes(struct str text)
+{
+    size_t end = 2;
+
+    if (text.len < 3 || text.p[0] != '\033' || text.p[1] != '[')
+        return 0;
+    while (end < text.len && text.p[end] != 'm')
+        end++;
+    return end < text.len ? end + 1 : 0;
+}
+
+/* As term_width(), of a text that may have colours. */
+static size_t line_width(struct str line)
+{
+    size_t width = term_width(line);
+
+    for (size_t i = 0; i < line.len; i++) {
+        size_t bytes = escape_bytes(str_sub(line, i, line.len));
+
+        width -= bytes;
+        i += bytes ? bytes - 1 : 0;
+    }
+    return width;
+}
+
+/* What stands before the text of a line: blanks, or a label and two blanks at least. */
+static struct str line_head(struct str line, size_t wraps_at)
+{
+    size_t start = 0;
+
+    while (start < line.len && line.p[start] == ' ')
+        start++;
+    for (size_t i = start; i + 1 < line.len; i++) {
+        if (line.p[i] != ' ' || line.p[i + 1] != ' ')
+            continue;
+        while (i < line.len && line.p[i] == ' ')
+            i++;
+        if (line_width(str_sub(line, 0, i)) <= wraps_at / 2)
+            return str_sub(line, 0, i);
+        break;
+    }
+    return str_sub(line, 0, start);
+}
+
+/* Where a text is broken: at the last blank that fits, else at the first one, else nowhere. */
+static size_t text_cut(struct str text, size_t room)
+{
+    size_t cut = text.len;
+
+    for (size_t i = 1; i < text.len; i++) {
+        if (text.p[i] != ' ')
+            continue;
+        if (cut < text.len && line_width(str_sub(text, 0, i)) > room)
+            break;
+        cut = i;
+    }
+    return cut;
+}
+
+static void line_wrap(struct buf *out, struct str line, size_t wraps_at)
+{
+    struct str head = line_head(line, wraps_at);
+    struct str text = str_sub(line, head.len, line.len);
+    size_t indent = line_width(head);
+
+    if (line_width(str_sub(text, 0, str_find(text, ' '))) > wraps_at - indent &&
+        head.len > str_trim(head).len && str_trim(head).len) { /* a path, beside a label */
+        struct str label = head;
+
+        while (label.p[label.len - 1] == ' ')
+            label.len--;
+        buf_add(out, label);
+        head = str_sub(head, 0, (size_t)(str_trim(head).p - head.p));
+        indent = head.len + 2;
+        buf_addf(out, "\n%*s", 2, "");
+    }
+    buf_add(out, head);
+    while (line_width(text) > wraps_at - indent) {
+        size_t cut = text_cut(text, wraps_at - indent);
+
+        if (cut == text.len)
+            break;
+        buf_add(out, str_trim(str_sub(text, 0, cut)));
+        buf_addf(out, "\n%*s", (int)indent, "");
+        text = str_trim(str_sub(text, cut, text.len));
+    }
+    buf_add(out, text);
+}
+
+void term_wrap(struct buf *out, struct str text, unsigned wraps_at)
+{
+    while (text.len) {
+        size_t end = str_find(text, '\n');
+        struct str line = str_sub(text, 0, end);
+
+        if (wraps_at && line_width(line) > wraps_at)
+            line_wrap(out, line, wraps_at);
+        else
+            buf_add(out, line);
+        if (end < text.len)
+            buf_addc(out, '\n');
+        text = str_sub(text, end + 1, text.len);
+    }
+}
+
+void term_page(const struct term *term, struct str text)
+{
+    _cleanup_(buf_done) struct buf page = {0};
+
+    term_wrap(&page, text, term->wraps_at);
+    term_write(term, buf_str(&page));
+}
+
 const char *term_bytes(uint64_t bytes, char out[static TERM_BYTES_TEXT])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

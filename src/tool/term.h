@@ -87,6 +87,14 @@ void live_show(struct live *live, struct str text);
 /* Leave the last block on the screen. */
 void live_done(struct live *live);
 
+/* ---- pages ---- sentences for a person; lines that a terminal would wrap are broken at blanks
+ *
+ * Such a line goes on below its text: where that began after two blanks or more, else where the line
+ * began. A word that is too long alone, as a path, stays whole: it can be copied. */
+void term_wrap(struct buf *out, struct str text, unsigned wraps_at);
+/* The same, to the terminal. */
+void term_page(const struct term *term, struct str text);
+
 /* 1536 as "1.5 KiB", for people. */
 #define TERM_BYTES_TEXT 24
 const char *term_bytes(uint64_t bytes, char out[static TERM_BYTES_TEXT]);

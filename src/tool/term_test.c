@@ -145,3 +145,35 @@ TEST(term_bytes_are_readable_up_to_the_largest_number)
     EXPECT(strcmp(term_bytes(1536, text), "1.5 KiB") == 0);
     EXPECT(strcmp(term_bytes(UINT64_MAX, text), "15.9 EiB") == 0);
 }
+
+TEST(term_pages_break_at_blanks_and_go_on_below_their_text)
+{
+    static const struct {
+        const char *why;
+        unsigned wraps_at;
+        const char *text;
+        const char *page;
+    } rows[] = {
+        {"no terminal", 0, "one two three\n", "one two three\n"},
+        {"it fits", 13, "one two three\n", "one two three\n"},
+        {"a sentence", 8, "one two three\nfour", "one two\nthree\nfour"},
+        {"where a line began", 10, "  one two three", "  one two\n  three"},
+        {"below its text", 20, "Says:  one two three four", "Says:  one two three\n       four"},
+        {"a label that fills half the line leaves too little", 12, "a label: of  it, long",
+         "a label: of\nit, long"},
+        {"a long word stays whole", 8, "see /a/long/path now", "see\n/a/long/path\nnow"},
+        {"and goes below its label, where it has more room", 16, " step   /a/long/path:12",
+         " step\n   /a/long/path:12"},
+        {"nothing to break at", 4, "/a/long/path\n", "/a/long/path\n"},
+        {"colours and letters of two bytes are one column", 5, "\033[31m\xc3\xa4z\033[0m cd e",
+         "\033[31m\xc3\xa4z\033[0m cd\ne"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(buf_done) struct buf page = {0};
+
+        test_case(rows[i].why);
+        term_wrap(&page, str_from(rows[i].text), rows[i].wraps_at);
+        EXPECT(str_is(buf_str(&page), rows[i].page));
+    }
+}
