@@ -28,8 +28,8 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZE = ["-Dbuildtype=debugoptimized", "-Dc_args=-fno-sanitize-recover=all"]
 OUTPUT_LINES_MAX = 60  # of a failed suite
-CHECK = ("unit", "tidy", "docs", "run", "reference", "purity", "dependencies", "scenarios", "conformance", "conformance-strict",
-         "sched-property", "sim")
+CHECK = ("unit", "tidy", "docs", "run", "reference", "golden", "purity", "dependencies", "scenarios", "conformance",
+         "conformance-strict", "sched-property", "sim")
 EXIT_SKIPPED = 77  # as automake and meson have it
 NAMED = re.compile(r"^(?:failed: |FAIL )(.*)$", re.MULTILINE)  # a failed test in a suite's output
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped(?:, (\d+) flaky)?)?", re.MULTILINE)
