@@ -2,7 +2,10 @@
 
 #include "agent/core.h"
 #include "agent/pod.h"
+#include "agent/results_kept.h"
 #include "agent/trash.h"
+#include "api/api.h"
+#include "api/kind.h"
 #include "api/object.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -26,6 +29,7 @@
 struct burial {
     struct agent_work work; /* first */
     bool prune;
+    struct results_burial results;
     char folder[POD_PATH_BYTES]; /* of the pod */
     char logs[POD_PATH_BYTES];   /* of all that is kept */
     char name[768];              /* of what is kept of this pod */
@@ -74,6 +78,7 @@ static void burial_run(struct agent_work *work)
             move_logs(burial, e->d_name);
     if (folder)
         closedir(folder);
+    results_burial_run(&burial->results, work->trash);
     trash_put(work->trash, burial->folder);
     if (burial->prune)
         kept_prune(burial->logs, &(struct kept_limits){.since_ms = agent_now_ms() - KEPT_AGE_MS,
@@ -83,6 +88,17 @@ static void burial_run(struct agent_work *work)
 }
 
 /* ---- in the loop ---- */
+
+/* What a job wrote is kept as long as the job: whoever deletes it means its files too. */
+static void on_job_looked(void *user, const struct api_result *result)
+{
+    struct burial *burial = user;
+    const struct object *job = result->code == 0 ? result->object : NULL;
+
+    burial->results.job_is_there =
+        job && !job->deleted_ms && str_is(job->uid, burial->results.job_uid);
+    agent_work(burial->work.agent, &burial->work);
+}
 
 void kept_bury(const struct pod *pod)
 {
@@ -95,7 +111,17 @@ void kept_bury(const struct pod *pod)
     (void)snprintf(burial->logs, sizeof(burial->logs), "%s/logs", agent->options.data_dir);
     (void)snprintf(burial->name, sizeof(burial->name), STR_FMT "_" STR_FMT "_" STR_FMT "_" STR_FMT,
                    STR_ARG(pod->ns), STR_ARG(pod->name), STR_ARG(generation), STR_ARG(pod->uid));
-    agent_work(agent, &burial->work);
+    if (!results_burial_prepare(pod, &burial->results)) {
+        agent_work(agent, &burial->work);
+        return;
+    }
+    burial->work.agent = agent;
+    agent_call(agent,
+               &(struct api_request){.verb = API_GET,
+                                     .kind = &kind_torchrunjob,
+                                     .ns = pod->ns,
+                                     .name = str_from(burial->results.job)},
+               on_job_looked, burial);
 }
 
 /* "namespace_pod_generation_uid" of the one that is meant? */

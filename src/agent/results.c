@@ -3,7 +3,9 @@
 #include "agent/core.h"
 #include "agent/lifecycle.h"
 #include "agent/pod.h"
+#include "agent/results_kept.h"
 #include "agent/stream.h"
+#include "api/object.h"
 #include "api/podio.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -186,7 +188,7 @@ static size_t mount_covers(struct str mount, struct str folder)
 }
 
 /* Only a volume that is the pod's own folder: others have an owner who may not be the pod's. */
-static bool volume_is_own(const struct pod *pod, struct str name)
+bool results_volume_is_own(const struct pod *pod, struct str name)
 {
     JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
         const struct json *empty = json_get(volume, "emptyDir");
@@ -215,7 +217,7 @@ static int pod_open_folder(const struct pod *pod,
         }
     }
     struct str name = json_str(json_get(best, "name"));
-    if (!best || !volume_is_own(pod, name) || json_get(best, "subPath") ||
+    if (!best || !results_volume_is_own(pod, name) || json_get(best, "subPath") ||
         json_get(best, "subPathExpr"))
         return err_set(err, -EINVAL,
                        "folder '" STR_FMT "' of pod " STR_FMT
@@ -237,6 +239,27 @@ static int pod_open_folder(const struct pod *pod,
     return fd;
 }
 
+/* Of a generation whose pod is gone. */
+static void stream_begin_kept(struct results_stream *rs,
+                              const struct podio_results_request *request)
+{
+    int fd = results_kept_open(rs->stream.agent->options.data_dir,
+                               &(struct results_kept_request){.ns = request->ns,
+                                                              .pod = request->pod,
+                                                              .generation = request->generation,
+                                                              .job_uid = request->job_uid});
+
+    if (fd < 0) {
+        rs->err.http_status = 404;
+        (void)err_set(&rs->err, -ENOENT,
+                      "of generation " STR_FMT " of pod " STR_FMT " no folder is kept",
+                      STR_ARG(request->generation), STR_ARG(request->pod));
+        return;
+    }
+    rs->results =
+        results_new(fd, &(struct results_request){.path = request->path, .list = request->list});
+}
+
 static void stream_begin(struct results_stream *rs, const struct podio_results_request *request)
 {
     struct agent *agent = rs->stream.agent;
@@ -245,6 +268,12 @@ static void stream_begin(struct results_stream *rs, const struct podio_results_r
         rs->err.http_status = 429;
         (void)err_set(&rs->err, -EBUSY, "the files of %d pods are being read; try again soon",
                       RESULTS_STREAMS_MAX);
+        return;
+    }
+    if (request->generation.len &&
+        (!pod ||
+         !str_eq(object_label(pod->object, "torchrun.ai/generation"), request->generation))) {
+        stream_begin_kept(rs, request);
         return;
     }
     if (!pod) {

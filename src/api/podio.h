@@ -37,6 +37,9 @@ struct podio_results_request {
     struct str container; /* empty: the first */
     struct str folder;    /* as the container sees it; in a volume of the pod's own */
     struct str path;      /* below it; empty: all */
+    /* Of an earlier generation of the job with this uid; empty: of the pod that is there. */
+    struct str generation;
+    struct str job_uid;
     bool list;
 };
 

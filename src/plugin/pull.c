@@ -46,17 +46,26 @@ static const struct option pull_options[] = {
      .flag_only = true},
     {"generation", 0, OPTION_I64, offsetof(struct pull_values, generation), .fallback = "-1",
      .min = -1, .max = 1000000, .value = "N",
-     .help = "only if the job is in this generation: the folder of an earlier one went with its "
-             "pods",
+     .help =
+         "copy what the first pod of an earlier generation wrote, which muster up keeps (default: "
+         "of the newest)",
      .flag_only = true},
     {"force", 0, OPTION_BOOL, offsetof(struct pull_values, force),
      .help = "replace files that exist here", .flag_only = true},
     {0},
 };
 
+/* What is asked for: a job, where it goes to, and what of its folder. */
+struct pull_source {
+    const char *job;
+    const char *to;
+    struct str path;
+};
+
 /* One pod's part of the work. */
 struct part {
     const struct object *pod;
+    const struct results_kept *kept; /* instead of a pod that is there */
     const char *to;
     struct result_list list;
 };
@@ -143,7 +152,8 @@ static int copy(struct session *session,
     if (r == 0)
         r = check_room(part->to, part, 1, &sink.bytes_max, err);
     if (r == 0)
-        r = results_read(session, part->pod, path, &sink, err);
+        r = part->kept ? results_read_kept(session, part->kept, path, &sink, err)
+                       : results_read(session, part->pod, path, &sink, err);
     results_sink_done(&sink);
     if (r == 0 && sink.cut_count)
         r = err_set(err, -EAGAIN,
@@ -152,7 +162,8 @@ static int copy(struct session *session,
     if (sink.file_count)
         session_say(session, "%zu file%s (%s) of %s in %s", sink.file_count,
                     sink.file_count == 1 ? "" : "s", term_bytes(sink.bytes, bytes),
-                    str_c(&session->arena, part->pod->name), part->to);
+                    part->kept ? part->kept->pod : str_c(&session->arena, part->pod->name),
+                    part->to);
     return r;
 }
 
@@ -166,7 +177,8 @@ static int look(struct session *session,
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < count; i++) {
-        r = results_list(session, parts[i].pod, path, &parts[i].list, err);
+        r = parts[i].kept ? results_list_kept(session, parts[i].kept, path, &parts[i].list, err)
+                          : results_list(session, parts[i].pod, path, &parts[i].list, err);
         files += parts[i].list.files.count;
         if (r == 0)
             tell_words(session, &parts[i]);
@@ -176,7 +188,8 @@ static int look(struct session *session,
     return r;
 }
 
-/* Each restart of the gang adds a generation; a pod takes its folder with it. */
+/* Each restart of the gang adds a generation; a pod takes its folder with it, and that of the first
+ * one is kept. 1: it is an earlier one. */
 static int check_generation(struct session *session,
                             const char *job,
                             const struct pull_values *v,
@@ -189,12 +202,45 @@ static int check_generation(struct session *session,
         return r;
     if (v->generation > current)
         return err_set(err, -ENOENT, "job %s is only in generation %lld", job, (long long)current);
-    return err_set(err, -ENOENT,
-                   "the folder of generation %lld of job %s went with its pods; the job is in "
-                   "generation %lld. What it printed is kept: logs %s --generation %lld. What must "
-                   "outlive a restart belongs into $CHECKPOINT_DIR or a folder given with --write",
-                   (long long)v->generation, job, (long long)current, job,
-                   (long long)v->generation);
+    if (v->all || v->rank > 0)
+        return err_set(
+            err, -EINVAL,
+            "of generation %lld, which is over, only the folder of the first pod is kept: "
+            "it goes with no --all and no --rank",
+            (long long)v->generation);
+    return 1;
+}
+
+static int pull_kept(struct session *session,
+                     const struct pull_source *source,
+                     const struct pull_values *v,
+                     struct part *part,
+                     struct err *err)
+{
+    struct results_kept *kept = ARENA_NEW(&session->arena, struct results_kept);
+    _cleanup_(object_unrefp) struct object *job = NULL;
+    int r = session_get(session, &kind_torchrunjob, source->job, &job, err);
+
+    if (r < 0)
+        return r;
+    *kept = (struct results_kept){
+        .ns = str_from(session->config.ns),
+        .pod = str_printf(&session->arena, "%s-worker-0", source->job).p,
+        .folder = STR("/app"),
+        .job_uid = str_dup(&session->arena, job->uid),
+        .generation = v->generation,
+    };
+    *part = (struct part){.kept = kept, .to = source->to};
+    r = look(session, part, 1, source->path, err);
+    if (r == -ENOENT)
+        return err_set(
+            err, r,
+            "of generation %lld of job %s no folder is kept: `muster up` keeps that of the "
+            "first pod for 7 days, the newest 20 GiB, and other clusters keep none. What "
+            "it printed is kept: logs %s --generation %lld. What must outlive a restart "
+            "belongs into $CHECKPOINT_DIR or a folder given with --write",
+            (long long)v->generation, source->job, source->job, (long long)v->generation);
+    return r;
 }
 
 /* The pods that are meant: all, that of a rank, or the first. */
@@ -205,10 +251,8 @@ static int choose_pods(struct session *session,
                        size_t *count,
                        struct err *err)
 {
-    int r = check_generation(session, job, v, err);
+    int r = results_pods(session, job, pods, count, err);
 
-    if (r == 0)
-        r = results_pods(session, job, pods, count, err);
     if (r < 0)
         return r;
     if (*count == 0)
@@ -227,37 +271,55 @@ static int choose_pods(struct session *session,
     return 0;
 }
 
-/* What one job wrote. */
-static int pull_job(struct session *session,
-                    const char *job,
-                    const char *to,
-                    struct str path,
-                    const struct pull_values *v,
-                    struct err *err)
+/* What is copied from pods that are there. */
+static int pull_pods(struct session *session,
+                     const struct pull_source *source,
+                     const struct pull_values *v,
+                     struct part **ret,
+                     size_t *ret_count,
+                     struct err *err)
 {
     const struct object **pods = NULL;
     size_t count = 0;
-    struct part *parts;
-    uint64_t room;
-    int r = choose_pods(session, job, v, &pods, &count, err);
+    int r = choose_pods(session, source->job, v, &pods, &count, err);
 
     if (r < 0)
         return r;
-    parts = ARENA_ARRAY(&session->arena, struct part, count);
-    for (size_t i = 0; i < count; i++)
-        parts[i] = (struct part){.pod = pods[i],
-                                 .to = v->all ? str_printf(&session->arena, "%s/rank-%lld", to,
-                                                           (long long)results_index(pods[i], job))
-                                                    .p
-                                              : to};
-    r = look(session, parts, count, path, err);
+    struct part *parts = ARENA_ARRAY(&session->arena, struct part, count);
+    for (size_t i = 0; i < count; i++) {
+        long long index = (long long)results_index(pods[i], source->job);
+
+        parts[i] = (struct part){.pod = pods[i], .to = source->to};
+        if (v->all)
+            parts[i].to = str_printf(&session->arena, "%s/rank-%lld", source->to, index).p;
+    }
+    *ret = parts;
+    *ret_count = count;
+    return look(session, parts, count, source->path, err);
+}
+
+/* What one job wrote. */
+static int pull_job(struct session *session,
+                    const struct pull_source *source,
+                    const struct pull_values *v,
+                    struct err *err)
+{
+    struct part one = {0};
+    struct part *parts = &one;
+    size_t count = 1;
+    uint64_t room;
+    int r = check_generation(session, source->job, v, err);
+
+    if (r >= 0)
+        r = r ? pull_kept(session, source, v, &one, err)
+              : pull_pods(session, source, v, &parts, &count, err);
     if (r == 0 && !v->force)
         r = check_in_the_way(session, parts, count, err);
     if (r == 0)
-        r = check_room(to, parts, count, &room, err);
+        r = check_room(source->to, parts, count, &room, err);
     for (size_t i = 0; r == 0 && i < count; i++)
         if (parts[i].list.files.count)
-            r = copy(session, &parts[i], path, v, err);
+            r = copy(session, &parts[i], source->path, v, err);
     return r;
 }
 
@@ -276,7 +338,10 @@ static int pull_array(struct session *session,
     for (size_t i = 0; r == 0 && i < count; i++) {
         const char *job = str_c(&session->arena, jobs[i]->name);
 
-        r = pull_job(session, job, str_printf(&session->arena, "%s/%s", to, job).p, path, v, err);
+        r = pull_job(
+            session,
+            &(struct pull_source){job, str_printf(&session->arena, "%s/%s", to, job).p, path}, v,
+            err);
         if (r == -ENOENT)
             session_say(session, "%s", err->text);
         r = r == -ENOENT ? 0 : r;
@@ -306,7 +371,7 @@ static int pull(struct session *session,
         return r;
     return array_is(object_json(object, &session->arena))
                ? pull_array(session, job, to, path, v, err)
-               : pull_job(session, job, to, path, v, err);
+               : pull_job(session, &(struct pull_source){job, to, path}, v, err);
 }
 
 static int pull_check(const struct invocation *invocation,

@@ -41,6 +41,7 @@ struct intake {
     struct buf input;
     struct str last_words;
     size_t words_count;
+    bool kept;  /* of a pod that is gone */
     bool ended; /* the last frame was the end */
     bool done;  /* HTTP: the answer is complete */
     int code;
@@ -138,8 +139,11 @@ static void on_done(void *user, const struct transport_reply *reply)
         in->code = reply->code;
         in->err = *reply->err;
     } else if (reply->status != 200) {
-        in->code = err_set(&in->err, reply->status == 403 ? -EACCES : -EIO, STR_FMT,
-                           STR_ARG(session_error_text(in->session, reply->body)));
+        in->code = err_set(&in->err,
+                           reply->status == 403               ? -EACCES
+                           : reply->status == 404 && in->kept ? -ENOENT
+                                                              : -EIO,
+                           STR_FMT, STR_ARG(session_error_text(in->session, reply->body)));
     }
     uv_stop(&in->session->loop);
 }
@@ -152,17 +156,19 @@ static void add_query(struct buf *out, const char *key, struct str value)
 }
 
 static int ask_server(struct intake *in,
-                      const struct object *pod,
-                      struct str folder,
+                      const struct results_kept *of,
                       struct str path,
                       struct err *err)
 {
     _cleanup_(buf_done) struct buf url = {0};
-    const char *name = str_c(&in->session->arena, pod->name);
 
     buf_addf(&url, "/api/v1/namespaces/" STR_FMT "/pods/%s/results?container=" TRAINER,
-             STR_ARG(pod->ns), name);
-    add_query(&url, "folder", folder);
+             STR_ARG(of->ns), of->pod);
+    add_query(&url, "folder", of->folder);
+    if (of->generation >= 0) {
+        buf_addf(&url, "&generation=%lld", (long long)of->generation);
+        add_query(&url, "job", of->job_uid);
+    }
     if (path.len)
         add_query(&url, "path", path);
     if (in->list)
@@ -178,7 +184,7 @@ static int ask_server(struct intake *in,
         session_turn(in->session, 1000);
     if (!in->done)
         client_cancel(in->call);
-    return finish(in, name, err);
+    return finish(in, of->pod, err);
 }
 
 /* ---- from a pod that runs on another cluster ---- */
@@ -339,7 +345,13 @@ static int ask(struct intake *in, const struct object *pod, struct str path, str
 
     if (r < 0)
         return r;
-    return r ? ask_server(in, pod, folder, path, err) : ask_pod(in, pod, folder, path, err);
+    if (!r)
+        return ask_pod(in, pod, folder, path, err);
+    struct results_kept of = {.ns = pod->ns,
+                              .pod = str_c(&in->session->arena, pod->name),
+                              .folder = folder,
+                              .generation = -1};
+    return ask_server(in, &of, path, err);
 }
 
 static int by_path(const void *a, const void *b)
@@ -384,6 +396,44 @@ int results_read_some(struct session *session,
     struct intake in = {.session = session, .sink = sink, .wants = wants, .wants_user = user};
 
     return ask(&in, pod, STR(""), err);
+}
+
+static int ask_kept(struct intake *in,
+                    const struct results_kept *kept,
+                    struct str path,
+                    struct err *err)
+{
+    int r = session_is_muster(in->session, err);
+
+    if (r == 0)
+        return err_set(err, -ENOENT, "this cluster keeps no folder of a pod that is gone");
+    return r < 0 ? r : ask_server(in, kept, path, err);
+}
+
+int results_list_kept(struct session *session,
+                      const struct results_kept *kept,
+                      struct str path,
+                      struct result_list *ret,
+                      struct err *err)
+{
+    struct intake in = {.session = session, .list = ret, .kept = true};
+
+    *ret = (struct result_list){0};
+    int r = ask_kept(&in, kept, path, err);
+    if (ret->files.count)
+        qsort(ret->files.items, ret->files.count, sizeof(ret->files.items[0]), by_path);
+    return r;
+}
+
+int results_read_kept(struct session *session,
+                      const struct results_kept *kept,
+                      struct str path,
+                      struct results_sink *sink,
+                      struct err *err)
+{
+    struct intake in = {.session = session, .sink = sink, .kept = true};
+
+    return ask_kept(&in, kept, path, err);
 }
 
 int64_t results_index(const struct object *pod, const char *job)

@@ -51,6 +51,25 @@ int results_list(struct session *session,
                  struct str path,
                  struct result_list *ret,
                  struct err *err);
+/* What is kept of the first pod of an earlier generation. Only `muster up` keeps it; -ENOENT: nothing
+ * is. */
+struct results_kept {
+    struct str ns;
+    const char *pod;
+    struct str folder;
+    struct str job_uid;
+    int64_t generation;
+};
+int results_list_kept(struct session *session,
+                      const struct results_kept *kept,
+                      struct str path,
+                      struct result_list *ret,
+                      struct err *err);
+int results_read_kept(struct session *session,
+                      const struct results_kept *kept,
+                      struct str path,
+                      struct results_sink *sink,
+                      struct err *err);
 /* Contents, into the sink. */
 int results_read(struct session *session,
                  const struct object *pod,

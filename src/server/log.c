@@ -252,6 +252,8 @@ void pod_results(struct request *request)
         .container = http_query(arena, query, "container"),
         .folder = http_query(arena, query, "folder"),
         .path = http_query(arena, query, "path"),
+        .generation = http_query(arena, query, "generation"),
+        .job_uid = http_query(arena, query, "job"),
         .list = http_query_bool(query, "list"),
     };
 

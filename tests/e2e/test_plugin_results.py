@@ -201,3 +201,37 @@ def test_delete_names_what_it_destroys_and_asks():
         wait_for(lambda: not m.get("torchrunjobs"), "the job to go", 30)
         done = m.torchrun("pull", "job", ok=False)
         check("does not exist" in done.stderr, done.stderr)
+
+
+GENERATIONS = """
+import os, time
+if os.environ["LOCAL_RANK"] == "0":
+    generation = os.environ["MUSTER_GENERATION"]
+    open("model", "w").write("of generation " + generation)
+    print("written by", generation, flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_an_earlier_generation_wrote_is_kept_until_the_job_is_deleted():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m, main__py=GENERATIONS)
+        m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "again", "--detach", "python main.py", cwd=folder)
+        kept = os.path.join(m.data, "results")
+        for generation in ("0", "1"):
+            wait_for(lambda: f"written by {generation}" in m.torchrun("logs", "again", ok=False).stdout, "the file", 90)
+            if generation == "0":
+                m.torchrun("restart", "again", "--pods")
+        for flags, content in ((["--generation", "0"], "of generation 0"), ([], "of generation 1")):
+            m.torchrun("pull", "again", *flags, "--to", "there", "--force")
+            check(read(m.folder, "there/model") == content, f"{flags}: {read(m.folder, 'there/model')}")
+        check(everything_below(os.path.join(m.folder, "there")) == ["model"], "and nothing that was shipped")
+        done = m.kubectl("exec", "again-worker-0", "-c", "trainer", "--", "cat", "/app/model")
+        check(done.stdout == "of generation 1", f"without the plugin, as docs/results.md says: {done.stdout}")
+        done = m.torchrun("pull", "again", "--generation", "0", "--all", "--to", "no", ok=False)
+        check(done.returncode != 0 and "first pod" in done.stderr, done.stderr)
+        check(len(os.listdir(kept)) == 1, f"one generation is over: {os.listdir(kept)}")
+        m.torchrun("delete", "again", "--force")
+        wait_for(lambda: not os.listdir(kept), "what was kept to go with the job", 60)
