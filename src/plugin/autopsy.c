@@ -9,6 +9,7 @@
 #include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "kube/inside.h"
 #include "plugin/autopsy_view.h"
 #include "plugin/job.h"
 #include "plugin/kubectl.h"
@@ -178,6 +179,43 @@ static struct str container_with_launcher(const struct json *pod)
     return STR_NONE;
 }
 
+static bool on_inside(void *user, int fd, struct str bytes)
+{
+    struct buf *out = user;
+
+    if (fd == 1)
+        buf_add(out, bytes);
+    else
+        (void)fwrite(bytes.p, 1, bytes.len, stderr);
+    return !out->overflow;
+}
+
+static int ask_without_kubectl(struct session *session,
+                               const struct object *pod,
+                               struct str container,
+                               struct str *ret,
+                               struct err *err)
+{
+    static const char *const words[] = {LAUNCH_PATH, "stacks"};
+    _cleanup_(buf_done) struct buf out = {.bytes_max = ANSWER_MAX};
+    struct arena *arena = &session->arena;
+    struct inside_request request = {.ns = str_c(arena, pod->ns),
+                                     .pod = str_c(arena, pod->name),
+                                     .container = str_c(arena, container),
+                                     .command = words,
+                                     .command_count = COUNT_OF(words),
+                                     .input_fd = -1,
+                                     .output = on_inside,
+                                     .user = &out};
+    int r = inside_run(&session->loop, &session->config, &request, err);
+
+    if (r > 0)
+        return err_set(err, -EIO, "muster-launch stacks ended with status %d", r);
+    if (r == 0)
+        *ret = str_dup(arena, buf_str(&out));
+    return r;
+}
+
 static int ask_pod(struct session *session,
                    const struct object *pod,
                    struct str *ret,
@@ -192,6 +230,8 @@ static int ask_pod(struct session *session,
         return err_set(err, -ENOTSUP,
                        "on this cluster only pods that muster-launch started can be read, those of "
                        "TorchrunJobs");
+    if (kubectl_find(NULL) < 0)
+        return ask_without_kubectl(session, pod, container, ret, err);
     kubectl_begin_in(&args, session, str_c(arena, pod->ns), "exec");
     const char *const rest[] = {
         str_c(arena, pod->name), "-c", str_c(arena, container), "--", LAUNCH_PATH, "stacks"};

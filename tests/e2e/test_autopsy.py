@@ -83,3 +83,6 @@ def test_ranks_of_torchrun_are_named_here_and_through_exec():
         with OtherCluster(m) as other:
             text = other.torchrun(m, "autopsy", "hangs").stdout
             check("rank 1: main.py:5 (load_batch)" in text and "all_reduce" in text, text)
+            other.env["PATH"] = "/nonexistent"  # no kubectl: the plugin speaks to the API server itself
+            text = other.torchrun(m, "autopsy", "hangs").stdout
+            check("rank 1: main.py:5 (load_batch)" in text and "all_reduce" in text, text)
