@@ -26,7 +26,8 @@
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.34 or later
 # make wheel      ARCH=amd64|arm64: the same as a Python wheel (WHEEL_NAME=muster-train)
 # make deb        ARCH=amd64|arm64: the same as a Debian package, with a systemd unit
-# make release    RELEASE_ARCHES="amd64 arm64": wheel, package, tarball of each, chart, krew manifest, SBOM, sums in dist/
+# make release    RELEASE_ARCHES="amd64 arm64": wheel, package, tarball of each, image, chart, krew manifest, SBOM, sums in dist/
+# make test-bare  the wheel of dist/ as an account without rights, on a bare Debian with PyTorch (as root; CLEAN_UBUNTU=ARCHIVE: Ubuntu too)
 # make test-package   the package and the krew manifest, in a scratch root (as root); the wheel, in a virtual environment
 # make install    PREFIX=/usr/local DESTDIR=
 # make reference  docs/reference, from the option tables and the messages in the source
@@ -37,6 +38,7 @@ TIME ?= 120
 RELEASE_ARCHES ?= $(ARCH)
 ARCH ?= $(shell dpkg --print-architecture 2> /dev/null || echo amd64)
 IMAGE_ARCHES ?= amd64 arm64
+VERSION = $(shell sed -n "s/^project.'muster', 'c', version : '\([^']*\)'.*/\1/p" meson.build)
 IMAGE_OTHERS = $(filter-out $(ARCH),$(IMAGE_ARCHES))
 # A PyTorch that tools/deps.sh installed stands in .venv; programs started from here find it first.
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
@@ -50,7 +52,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable
+	page-shots mutants portable test-bare
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -113,6 +115,7 @@ bench: all
 	@build/bench/bench-sched
 	@build/bench/bench-place
 	@python3 bench/workspace.py
+	@bench/loop.py
 	@bench/agent.py
 	@ninja -C build --quiet libmuster-gpu.so tests/preload/preload-checks
 	@tests/preload/run.py build/libmuster-gpu.so build/tests/preload/preload-checks build/tests/preload --bench
@@ -122,7 +125,7 @@ clean-root:
 
 image: all
 	@for arch in $(IMAGE_OTHERS); do tools/deps.sh dist $$arch && tools/dist.sh --programs $$arch || exit 1; done
-	@deploy/image/build.py $(foreach arch,$(IMAGE_OTHERS),--add $(arch)=build-dist-$(arch)/build:build-dist-$(arch)/sysroot)
+	@deploy/image/build.py $(if $(IMAGE_OUT),--out $(IMAGE_OUT)) $(foreach arch,$(IMAGE_OTHERS),--add $(arch)=build-dist-$(arch)/build:build-dist-$(arch)/sysroot)
 
 seeds: all
 	@$(TEST_DEPS)
@@ -177,7 +180,12 @@ wheel: dist
 
 release: all
 	@for arch in $(RELEASE_ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch deb wheel || exit 1; done
+	@$(MAKE) --no-print-directory image IMAGE_ARCHES="$(RELEASE_ARCHES)" IMAGE_OUT=dist/muster-image-$(VERSION).tar
 	@tools/release.py $(RELEASE_ARCHES)
+
+test-bare:
+	@ls dist/*.whl > /dev/null 2>&1 || $(MAKE) --no-print-directory wheel
+	@CLEAN_BRING=dist tests/clean-root.sh tests/bare-wheel.sh
 
 test-package: release
 	@tests/package.py

@@ -3,6 +3,7 @@
 names the libraries of the tarball, and a package that is missing is an error. Exits 77, saying why, where there is none."""
 
 import glob
+import hashlib
 import json
 import os
 import subprocess
@@ -36,6 +37,20 @@ def the_bill_names_every_library():
         assert {"muster", "libgnutls30", "libuv1"} <= parts.keys() and "NOASSERTION" not in parts.values(), parts
 
 
+def the_image_is_whole_and_for_every_architecture():
+    with tarfile.open(glob.glob(os.path.join(DIST, "muster-image-*.tar"))[0]) as tar:
+        for name in tar.getnames():
+            if name.startswith("blobs/sha256/"):
+                data = tar.extractfile(name).read()
+                assert hashlib.sha256(data).hexdigest() == name.rsplit("/", 1)[1], name
+        index = json.load(tar.extractfile("index.json"))
+        while index["manifests"][0]["mediaType"].endswith("index.v1+json"):
+            index = json.load(tar.extractfile("blobs/" + index["manifests"][0]["digest"].replace(":", "/")))
+    found = {m["platform"]["architecture"] for m in index["manifests"]}
+    wanted = {a for a in ("amd64", "arm64") if glob.glob(os.path.join(DIST, f"*_{a}.deb"))}
+    assert wanted <= found, f"{found} of {wanted}"
+
+
 def a_missing_package_is_an_error():
     with tempfile.TemporaryDirectory() as empty:
         done = subprocess.run([os.path.join(ROOT, "tools/release.py"), "amd64"], env=dict(os.environ, RELEASE_DIST=empty),
@@ -49,7 +64,7 @@ def main():
         sys.exit(77)
     failed = 0
     tests = (the_sums_hold, the_chart_has_files_where_the_tree_has_links, the_bill_names_every_library,
-             a_missing_package_is_an_error)
+             the_image_is_whole_and_for_every_architecture, a_missing_package_is_an_error)
     for test in tests:
         try:
             test()

@@ -114,6 +114,8 @@ def main():
     missing = [pattern for arch in arches for pattern, name in packages(arch) if not name]
     if missing:
         sys.exit(f"release.py: dist/ has no file {missing[0]}: run make wheel deb for each architecture")
+    if not os.path.exists(os.path.join(DIST, f"muster-image-{version()}.tar")):
+        sys.exit(f"release.py: dist/ has no file muster-image-{version()}.tar: run deploy/image/build.py --out with its name")
     chart()
     for arch in arches:
         bill(arch)
