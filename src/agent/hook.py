@@ -12,6 +12,7 @@ import sys
 def _muster():
     import os
     import time
+    from _thread import get_ident as thread
 
     folder = os.environ.get("MUSTER_RANKS_DIR")
     rank = os.environ.get("RANK", "")
@@ -19,8 +20,9 @@ def _muster():
         return
     clock = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))
     CODE, BACKWARD, LOADER, SAVE = range(4)
-    PID, STEPS, STEP_NS, PHASE, PHASE_NS = 1, 5, 6, 7, 8
-    state = {"page": None}
+    PID, STEPS, STEP_NS, PHASE, PHASE_NS, FIRST_NS, SAVE_NS, MARK, RESUMED, LOADED_MS = 1, 5, 6, 7, 8, 9, 10, 11, 12, 13
+    # trained: the backward pass has been called; resumed: steps that optimizers had made when they were loaded
+    state = {"page": None, "stepper": None, "trained": False, "resumed": {}, "loaded": 0, "checkpoint": False}
 
     def forked():
         state["page"] = None  # a child of a rank is not that rank
@@ -50,16 +52,24 @@ def _muster():
         page[2] = int(rank)
         page[3] = int(local) if local.isdigit() else 0
         page[4] = page[PHASE_NS] = clock()
+        page[LOADED_MS] = state["loaded"]
         page[0] = 0x3130454741504d52
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=forked)
         state["page"] = page
+        mark_checkpoint()
 
     def stepped(*_):
         page = state["page"]
-        if page is not None:
-            page[STEP_NS] = clock()
-            page[STEPS] += 1
+        if page is None:
+            return
+        page[STEP_NS] = now = clock()
+        if not page[STEPS]:
+            page[FIRST_NS] = now
+        page[STEPS] += 1
+        state["stepper"] = thread()
+        if not state["checkpoint"]:
+            mark_checkpoint()
 
     def timed(function, phase):
         """The same function, with a mark while it runs. A phase within another one leaves the outer mark."""
@@ -68,16 +78,77 @@ def _muster():
         @functools.wraps(function)
         def run(*args, **kwargs):
             page = state["page"]
+            if phase == BACKWARD:
+                state["trained"] = True
             if page is None or page[PHASE] != CODE:
                 return function(*args, **kwargs)
-            page[PHASE_NS] = clock()
+            # A checkpoint that another thread writes holds up nobody.
+            if phase == SAVE and state["stepper"] not in (None, thread()):
+                return function(*args, **kwargs)
+            page[PHASE_NS] = begin = clock()
             page[PHASE] = phase
             try:
-                return function(*args, **kwargs)
+                value = function(*args, **kwargs)
+                if phase == SAVE:
+                    page[MARK] = page[STEPS] + 1
+                return value
             finally:
-                page[PHASE_NS] = clock()
+                page[PHASE_NS] = end = clock()
                 page[PHASE] = CODE
+                if phase == SAVE:
+                    page[SAVE_NS] += end - begin
         return run
+
+    def load_noted(ms):
+        """Something was loaded before training began: since when it is there."""
+        if not state["trained"] and ms > state["loaded"]:
+            state["loaded"] = ms
+            if state["page"] is not None:
+                state["page"][LOADED_MS] = ms
+
+    def file_age(args, kwargs):
+        what = args[0] if args else kwargs.get("f")
+        at = os.fstat(what.fileno()) if hasattr(what, "fileno") else os.stat(what)
+        load_noted(int(at.st_mtime * 1000))
+
+    def noting(function, note):
+        """The same function; when it is done, `note` is told of it."""
+        import functools
+
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            value = function(*args, **kwargs)
+            note(args, kwargs)
+            return value
+        return run
+
+    def optimizer_loaded(args, _):
+        """How far it was: optimizers that count steps (Adam and its like) say it themselves."""
+        optimizer = args[0]
+        load_noted(int(time.time() * 1000))
+        for values in optimizer.state.values():
+            step = values.get("step")
+            if step is None or state["trained"]:
+                continue
+            if type(step) not in (int, float) and type(step) is not sys.modules["torch"].Tensor:
+                continue
+            state["resumed"][id(optimizer)] = int(step)
+            if state["page"] is not None:
+                state["page"][RESUMED] = sum(state["resumed"].values()) + 1
+            return
+
+    def mark_checkpoint():
+        """Sharded checkpoints have a module of their own, which is imported later, if at all."""
+        module = sys.modules.get("torch.distributed.checkpoint")
+        if state["checkpoint"] or not hasattr(module, "FileSystemWriter"):
+            return
+        state["checkpoint"] = True
+        for name in ("save", "async_save", "save_state_dict"):
+            if hasattr(module, name):
+                setattr(module, name, timed(getattr(module, name), SAVE))
+        for name in ("load", "load_state_dict"):
+            if hasattr(module, name):
+                setattr(module, name, noting(getattr(module, name), lambda *_: load_noted(int(time.time() * 1000))))
 
     def quietly(function):
         def run(*args):
@@ -88,6 +159,9 @@ def _muster():
         return run
 
     page_open = quietly(page_open)
+    mark_checkpoint = quietly(mark_checkpoint)
+    file_age = quietly(file_age)
+    optimizer_loaded = quietly(optimizer_loaded)
 
     def wrap_init(optimizer, old):
         """The first optimizer opens the page. Where there are no global hooks (1.13), the class's step is wrapped too."""
@@ -116,6 +190,8 @@ def _muster():
             if old:
                 wrap_step(type(self))
         optimizer.__init__ = init
+        if hasattr(optimizer, "load_state_dict"):
+            optimizer.load_state_dict = noting(optimizer.load_state_dict, optimizer_loaded)
 
     def install(torch):
         module = sys.modules.get("torch.optim.optimizer")
@@ -140,6 +216,7 @@ def _muster():
             cls = loader._BaseDataLoaderIter
             cls.__next__ = timed(cls.__next__, LOADER)
         torch.save = timed(torch.save, SAVE)
+        torch.load = noting(torch.load, file_age)
 
     class Finder(object):
         """Sees the import of torch, once, and is gone. Who only asks whether there is a torch changes nothing."""

@@ -5,6 +5,7 @@
 #include "agent/logs.h"
 #include "agent/pod.h"
 #include "agent/probe.h"
+#include "agent/ranks.h"
 #include "agent/stream.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -95,6 +96,7 @@ void pod_container_ended(struct pod *pod, struct run_container *c, const struct 
     c->state = RUN_ENDED;
     if (end->never_started)
         pod_event(pod, true, "Failed", end->message);
+    ranks_end(pod, (size_t)(c - pod->run.containers));
     probe_end(pod, (size_t)(c - pod->run.containers));
     streams_container_ended(pod, c);
     pod_mark(pod);

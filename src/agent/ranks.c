@@ -181,7 +181,9 @@ static void page_take(struct ranks *ranks, const struct rank_page *page)
 
     if (page->magic != RANK_PAGE_MAGIC || page->rank > INT32_MAX || page->pid > INT32_MAX ||
         page->steps > INT64_MAX || page->phase >= RANK_PHASE_COUNT || !page->started_ns ||
-        page->started_ns > INT64_MAX || page->step_ns > INT64_MAX || page->phase_ns > INT64_MAX)
+        page->started_ns > INT64_MAX || page->step_ns > INT64_MAX || page->phase_ns > INT64_MAX ||
+        page->first_ns > INT64_MAX || page->save_ns > INT64_MAX || page->mark > INT64_MAX ||
+        page->resumed > INT64_MAX || page->loaded_ms > INT64_MAX)
         return;
     one = one_of(ranks, page);
     if (!one || one->started_ns > page->started_ns)
@@ -305,6 +307,22 @@ static int64_t page_moment(const struct look *look, uint64_t ns)
     return ns ? look->now_ms - (ago_ns > 0 ? ago_ns / 1000000 : 0) : 0;
 }
 
+/* What only grows, and changes nothing about how it gets on. */
+static void one_count(struct ranks_one *one, const struct look *look)
+{
+    struct rank_report *report = &one->pace.report;
+    const struct rank_page *page = &one->page;
+
+    if (!report->began_ms) /* once: two clocks are compared here, and it tells runs apart */
+        report->began_ms = page_moment(look, page->started_ns);
+    if (!report->first_ms)
+        report->first_ms = page_moment(look, page->first_ns);
+    report->saving_ms = (int64_t)(page->save_ns / 1000000);
+    report->mark = (int64_t)page->mark;
+    report->resumed = (int64_t)page->resumed;
+    report->loaded_ms = (int64_t)page->loaded_ms;
+}
+
 static void one_look(struct ranks *ranks, struct ranks_one *one, struct look *look, int64_t pid)
 {
     struct pace_sample sample = {.now_ms = look->now_ms,
@@ -313,6 +331,7 @@ static void one_look(struct ranks *ranks, struct ranks_one *one, struct look *lo
                                  .started_ms = page_moment(look, one->page.started_ns),
                                  .phase = (enum rank_phase)one->page.phase};
 
+    one_count(one, look);
     if (sample.last_ms && sample.last_ms < ranks->awake_ms)
         sample.last_ms = ranks->awake_ms;
     if (sample.steps ? pace_is_silent(&one->pace, &sample) : look->fifth) {
@@ -362,14 +381,12 @@ static bool is_due(const struct ranks *ranks, int64_t now_ms)
     return waited_ms >= (ranks->urgent ? RANKS_TELL_MS : (int64_t)RANKS_TELL_MS << ranks->burst);
 }
 
-static void ranks_tell(struct pod *pod, int64_t now_ms)
+static void ranks_send(struct pod *pod, int64_t now_ms)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct ranks *ranks = pod->ranks;
     struct rank_report *reports = ARENA_ARRAY(&arena, struct rank_report, RANKS_MAX);
 
-    if (ranks->under_way || pod->object->deleted_ms || !is_due(ranks, now_ms))
-        return;
     size_t count = 0;
     for (size_t i = 0; i < ranks->count; i++)
         if (!ranks->items[i].over)
@@ -402,7 +419,24 @@ static void ranks_tell(struct pod *pod, int64_t now_ms)
                done_tell, telling);
 }
 
+static void ranks_tell(struct pod *pod, int64_t now_ms)
+{
+    if (!pod->ranks->under_way && !pod->object->deleted_ms && is_due(pod->ranks, now_ms))
+        ranks_send(pod, now_ms);
+}
+
 /* ---- turns ---- */
+
+static struct look look_begin(void)
+{
+    struct look look = {
+        .now_ms = agent_now_ms(), .inner_opens = INNER_OPENS_MAX, .wait_opens = WAIT_OPENS_MAX};
+    struct timespec clock;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
+    look.clock_ns = (int64_t)clock.tv_sec * 1000000000 + clock.tv_nsec;
+    return look;
+}
 
 /* torchrun may start its ranks anew with other numbers: whoever ended before the newest began is not
  * missed by its gang. */
@@ -480,14 +514,9 @@ static bool pods_look(struct agent *agent, struct look *look, bool greedy)
 static void ranks_turn(void *user)
 {
     struct agent *agent = user;
-    struct look look = {.now_ms = agent_now_ms(),
-                        .fifth = agent->ranks_turns++ % STARTING_TURNS == 0,
-                        .inner_opens = INNER_OPENS_MAX,
-                        .wait_opens = WAIT_OPENS_MAX};
-    struct timespec clock;
+    struct look look = look_begin();
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
-    look.clock_ns = (int64_t)clock.tv_sec * 1000000000 + clock.tv_nsec;
+    look.fifth = agent->ranks_turns++ % STARTING_TURNS == 0;
     (void)pods_look(agent, &look, false);
     if (!pods_look(agent, &look, true))
         timer_cancel(agent->ranks);
@@ -506,6 +535,29 @@ void ranks_begin(struct pod *pod)
         }
     if (pod->ranks && !timer_is_set(agent->ranks))
         timer_every(agent->ranks, RANKS_LOOK_MS, RANKS_LOOK_MS, ranks_turn);
+}
+
+/* What they did last is not looked at: that they have ended is the container's to say. */
+void ranks_end(struct pod *pod, size_t index)
+{
+    struct ranks *ranks = pod->ranks;
+    struct look look = look_begin();
+    char path[PATH_MAX];
+
+    if (!ranks || ranks->container != index ||
+        pod->run.containers[index].instance != ranks->instance)
+        return;
+    pages_path(pod, index, path);
+    pages_read(ranks, path);
+    for (size_t i = 0; i < ranks->count; i++) {
+        struct ranks_one *one = &ranks->items[i];
+
+        one_count(one, &look);
+        one->pace.report.steps = (int64_t)one->page.steps;
+        one->pace.report.last_ms = page_moment(&look, one->page.step_ns);
+    }
+    if (ranks->count)
+        ranks_send(pod, look.now_ms);
 }
 
 void ranks_free(struct pod *pod)

@@ -29,5 +29,7 @@ void ranks_mounts(const struct pod *pod, size_t index, struct buf *records);
 
 /* A container of the pod runs: look at it from now on. */
 void ranks_begin(struct pod *pod);
+/* A container of the pod has ended: how far its ranks came is told before anything else of that. */
+void ranks_end(struct pod *pod, size_t index);
 /* The pod goes. */
 void ranks_free(struct pod *pod);

@@ -37,5 +37,12 @@ struct rank_page {
     uint64_t step_ns;  /* end of the last one; 0: none yet */
     uint64_t phase;    /* enum rank_phase */
     uint64_t phase_ns; /* since when */
+    /* Of a hook that is older these are 0: */
+    uint64_t first_ns; /* end of the first step; 0: none yet */
+    uint64_t save_ns;  /* all time spent in saving so far */
+    uint64_t mark; /* steps before the last checkpoint that was written whole, and one; 0: none */
+    uint64_t resumed; /* steps that loaded optimizers say they had made, and one; 0: they do not */
+    uint64_t
+        loaded_ms; /* before training it loaded a file of this age, by the wall clock; 0: none */
 };
 _Static_assert(sizeof(struct rank_page) <= RANK_PAGE_BYTES, "the page holds it");

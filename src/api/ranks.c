@@ -35,6 +35,15 @@ const char *rank_phase_word(enum rank_phase phase)
     return phase_words[phase];
 }
 
+/* Members of a report that are left out when they are 0. */
+#define RUN_MEMBERS(X)     \
+    X("began", began_ms)   \
+    X("first", first_ms)   \
+    X("saving", saving_ms) \
+    X("mark", mark)        \
+    X("resumed", resumed)  \
+    X("loaded", loaded_ms)
+
 struct str ranks_text(struct arena *arena, const struct rank_report *reports, size_t count)
 {
     struct json *list = json_new_array(arena);
@@ -42,12 +51,18 @@ struct str ranks_text(struct arena *arena, const struct rank_report *reports, si
     for (size_t i = 0; i < count && i < RANKS_MAX; i++) {
         const struct rank_report *r = &reports[i];
 
-        json_push(list,
-                  json_make(arena,
-                            "{rank: $, pid: $, act: $, since: $, phase: $, wait: $?, steps: $, "
-                            "last: $, step: $, quiet: $}",
-                            r->rank, r->pid, act_words[r->act], r->since_ms, (int64_t)r->phase,
-                            r->wait, r->steps, r->last_ms, r->step_ms, r->quiet_ms));
+        struct json *report =
+            json_make(arena,
+                      "{rank: $, pid: $, act: $, since: $, phase: $, wait: $?, steps: $, "
+                      "last: $, step: $, quiet: $}",
+                      r->rank, r->pid, act_words[r->act], r->since_ms, (int64_t)r->phase, r->wait,
+                      r->steps, r->last_ms, r->step_ms, r->quiet_ms);
+#define RUN_WRITE(key, member) \
+    if (r->member)             \
+        json_add_i64(arena, report, key, r->member);
+        RUN_MEMBERS(RUN_WRITE)
+#undef RUN_WRITE
+        json_push(list, report);
     }
     return json_text(arena, list);
 }
@@ -86,7 +101,11 @@ size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret
             .steps = number(item, "steps"),
             .last_ms = number(item, "last"),
             .step_ms = number(item, "step"),
-            .quiet_ms = number(item, "quiet")};
+            .quiet_ms = number(item, "quiet"),
+#define RUN_READ(key, member) .member = number(item, key),
+            RUN_MEMBERS(RUN_READ)
+#undef RUN_READ
+        };
 
         if (count == RANKS_MAX || r.rank < 0 || phase >= RANK_PHASE_COUNT ||
             !act_parse(json_str(json_get(item, "act")), &r.act))

@@ -14,7 +14,7 @@ struct arena;
  * numbers that grow are as old as the last change, or RANKS_REFRESH_MS. The job engine judges by
  * it (control/job/watch.h). */
 #define RANKS_ANNOTATION "muster.dev/ranks"
-#define RANKS_MAX        64 /* of one pod; at some 200 bytes each the annotation has 13 KiB */
+#define RANKS_MAX        64 /* of one pod; at some 300 bytes each the annotation has 19 KiB */
 #define RANKS_WAIT_BYTES 32
 #define RANKS_REFRESH_MS 60000
 
@@ -58,6 +58,13 @@ struct rank_report {
     int64_t last_ms;  /* end of the last step; 0: none */
     int64_t step_ms;  /* median time of a step; 0: not known yet */
     int64_t quiet_ms; /* the longest time that it was idle and then made another step */
+    /* What it has done over again (api/account_run.h), as struct rank_page has it: */
+    int64_t began_ms; /* of the page; tells one run of a rank from the next */
+    int64_t first_ms;
+    int64_t saving_ms;
+    int64_t mark;
+    int64_t resumed;
+    int64_t loaded_ms;
 };
 
 const char *rank_act_word(enum rank_act act);

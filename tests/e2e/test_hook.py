@@ -59,6 +59,33 @@ print(os.getpid())
 """
 
 
+# Steps, a checkpoint among them, and more of both by the next one that goes on from it.
+RESUME = """
+import os, sys, time, threading, torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.Adam(model.parameters())
+if os.path.exists(sys.argv[1]):
+    with open(sys.argv[1], "rb") as f:
+        optimizer.load_state_dict(torch.load(f))
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(4)).sum().backward()
+    optimizer.step()
+for _ in range(5):
+    step()
+torch.save(optimizer.state_dict(), sys.argv[1])
+try:
+    torch.save(optimizer.state_dict(), "/proc/nowhere")  # one that fails is none
+except Exception:
+    step()
+aside = threading.Thread(target=torch.save, args=(1, sys.argv[1] + ".aside"))  # it holds up nobody
+aside.start()
+aside.join()
+torch.load(sys.argv[1] + ".aside")  # as evaluation does
+print(os.getpid())
+"""
+
+
 class Hook:
     """hook.py as pods have it: a folder at the front of PYTHONPATH, and one for pages."""
 
@@ -81,9 +108,10 @@ class Hook:
         return subprocess.run([python, *args], env=env, text=True, timeout=120 * PATIENCE, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL).stdout
 
-    def pages(self):
+    def pages(self, members=9):
         folder = os.path.join(self.folder, "ranks")
-        return {name: struct.unpack("9Q", open(os.path.join(folder, name), "rb").read(72)) for name in os.listdir(folder)}
+        return {name: struct.unpack(f"{members}Q", open(os.path.join(folder, name), "rb").read(8 * members))
+                for name in os.listdir(folder)}
 
 
 def test_a_child_of_a_rank_is_not_that_rank():
@@ -132,3 +160,19 @@ def test_steps_are_counted_in_a_page_by_every_torch_there_is():
             # Where there is no folder for pages it trains as well.
             shutil.rmtree(os.path.join(hook.folder, "ranks"))
             check(hook.run(python, "-c", TRAIN).split()[-1].isdigit(), version)
+
+
+def test_checkpoints_and_where_a_training_goes_on_are_told_by_every_torch_there_is():
+    pythons = torch_pythons()
+    if not pythons:
+        raise Skip("no Python here can import torch")
+    for python, version in pythons:
+        with Hook() as hook:
+            saved = os.path.join(hook.folder, "saved")
+            for resumed in (0, 6):
+                before = time.time()
+                said = hook.run(python, "-c", RESUME, saved)
+                page = hook.pages(14).get(f"3-{said.split()[-1]}")
+                check(page and page[5] == 6 and page[11] == 6 and page[12] == resumed, f"{version}: {page} {said}")
+                check(page[4] < page[9] < page[6] and 0 < page[10] < page[6] - page[9], f"{version}: {page}")
+                check(bool(page[13]) == bool(resumed) and page[13] < (before + 600) * 1000, f"{version}: {page}")
