@@ -33,8 +33,13 @@ int64_t account_gpus(int64_t gpus)
     return gpus < ACCOUNT_GPUS_MAX ? gpus : ACCOUNT_GPUS_MAX;
 }
 
+/* Its time, and what of it was saving, is that of the stay before it. */
 static void account_remove(struct account *account, size_t index)
 {
+    account->saving_ms[index - 1] += account->saving_ms[index];
+    memmove(&account->saving_ms[index], &account->saving_ms[index + 1],
+            (account->count - index - 1) * sizeof(account->saving_ms[0]));
+    account->saving_ms[account->count - 1] = 0;
     memmove(&account->events[index], &account->events[index + 1],
             (account->count - index - 1) * sizeof(account->events[0]));
     account->count--;
@@ -67,6 +72,22 @@ bool account_note(struct account *account, struct account_event event)
     return true;
 }
 
+/* What `part_ms` of a stay has of its saving. */
+static int64_t account_saving(const struct account *account,
+                              size_t index,
+                              int64_t part_ms,
+                              int64_t to_ms)
+{
+    int64_t from_ms = account->events[index].at_ms;
+    int64_t whole_ms =
+        (index + 1 < account->count ? account->events[index + 1].at_ms : to_ms) - from_ms;
+    int64_t saving_ms = account->saving_ms[index];
+
+    if (saving_ms >= whole_ms)
+        return part_ms;
+    return (int64_t)((__int128)saving_ms * part_ms / whole_ms);
+}
+
 void account_add(const struct account *account,
                  int64_t from_ms,
                  int64_t to_ms,
@@ -81,8 +102,11 @@ void account_add(const struct account *account,
 
         if (end <= begin)
             continue;
-        sums->wall_ms[event->state] += end - begin;
-        sums->gpu_ms[event->state] += (end - begin) * event->gpus;
+        int64_t saving = account_saving(account, i, end - begin, to_ms);
+        sums->wall_ms[event->state] += end - begin - saving;
+        sums->gpu_ms[event->state] += (end - begin - saving) * event->gpus;
+        sums->wall_ms[ACCOUNT_SAVING] += saving;
+        sums->gpu_ms[ACCOUNT_SAVING] += saving * event->gpus;
     }
 }
 
@@ -117,6 +141,8 @@ struct json *account_json(struct arena *arena, const struct account *account)
         (void)json_push(item, json_new_i64(arena, event->at_ms));
         (void)json_push(item, json_new_str(arena, str_from(account_words[event->state])));
         (void)json_push(item, json_new_i64(arena, event->gpus));
+        if (account->saving_ms[i])
+            (void)json_push(item, json_new_i64(arena, account->saving_ms[i]));
     }
     if (account->end_ms)
         json_add_i64(arena, out, "end", account->end_ms);
@@ -147,8 +173,13 @@ bool account_read(const struct json *json, struct account *ret)
     struct account_event event;
 
     JSON_FOREACH(json_get(json, "events"), item)
-        if (event_read(item, &event))
+        if (event_read(item, &event)) {
+            int64_t saving_ms = json_i64_or(json_index(item, 3), 0);
+
             (void)account_note(&account, event);
+            if (saving_ms > 0 && saving_ms < TIME_MAX)
+                account.saving_ms[account.count - 1] = saving_ms;
+        }
     if (!account.count)
         return false;
     account.end_ms = json_i64_or(json_get(json, "end"), 0);

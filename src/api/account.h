@@ -14,13 +14,13 @@ struct json;
  * From its creation to its end a job is in exactly one state, so the sums of a span of time are
  * that time, and in GPU milliseconds that time times the GPUs it wanted or held: nothing is counted
  * twice or lost. X(NAME, word, what it is). */
-#define ACCOUNT_STATE_LIST(X)                                                                    \
-    X(QUEUED, "queued", "waits for GPUs, or for its folder")                                     \
-    X(STARTING, "starting", "has GPUs, and not all of its ranks run; restarts are this as well") \
-    X(TRAINING, "training", "all ranks run")                                                     \
-    X(SAVING, "saving", "writes a checkpoint, and waits for it")                                 \
-    X(HUNG, "hung", "its ranks run and make no progress")                                        \
-    X(RECOMPUTING, "recomputing", "repeats steps that were lost with a restart")                 \
+#define ACCOUNT_STATE_LIST(X)                                                        \
+    X(QUEUED, "queued", "waits for GPUs, or for its folder")                         \
+    X(STARTING, "starting", "has GPUs, and made no step; restarts are this as well") \
+    X(TRAINING, "training", "its ranks make steps")                                  \
+    X(SAVING, "saving", "writes a checkpoint, and waits for it")                     \
+    X(HUNG, "hung", "its ranks run and make no progress")                            \
+    X(RECOMPUTING, "recomputing", "repeats steps that were lost with a restart")     \
     X(IDLE, "idle", "suspended by somebody")
 
 enum account_state {
@@ -48,6 +48,7 @@ int64_t account_gpus(int64_t gpus); /* as it counts */
 
 struct account {
     struct account_event events[ACCOUNT_EVENTS_MAX]; /* the first at its creation */
+    int64_t saving_ms[ACCOUNT_EVENTS_MAX]; /* so much of that stay was SAVING, evenly spread */
     size_t count;
     int64_t end_ms; /* 0: it is not over */
 };
@@ -60,8 +61,9 @@ struct account_sums {
 /* What a job's status says of it. */
 struct account_seen {
     struct str phase;
-    bool bound; /* some pod of it has a node */
-    bool hung;  /* its condition Hung is true */
+    bool bound;             /* some pod of it has a node */
+    bool hung;              /* its condition Hung is true */
+    int64_t failed_hung_ms; /* its last failure was a hang, noticed then; 0: it was none */
 };
 enum account_state account_state_of(const struct account_seen *seen);
 /* Says that it is so from then on. Times never go back: an earlier one is that of the last event.
@@ -78,7 +80,7 @@ int64_t account_total(const int64_t ms[ACCOUNT_STATES]);
  * By GPUs, where there are any. -1: no time has passed. */
 int64_t account_ettr(const struct account_sums *sums);
 
-/* {"events": [[at, "queued", gpus], ...], "end": at} */
+/* {"events": [[at, "queued", gpus], [at, "training", gpus, saving], ...], "end": at} */
 struct json *account_json(struct arena *arena, const struct account *account);
 /* What makes no sense is left out. False: it has no event. */
 bool account_read(const struct json *json, struct account *ret);

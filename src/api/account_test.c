@@ -91,7 +91,8 @@ TEST(account_states_follow_the_status)
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct account_seen seen = {str_from(rows[i].phase), rows[i].bound, rows[i].hung};
+        struct account_seen seen = {
+            .phase = str_from(rows[i].phase), .bound = rows[i].bound, .hung = rows[i].hung};
 
         test_case(rows[i].phase);
         EXPECT(account_state_of(&seen) == rows[i].state);

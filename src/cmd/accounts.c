@@ -1,10 +1,12 @@
 #include "cmd/accounts.h"
 
 #include "api/account.h"
+#include "api/account_run.h"
 #include "api/api.h"
 #include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/ranks.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -43,6 +45,8 @@ struct entry {
     size_t bound; /* pods that have a node */
     bool seen;    /* the job itself, since the start */
     bool hung;
+    int64_t failed_hung_ms;
+    int64_t created_ms;
     bool written; /* it has a line */
 };
 
@@ -70,6 +74,7 @@ struct accounts {
     struct map pods;    /* uid -> pod_place */
     struct map over;    /* uid of jobs that have their last line -> itself */
     struct map queues;  /* name -> queue_sums */
+    struct map told;    /* name -> queue_sums: the highest that metrics have said */
     struct arena arena; /* of `over` */
     int64_t started_ms;
     size_t shorten_at; /* bytes of the file; 0: not yet */
@@ -149,6 +154,7 @@ static void accounts_load(struct accounts *accounts)
         struct entry *entry = entry_get(accounts, spent.uid);
         entry_take(entry, &spent);
         entry->spent.account = spent.account;
+        entry->spent.run = spent.run;
         entry->written = true;
     }
 }
@@ -215,14 +221,16 @@ static void entry_end(struct accounts *accounts, struct entry *entry, int64_t en
 /* Until everything that exists has been told, nobody knows which pods a job has. */
 static void entry_look(struct accounts *accounts, struct entry *entry)
 {
-    struct account_event event = {.at_ms = clock_now_ms(),
-                                  .gpus = entry->gpus,
-                                  .state = account_state_of(&(struct account_seen){
-                                      entry->phase, entry->bound > 0, entry->hung})};
+    struct account_seen seen = {.phase = entry->phase,
+                                .bound = entry->bound > 0,
+                                .hung = entry->hung,
+                                .failed_hung_ms = entry->failed_hung_ms};
 
     if (accounts->synced < accounts->watch_count || !entry->seen)
         return;
-    if (!account_note(&entry->spent.account, event) && entry->written)
+    if (!account_take(&entry->spent.account, &entry->spent.run, &seen, entry->gpus,
+                      clock_now_ms()) &&
+        entry->written)
         return;
     entry->written = true;
     accounts_write(accounts, &entry->spent);
@@ -276,6 +284,10 @@ static void entry_see(struct accounts *accounts,
     entry->seen = true;
     entry->gpus = spent_gpus(job);
     entry->hung = condition_is_true(json_get(job, "status"), "Hung");
+    entry->created_ms = object->created_ms;
+    if (!str_is(json_str_at(job, "status.failure.reason"), "Hung") ||
+        !time_parse(json_str_at(job, "status.failure.time"), &entry->failed_hung_ms))
+        entry->failed_hung_ms = 0;
     if (!str_eq(entry->phase, phase))
         entry->phase = str_dup(&entry->arena, phase);
     if (!job_is_over(phase)) {
@@ -337,6 +349,21 @@ static void pod_bound(struct accounts *accounts,
     entry_look(accounts, entry);
 }
 
+/* How far its ranks are. That of a pod which has ended came with it. */
+static void pod_heard(struct accounts *accounts, const struct object *pod, struct str owner)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct entry *entry = map_get(&accounts->entries, owner);
+    struct str text = object_annotation(pod, RANKS_ANNOTATION);
+
+    if (!entry || !text.len)
+        return;
+    struct rank_report *reports = ARENA_ARRAY(&arena, struct rank_report, RANKS_MAX);
+    size_t count = ranks_parse(&arena, text, reports);
+    if (account_hear(&entry->spent.run, reports, count, entry->created_ms))
+        entry_look(accounts, entry);
+}
+
 static bool is_counted(const struct object_owner *owner)
 {
     for (size_t i = 0; spent_kind(i); i++)
@@ -364,10 +391,11 @@ static void on_pod(void *user, const struct api_change *change)
     struct str phase = json_str_at(tree, "status.phase");
     bool ended =
         change->event == API_DELETED || str_is(phase, "Succeeded") || str_is(phase, "Failed");
+    if (!ended && node.len && !map_get(&accounts->pods, pod->uid))
+        pod_bound(accounts, pod, owner->uid, node);
+    pod_heard(accounts, pod, owner->uid);
     if (ended)
         pod_gone(accounts, pod->uid);
-    else if (node.len && !map_get(&accounts->pods, pod->uid))
-        pod_bound(accounts, pod, owner->uid, node);
 }
 
 /* ---- all of it ---- */
@@ -405,6 +433,9 @@ void accounts_stop(struct accounts *accounts)
         entry_free(item->value);
     MAP_FOREACH(&accounts->queues, item)
         mem_free(item->value);
+    MAP_FOREACH(&accounts->told, item)
+        mem_free(item->value);
+    map_done(&accounts->told);
     map_done(&accounts->pods);
     map_done(&accounts->entries);
     map_done(&accounts->queues);
@@ -435,7 +466,18 @@ void accounts_tell(const struct accounts *accounts, struct str uid, struct buf *
         }
 }
 
-void accounts_metrics(const struct accounts *accounts, struct buf *out)
+/* What a job did is known up to a minute later, and then some training was none. A counter waits
+ * until it has caught up; it never goes back. */
+static int64_t metric_of(struct accounts *accounts, const struct queue_sums *queue, size_t state)
+{
+    int64_t *told_ms = &queue_get(&accounts->told, queue->name)->sums.gpu_ms[state];
+
+    if (queue->sums.gpu_ms[state] > *told_ms)
+        *told_ms = queue->sums.gpu_ms[state];
+    return *told_ms;
+}
+
+void accounts_metrics(struct accounts *accounts, struct buf *out)
 {
     struct map queues = {0};
     int64_t now_ms = clock_now_ms();
@@ -459,9 +501,9 @@ void accounts_metrics(const struct accounts *accounts, struct buf *out)
         for (size_t i = 0; i < ACCOUNT_STATES; i++) {
             buf_add(out, STR(METRIC "{queue_name=\""));
             buf_add_label(out, queue->name);
+            int64_t ms = metric_of(accounts, queue, i);
             buf_addf(out, "\",state=\"%s\"} %lld.%03lld\n", account_words[i],
-                     (long long)(queue->sums.gpu_ms[i] / 1000),
-                     (long long)(queue->sums.gpu_ms[i] % 1000));
+                     (long long)(ms / 1000), (long long)(ms % 1000));
         }
         mem_free(item->value);
     }

@@ -16,4 +16,4 @@ void accounts_stop(struct accounts *accounts);
 /* The lines that there are; of one job alone, unless `uid` is empty. */
 void accounts_tell(const struct accounts *accounts, struct str uid, struct buf *out);
 /* muster_job_gpu_seconds_total by queue and state, since the start, as text of Prometheus. */
-void accounts_metrics(const struct accounts *accounts, struct buf *out);
+void accounts_metrics(struct accounts *accounts, struct buf *out);

@@ -1,6 +1,7 @@
 #include "plugin/spent.h"
 
 #include "api/account.h"
+#include "api/account_run.h"
 #include "api/kind.h"
 #include "api/selector.h"
 #include "api/training.h"
@@ -147,6 +148,8 @@ void spent_write(struct buf *out, const struct spent *spent)
         (void)json_set(line, STR("labels"), labels);
     for (size_t i = 0; i < spent->node_count; i++)
         (void)json_push(json_get(line, "nodes"), json_new_str(&arena, spent->nodes[i]));
+    if (!spent->account.end_ms)
+        (void)json_set(line, STR("run"), account_run_json(&arena, &spent->run));
     json_write(out, line);
     buf_addc(out, '\n');
 }
@@ -166,6 +169,7 @@ bool spent_read(struct arena *arena, struct str line, struct spent *ret)
                           .labels = json_get(json, "labels")};
     JSON_FOREACH(json_get(json, "nodes"), node)
         (void)spent_add_node(ret, json_str(node));
+    account_run_read(json_get(json, "run"), &ret->run);
     return ret->uid.len && ret->name.len && account_read(json_get(json, "account"), &ret->account);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "api/account.h"
+#include "api/account_run.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -35,6 +36,7 @@ struct spent {
     struct str nodes[SPENT_NODES_MAX];
     size_t node_count;
     struct account account;
+    struct account_run run; /* what its ranks do while it goes on */
 };
 
 /* The kinds that are counted: those of the job engine; NULL behind the last one. */

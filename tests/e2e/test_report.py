@@ -3,7 +3,7 @@
 import json
 
 from harness import Muster, binary, check, needs, run, wait_for
-from kubeflow import create, job, wait_condition
+from kubeflow import CLAIM, create, job, wait_condition
 
 
 def rows(m, by):
@@ -12,8 +12,48 @@ def rows(m, by):
     return {row[by]: row for row in json.loads(done.stdout)["rows"]}
 
 
-def spent(m, state):
-    return rows(m, "job").get("default/two", {"milliseconds": {}})["milliseconds"].get(state, 0)
+def spent(m, state, name="two"):
+    return rows(m, "job").get(f"default/{name}", {"milliseconds": {}})["milliseconds"].get(state, 0)
+
+
+# What src/agent/hook.py writes for a training that fails after 40 steps, with a checkpoint after 20, and goes on from there.
+PAGE = """
+import mmap, os, sys, time
+first = not os.path.exists(sys.argv[1])
+with open(os.path.join(os.environ["MUSTER_RANKS_DIR"], "0-%d" % os.getpid()), "wb+") as f:
+    f.write(bytes(4096))
+    f.flush()
+    page = memoryview(mmap.mmap(f.fileno(), 4096)).cast("Q")
+page[1] = os.getpid()
+page[4] = page[8] = time.monotonic_ns()
+page[13] = 0 if first else int(time.time() * 1000)
+page[0] = 0x3130454741504d52
+while not first or page[5] < 40:
+    time.sleep(0.05)
+    page[6] = time.monotonic_ns()
+    page[9] = page[9] or page[6]
+    page[5] += 1
+    if first and page[5] == 20:
+        page[10], page[11] = 400000000, 21
+open(sys.argv[1], "w").close()
+sys.exit(1)
+"""
+
+
+@needs("a node agent that looks at the ranks")
+def test_saving_and_steps_done_again_are_told_apart_from_training():
+    body = job("PyTorchJob", "again", chief=["python3", "-c", PAGE, "/kept/failed"])
+    body["spec"]["pytorchReplicaSpecs"].pop("Worker")
+    with Muster(nodes=1) as m:
+        create(m, CLAIM, body)
+        wait_for(lambda: spent(m, "recomputing", "again"), "steps to be done again", 60)
+        row = rows(m, "job")["default/again"]["milliseconds"]
+        check(row["saving"] == 400 and row["training"] > 0 and row["starting"] > 0, f"{row}")
+        told = m.kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.annotations.muster\\.dev/ranks}").stdout
+        check('"loaded":' in told and '"first":' in told, told)
+        m.kill()
+        m.start()
+        check(rows(m, "job")["default/again"]["milliseconds"]["saving"] == 400, "it is lost in a crash")
 
 
 @needs("the accounts that muster up keeps")

@@ -1,0 +1,241 @@
+#include "api/account.h"
+#include "api/account_run.h"
+#include "api/ranks.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define S 1000LL
+
+struct job {
+    struct account account;
+    struct account_run run;
+};
+
+static void status(struct job *job, int64_t at_ms, const char *phase)
+{
+    struct account_seen seen = {.phase = str_from(phase), .bound = true};
+
+    (void)account_take(&job->account, &job->run, &seen, 4, at_ms);
+}
+
+/* Its first line, as if it had been created then; it runs from 10 s on. */
+static struct job job_running(void)
+{
+    struct job job = {0};
+
+    (void)account_note(&job.account, (struct account_event){0, 4, ACCOUNT_QUEUED});
+    status(&job, 10 * S, "Running");
+    return job;
+}
+
+static void hear(struct job *job, int64_t at_ms, struct rank_report report)
+{
+    (void)account_hear(&job->run, &report, 1, 0);
+    if (job->run.running)
+        status(job, at_ms, "Running");
+}
+
+static struct account_sums sums_at(const struct job *job, int64_t at_ms)
+{
+    struct account_sums sums = {0};
+
+    account_add(&job->account, 0, at_ms, &sums);
+    EXPECT(account_total(sums.wall_ms) == at_ms);
+    EXPECT(account_total(sums.gpu_ms) == 4 * at_ms);
+    return sums;
+}
+
+TEST(a_run_is_starting_until_its_first_step)
+{
+    struct job job = job_running();
+
+    test_case("of ranks that nobody tells of all is training");
+    EXPECT(sums_at(&job, 20 * S).wall_ms[ACCOUNT_TRAINING] == 10 * S);
+    test_case("a process is there");
+    hear(&job, 20 * S, (struct rank_report){.pid = 7, .began_ms = 15 * S});
+    EXPECT(sums_at(&job, 20 * S).wall_ms[ACCOUNT_STARTING] == 10 * S);
+    test_case("it has made steps");
+    hear(&job, 60 * S,
+         (struct rank_report){
+             .pid = 7, .began_ms = 15 * S, .first_ms = 22 * S, .last_ms = 60 * S, .steps = 39});
+    EXPECT(sums_at(&job, 60 * S).wall_ms[ACCOUNT_STARTING] == 12 * S);
+    EXPECT(sums_at(&job, 60 * S).wall_ms[ACCOUNT_TRAINING] == 38 * S);
+}
+
+/* A step a second from 20 s on; after 30 steps it fails, and the next run makes its first at 100 s. */
+TEST(steps_that_were_lost_with_a_restart_are_recomputed)
+{
+    static const struct {
+        const char *why;
+        int64_t mark, resumed, loaded_ms, lost;
+    } rows[] = {
+        {"no checkpoint: from the beginning", 0, 0, 0, 30},
+        {"a checkpoint that nobody loaded", 21, 0, 0, 30},
+        {"what was loaded is older than the job: no checkpoint of it", 21, 0, -1, 30},
+        {"a checkpoint after 20 steps was loaded", 21, 0, 40 * S, 10},
+        {"the optimizer knows better: that one was spoilt, and an older one used", 21, 11, 41 * S,
+         20},
+        {"a checkpoint after every step", 31, 31, 41 * S, 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct job job = job_running();
+        struct rank_report second = {.pid = 7, .began_ms = 90 * S, .first_ms = 100 * S};
+
+        test_case(rows[i].why);
+        hear(&job, 50 * S,
+             (struct rank_report){.pid = 7,
+                                  .began_ms = 15 * S,
+                                  .first_ms = 20 * S,
+                                  .last_ms = 49 * S,
+                                  .steps = 30,
+                                  .mark = rows[i].mark});
+        status(&job, 50 * S, "Restarting");
+        status(&job, 80 * S, "Running");
+        second.resumed = rows[i].resumed;
+        second.loaded_ms = rows[i].loaded_ms;
+        second.steps = 5;
+        second.last_ms = 104 * S;
+        (void)account_hear(&job.run, &second, 1, 1);
+        status(&job, 105 * S, "Running");
+        struct account_sums early = sums_at(&job, 105 * S);
+        EXPECT(early.wall_ms[ACCOUNT_RECOMPUTING] == (rows[i].lost ? 5 * S : 0));
+        EXPECT(early.wall_ms[ACCOUNT_STARTING] == 10 * S + 30 * S + 20 * S);
+        second.steps = 61;
+        second.last_ms = 160 * S;
+        (void)account_hear(&job.run, &second, 1, 1);
+        status(&job, 161 * S, "Running");
+        /* The first of them ends where the counting begins. */
+        int64_t redone = rows[i].lost ? (rows[i].lost - 1) * S : 0;
+        EXPECT(sums_at(&job, 161 * S).wall_ms[ACCOUNT_RECOMPUTING] == redone);
+        EXPECT(sums_at(&job, 161 * S).wall_ms[ACCOUNT_TRAINING] == 30 * S + 61 * S - redone);
+    }
+}
+
+TEST(saving_is_a_part_of_training_and_the_longest_of_all_ranks)
+{
+    struct job job = job_running();
+    struct rank_report ranks[] = {
+        {.rank = 0,
+         .began_ms = 12 * S,
+         .first_ms = 20 * S,
+         .last_ms = 90 * S,
+         .steps = 9,
+         .saving_ms = 8 * S},
+        {.rank = 1,
+         .began_ms = 12 * S,
+         .first_ms = 20 * S,
+         .last_ms = 90 * S,
+         .steps = 9,
+         .saving_ms = 20 * S},
+    };
+    struct account_sums part = {0};
+
+    EXPECT(account_hear(&job.run, ranks, COUNT_OF(ranks), 0));
+    test_case("nothing new");
+    EXPECT(!account_hear(&job.run, ranks, COUNT_OF(ranks), 0));
+    status(&job, 100 * S, "Running");
+    EXPECT(sums_at(&job, 100 * S).wall_ms[ACCOUNT_SAVING] == 20 * S);
+    EXPECT(sums_at(&job, 100 * S).wall_ms[ACCOUNT_TRAINING] == 60 * S);
+    EXPECT(sums_at(&job, 100 * S).gpu_ms[ACCOUNT_SAVING] == 80 * S);
+    test_case("half of the time has half of it");
+    account_add(&job.account, 60 * S, 100 * S, &part);
+    EXPECT(part.wall_ms[ACCOUNT_SAVING] == 10 * S && part.wall_ms[ACCOUNT_TRAINING] == 30 * S);
+    test_case("the next run counts from the beginning");
+    status(&job, 100 * S, "Restarting");
+    status(&job, 110 * S, "Running");
+    hear(&job, 130 * S,
+         (struct rank_report){.began_ms = 112 * S,
+                              .first_ms = 115 * S,
+                              .last_ms = 130 * S,
+                              .steps = 3,
+                              .saving_ms = 5 * S,
+                              .resumed = 10});
+    EXPECT(sums_at(&job, 130 * S).wall_ms[ACCOUNT_SAVING] == 25 * S);
+    test_case("what a rank of the earlier run says late is not of this one");
+    EXPECT(!account_hear(&job.run, &ranks[1], 1, 0));
+    EXPECT(sums_at(&job, 130 * S).wall_ms[ACCOUNT_SAVING] == 25 * S);
+}
+
+TEST(a_hang_is_counted_since_the_last_step)
+{
+    struct account_seen hung = {.phase = STR("Running"), .bound = true, .hung = true};
+    struct rank_report report = {
+        .began_ms = 12 * S, .first_ms = 20 * S, .last_ms = 40 * S, .steps = 21};
+    struct job job = job_running();
+
+    hear(&job, 45 * S, report);
+    (void)account_take(&job.account, &job.run, &hung, 4, 60 * S);
+    EXPECT(sums_at(&job, 60 * S).wall_ms[ACCOUNT_HUNG] == 20 * S);
+    test_case("a suspicion that turns out to be none was waiting all the same");
+    report.steps++;
+    report.last_ms = 70 * S;
+    (void)account_hear(&job.run, &report, 1, 0);
+    status(&job, 70 * S, "Running");
+    EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_HUNG] == 30 * S);
+    EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_TRAINING] == 30 * S);
+    test_case("one that is proven restarts the gang at once");
+    struct account_seen failed = {
+        .phase = STR("Restarting"), .bound = true, .failed_hung_ms = 90 * S};
+    (void)account_take(&job.account, &job.run, &failed, 4, 90 * S + 500);
+    EXPECT(sums_at(&job, 91 * S).wall_ms[ACCOUNT_HUNG] == 30 * S + 20 * S + 500);
+    EXPECT(sums_at(&job, 91 * S).wall_ms[ACCOUNT_TRAINING] == 20 * S);
+}
+
+TEST(ranks_that_their_own_launcher_starts_again_are_a_run_of_their_own)
+{
+    struct job job = job_running();
+
+    hear(&job, 40 * S,
+         (struct rank_report){.pid = 7,
+                              .began_ms = 12 * S,
+                              .first_ms = 20 * S,
+                              .last_ms = 39 * S,
+                              .steps = 20,
+                              .mark = 11});
+    hear(&job, 50 * S, (struct rank_report){.pid = 9, .began_ms = 44 * S});
+    EXPECT(sums_at(&job, 50 * S).wall_ms[ACCOUNT_STARTING] == 10 * S + 6 * S);
+    hear(&job, 70 * S,
+         (struct rank_report){.pid = 9,
+                              .began_ms = 44 * S,
+                              .first_ms = 50 * S,
+                              .last_ms = 69 * S,
+                              .steps = 20,
+                              .loaded_ms = 30 * S});
+    EXPECT(sums_at(&job, 70 * S).wall_ms[ACCOUNT_RECOMPUTING] == 9 * S);
+    EXPECT(job.run.base == 10 && job.run.top == 20);
+}
+
+TEST(a_run_survives_being_written)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct job job = job_running();
+    struct account_run back = {0};
+
+    hear(&job, 40 * S,
+         (struct rank_report){.pid = 7,
+                              .began_ms = 12 * S,
+                              .first_ms = 20 * S,
+                              .last_ms = 39 * S,
+                              .steps = 20,
+                              .mark = 11,
+                              .saving_ms = 3});
+    account_run_read(account_run_json(&arena, &job.run), &back);
+    EXPECT(memcmp(&back, &job.run, sizeof(back)) == 0);
+    struct account account = {0};
+    EXPECT(account_read(account_json(&arena, &job.account), &account));
+    EXPECT(account.count == job.account.count && account.saving_ms[account.count - 1] == 3);
+    test_case("no line of it");
+    account_run_read(NULL, &back);
+    EXPECT(!back.running && !back.began_ms);
+}
