@@ -93,6 +93,11 @@ void admit_pod_update(struct admit *admit);
 /* Fields of a later Kubernetes that are known, but not acted on: a pod must not run without what it
  * asks for. */
 void admit_pod_elsewhere(struct admit *admit);
+/* admit_claim.c: kinds of resource.k8s.io */
+void admit_claim_validate(struct admit *admit);
+void admit_claimtemplate_validate(struct admit *admit);
+void admit_deviceclass_validate(struct admit *admit);
+void admit_slice_validate(struct admit *admit);
 /* admit_csr.c */
 void admit_csr_add(struct admit *admit);
 void admit_csr_validate(struct admit *admit);

@@ -311,6 +311,10 @@ static const struct {
     {&kind_topology, NULL, NULL, admit_topology_validate},
     {&kind_podgroup_k8s, NULL, NULL, admit_group_validate},
     {&kind_workload, NULL, NULL, admit_workload_validate},
+    {&kind_resourceclaim, NULL, NULL, admit_claim_validate},
+    {&kind_claimtemplate, NULL, NULL, admit_claimtemplate_validate},
+    {&kind_deviceclass, NULL, NULL, admit_deviceclass_validate},
+    {&kind_resourceslice, NULL, NULL, admit_slice_validate},
 };
 #define RULES COUNT_OF(rules)
 

@@ -142,7 +142,13 @@ struct kind_crd {
     X(priorityclass, "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses",                \
       "priorityclass", "pc", "", false, false, false)                                              \
     X(podgroup_k8s, "scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", "podgroup", "", "",   \
-      true, true, false)
+      true, true, false)                                                                           \
+    X(resourceclaim, "resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", "resourceclaim",  \
+      "", "", true, true, false)                                                                   \
+    X(resourceslice, "resource.k8s.io", "v1", "ResourceSlice", "resourceslices", "resourceslice",  \
+      "", "", false, false, false)                                                                 \
+    X(deviceclass, "resource.k8s.io", "v1", "DeviceClass", "deviceclasses", "deviceclass", "", "", \
+      false, false, false)
 
 /* KINDS_EMBEDDED(X): kinds of Kubernetes that only the embedded API server serves and our own
  * controllers act on. On a cluster they are the cluster's: nothing here reads them there, so the
@@ -162,6 +168,8 @@ struct kind_crd {
       "replicationcontroller", "rc", "all", true, true, false)                                     \
     X(workload, "scheduling.k8s.io", "v1beta1", "Workload", "workloads", "workload", "", "", true, \
       false, false)                                                                                \
+    X(claimtemplate, "resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates",   \
+      "resourceclaimtemplate", "", "", true, false, false)                                         \
     X(cronjob, "batch", "v1", "CronJob", "cronjobs", "cronjob", "cj", "all", true, true, false)    \
     X(resourcequota, "", "v1", "ResourceQuota", "resourcequotas", "resourcequota", "quota", "",    \
       true, true, false)                                                                           \

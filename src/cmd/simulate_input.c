@@ -158,20 +158,13 @@ static const struct kind *kind_for(struct str api_version, struct str name)
                                          .version = "v1alpha1",
                                          .name = "Topology",
                                          .plural = "topologies"};
-    static const struct kind claim = {.group = "resource.k8s.io",
-                                      .version = "v1",
-                                      .name = "ResourceClaim",
-                                      .plural = "resourceclaims",
-                                      .namespaced = true};
     struct kinds *kinds = kinds_new();
     const struct kind *kind = kinds_by_name(kinds, api_version, name);
 
     kinds_free(kinds);
     if (kind)
         return kind;
-    if (str_is(name, "Topology"))
-        return &topology;
-    return str_is(name, "ResourceClaim") ? &claim : NULL;
+    return str_is(name, "Topology") ? &topology : NULL;
 }
 
 static int load_config(struct sim *sim, const char *path, const struct json *from, struct err *err);

@@ -44,7 +44,7 @@ static int observe_put(struct sched *sched, struct decode *decode)
         struct sched_topology topology;
         decode_topology(decode, &topology);
         sched_put_topology(sched, &topology);
-    } else if (str_is(str_from(kind->name), "ResourceClaim")) {
+    } else if (kind == &kind_resourceclaim) {
         struct sched_claim claim;
         decode_claim(decode, &claim);
         sched_put_claim(sched, &claim);
@@ -68,7 +68,7 @@ static void observe_drop(struct sched *sched, const struct object *object)
         sched_drop_priority_class(sched, object->name);
     else if (str_is(str_from(kind->name), "Topology"))
         sched_drop_topology(sched, object->name);
-    else if (str_is(str_from(kind->name), "ResourceClaim"))
+    else if (kind == &kind_resourceclaim)
         sched_drop_claim(sched, object->ns, object->name);
 }
 

@@ -110,6 +110,8 @@ static const struct {
     {"muster:aggregate-to-edit", WRITE, "tensorstack.dev", "tensorboards", NULL},
     {"muster:aggregate-to-edit", WRITE, "scheduling.run.ai", "podgroups", NULL},
     {"muster:aggregate-to-edit", WRITE, "scheduling.k8s.io", "podgroups,workloads", NULL},
+    {"system:aggregate-to-edit", WRITE, "resource.k8s.io", "resourceclaims,resourceclaimtemplates",
+     NULL},
 
     {"muster:aggregate-to-view", READ,
      "torchrun.ai,jobset.x-k8s.io,trainer.kubeflow.org,kubeflow.org,batch.tensorstack.dev,"
@@ -117,6 +119,8 @@ static const struct {
      "*", NULL},
     {"muster:aggregate-to-view", READ, "scheduling.k8s.io", "podgroups,podgroups/status,workloads",
      NULL},
+    {"system:aggregate-to-view", READ, "resource.k8s.io",
+     "resourceclaims,resourceclaims/status,resourceclaimtemplates", NULL},
 
     {"system:discovery", "get", NULL, NULL,
      "/api,/api/*,/apis,/apis/*,/healthz,/livez,/openapi,/openapi/*,/readyz,/version,/version/"},

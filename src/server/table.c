@@ -592,6 +592,25 @@ static void podgroup_row(struct row *row)
     cell_age(row);
 }
 
+static void resourceclaim_row(struct row *row)
+{
+    bool allocated = !json_is_null(json_at(row->root, "status.allocation"));
+    bool reserved = json_count(json_at(row->root, "status.reservedFor")) > 0;
+    bool deleted = json_str_at(row->root, "metadata.deletionTimestamp").len > 0;
+
+    cell(row, str_printf(row->arena, "%s%s%s", deleted ? "deleted," : "",
+                         allocated ? "allocated" : "pending", reserved ? ",reserved" : ""));
+    cell_age(row);
+}
+
+static void resourceslice_row(struct row *row)
+{
+    cell_or(row, json_str_at(row->root, "spec.nodeName"), "<unset>");
+    cell(row, json_str_at(row->root, "spec.driver"));
+    cell(row, json_str_at(row->root, "spec.pool.name"));
+    cell_age(row);
+}
+
 static void age_row(struct row *row)
 {
     cell_age(row);
@@ -662,6 +681,9 @@ static const struct builtin builtins[] = {
     {&kind_apiservice, apiservice_row, "Service:string:0,Available:string:0,Age:string:0"},
     {&kind_podgroup_k8s, podgroup_row,
      "Policy:string:0,Workload:string:0,Status:string:0,Age:string:0"},
+    {&kind_resourceclaim, resourceclaim_row, "State:string:0,Age:string:0"},
+    {&kind_resourceslice, resourceslice_row,
+     "Node:string:0,Driver:string:0,Pool:string:0,Age:string:0"},
     {&kind_pdb, pdb_row,
      "Min Available:string:0,Max Unavailable:string:0,Allowed Disruptions:integer:0,"
      "Age:string:0"},

@@ -230,7 +230,8 @@ static bool counts_generations(const struct kind *kind)
            kind == &kind_networkpolicy || kind == &kind_flowschema || kind == &kind_prioritylevel ||
            kind == &kind_podtemplate || kind == &kind_admissionpolicy ||
            kind == &kind_admissionbinding || kind == &kind_mutatingwebhooks ||
-           kind == &kind_validatingwebhooks || kind == &kind_podgroup_k8s || kind == &kind_workload;
+           kind == &kind_validatingwebhooks || kind == &kind_podgroup_k8s ||
+           kind == &kind_workload || kind == &kind_resourceslice || kind == &kind_deviceclass;
 }
 
 static int give_identity(struct write *write, struct json *meta)

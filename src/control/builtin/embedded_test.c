@@ -336,3 +336,78 @@ TEST(a_budget_says_how_many_pods_may_go)
         EXPECT(str_contains(text, str_from(rows[i].allowed)));
     }
 }
+
+#define CLAIM_USER(name, uid) "{\"resource\":\"pods\",\"name\":\"" name "\",\"uid\":\"" uid "\"}"
+
+static void put_claim_pod(struct stage *stage, const char *name, const char *status)
+{
+    put(stage, &kind_pod,
+        str_printf(&stage->arena,
+                   "{\"metadata\":{\"name\":\"%s\",\"namespace\":\"n\",\"uid\":\"u-%s\"},\"spec\":{"
+                   "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimTemplateName\":\"t\"}]},"
+                   "\"status\":{%s}}",
+                   name, name, status)
+            .p);
+}
+
+TEST(a_pod_that_names_a_template_gets_a_claim_of_its_own)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put_claim_pod(&stage, "p", "");
+    EXPECT(react(&stage, &resource_claims_controller, "n", "pod/p").len == 0);
+    EXPECT(stage.actions.list.count == 1 && stage.actions.list.items[0].warning);
+    put(&stage, &kind_claimtemplate,
+        "{\"metadata\":{\"name\":\"t\",\"namespace\":\"n\"},\"spec\":{\"metadata\":{\"labels\":{"
+        "\"a\":"
+        "\"b\"}},\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\"}]}}}}");
+    struct str text = react(&stage, &resource_claims_controller, "n", "pod/p");
+    EXPECT(str_starts(text, STR("create resourceclaim/p-gpu-")));
+    EXPECT(str_contains(text, STR("\"labels\":{\"a\":\"b\"}")));
+    EXPECT(str_contains(text, STR("\"kind\":\"Pod\"")));
+    EXPECT(str_contains(text, STR("\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\"}]}}")));
+    EXPECT(str_contains(text, STR("status pod/p {\"status\":{\"resourceClaimStatuses\":[{\"name\":"
+                                  "\"gpu\",\"resourceClaimName\":\"p-gpu-")));
+    put_claim_pod(&stage, "over", "\"phase\":\"Succeeded\"");
+    EXPECT(react(&stage, &resource_claims_controller, "n", "pod/over").len == 0);
+}
+
+TEST(a_claim_that_nobody_has_any_more_gives_its_devices_back)
+{
+    static const struct {
+        const char *why;
+        const char *users;
+        const char *does;
+    } rows[] = {
+        {"its pod runs", CLAIM_USER("p", "u-p"), ""},
+        {"one of two has ended", CLAIM_USER("p", "u-p") "," CLAIM_USER("over", "u-over"),
+         "status resourceclaim/c {\"status\":{\"reservedFor\":[" CLAIM_USER("p", "u-p") "]}}\n"},
+        {"another pod of that name", CLAIM_USER("p", "u-old"),
+         "status resourceclaim/c {\"status\":{\"reservedFor\":[],\"allocation\":null}}\n"
+         "patch resourceclaim/c {\"metadata\":{\"finalizers\":[\"mine\"]}}\n"},
+        {"the pod is gone", CLAIM_USER("gone", "u"),
+         "status resourceclaim/c {\"status\":{\"reservedFor\":[],\"allocation\":null}}\n"
+         "patch resourceclaim/c {\"metadata\":{\"finalizers\":[\"mine\"]}}\n"},
+        {"somebody else has it",
+         "{\"apiGroup\":\"x.y\",\"resource\":\"things\",\"name\":\"t\",\"uid\":\"u\"}", ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage);
+        put_claim_pod(&stage, "p", "\"phase\":\"Running\"");
+        put_claim_pod(&stage, "over", "\"phase\":\"Failed\"");
+        put(&stage, &kind_resourceclaim,
+            str_printf(
+                &stage.arena,
+                "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\",\"finalizers\":[\"mine\","
+                "\"resource.kubernetes.io/delete-protection\"]},\"status\":{\"allocation\":{},"
+                "\"reservedFor\":[%s]}}",
+                rows[i].users)
+                .p);
+        EXPECT(str_is(react(&stage, &resource_claims_controller, "n", "claim/c"), rows[i].does));
+    }
+}

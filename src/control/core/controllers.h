@@ -43,3 +43,4 @@ extern const struct controller endpoints_controller;       /* addresses of Servi
 extern const struct controller claims_controller;          /* PersistentVolumeClaims */
 extern const struct controller disruption_controller;      /* PodDisruptionBudgets */
 extern const struct controller group_protection_controller; /* finalizer of PodGroups */
+extern const struct controller resource_claims_controller;  /* ResourceClaims of templates */
