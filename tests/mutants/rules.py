@@ -6,6 +6,7 @@ by a hash of seed and name, so a change elsewhere takes none away and brings non
 
 import collections
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -42,6 +43,10 @@ Fault = collections.namedtuple("Fault", "name file text")
 
 
 def listed():
+    packed = os.path.join(ROOT, "build-mutants", "listed.json")
+    if not os.path.exists(os.path.join(ROOT, ".git")) and os.path.exists(packed):  # what pack.py took along
+        with open(packed) as f:
+            return json.load(f)
     said = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "src", "tests"], cwd=ROOT, text=True,
                           stdout=subprocess.PIPE, check=True)
     return [file for file in said.stdout.split() if os.path.exists(os.path.join(ROOT, file))]

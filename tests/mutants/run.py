@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run.py [--each N] [--seed S] [--jobs J] [--minutes M] [--folder DIR]... [WORD...]: plant small faults and see who notices.
+"""run.py [--each N] [--seed S] [-j J] [--minutes M] [--folder DIR]... [--as-built] [WORD...]: plant faults and see who notices.
 
 One fault at a time: those of tests/mutants/by_hand.txt, and N in each folder made by rule (tests/mutants/rules.py). With WORDs,
 only those whose name has one of them. The one file is compiled with its fault and linked before the libraries of build/, so that
@@ -7,14 +7,20 @@ it takes the place of the sound one; nothing in the tree is touched. Then the su
 one fails. They run in a box (tests/mutants/box.sh): a fault may well delete or kill what it should not. What a compiler refuses
 is no fault and not counted.
 
-What became of each is kept in build-mutants/results.json. A run that was stopped goes on where it was (M minutes: it stops by
-itself); who was caught stays caught while the fault's file is the same, and survivors are tried again when anything is new.
+Nothing of build/ is written, each of the J jobs has a folder of its own, and each suite a box of its own: as many run at once as
+there are processors. End-to-end tests are none of the suites, they are for who survives. Another machine, without a network
+or a compiler of ours, can do it: tests/mutants/pack.py packs all that is needed, inside.sh runs it there, with --as-built.
+
+What became of each is kept in build-mutants/results.json, and the table in build-mutants/table-DATE.txt. A run that was stopped
+goes on where it was (M minutes: it stops by itself); who was caught stays caught while the fault's file is the same, and
+survivors are tried again when anything is new.
 The table says what caught each and how fast; survivors are `failed: NAME`. Those that are the same program are listed in
 tests/expected/mutants.txt with the proof. Exits with 75 when there is more to do.
 """
 
 import argparse
 import concurrent.futures
+import datetime
 import hashlib
 import json
 import os
@@ -252,6 +258,21 @@ def play(faults, args, results, state):
 
 
 def table(faults, results, state):
+    """Prints the tally; the whole, a line a fault, goes to a file with the day in its name."""
+    lines = tallied(faults, results, state)
+    print("\n".join(lines))
+    day = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    path = os.path.join(SCRATCH, f"table-{day}.txt")
+    with open(path, "w") as f:
+        for fault in faults:
+            suite, what, seconds = results.known(fault, state)
+            f.write(f"{suite or 'NOBODY':<24} {seconds:6.1f} s  {fault.name}  {what}\n")
+        f.write("\n".join(lines) + "\n")
+    print(f"mutants: the table is in {os.path.relpath(path, ROOT)}")
+    return any(line.startswith("failed: ") for line in lines)
+
+
+def tallied(faults, results, state):
     tally, folders, refused, survived = {}, {}, 0, []
     for fault in faults:
         suite, _, seconds = results.known(fault, state)
@@ -264,37 +285,40 @@ def table(faults, results, state):
         of[1] += 1
         if not suite:
             survived.append(fault.name)
-    for name in survived:
-        print(f"failed: {name}")
+    lines = [f"failed: {name}" for name in survived]
     for suite, seconds in sorted(tally.items(), key=lambda item: -len(item[1])):
         seconds.sort()
-        print(f"{len(seconds):5} {'caught by ' + suite if suite else 'survived':<36} median {seconds[len(seconds) // 2]:6.1f} s,"
-              f" longest {seconds[-1]:6.1f} s")
-    print(f"{refused:5} refused by the compiler, not counted")
-    print("  " + ", ".join(f"{folder} {caught} of {count}" for folder, (caught, count) in sorted(folders.items())))
+        by = f"caught by {suite}" if suite else "survived"
+        lines.append(f"{len(seconds):5} {by:<36} median {seconds[len(seconds) // 2]:6.1f} s, longest {seconds[-1]:6.1f} s")
+    lines.append(f"{refused:5} refused by the compiler, not counted")
+    lines.append("  " + ", ".join(f"{folder} {caught} of {count}" for folder, (caught, count) in sorted(folders.items())))
     total = sum(len(s) for s in tally.values())
-    print(f"{total - len(survived)} passed, {len(survived)} failed, 0 skipped")
-    return 1 if survived else 0
+    lines.append(f"{total - len(survived)} passed, {len(survived)} failed, 0 skipped")
+    return lines
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=25, metavar="N", help="so many faults by rule in each folder")
     parser.add_argument("--seed", type=int, default=1, help="which ones")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--as-built", action="store_true", help="take build/ as it is; nothing but the faults is compiled")
     parser.add_argument("--minutes", type=float, default=90, help="stop after that; the next run goes on")
     parser.add_argument("--folder", action="append", help="only these folders of src/")
     parser.add_argument("words", nargs="*", metavar="WORD")
     args = parser.parse_args()
     print(f"mutants: seed {args.seed}", flush=True)
-    subprocess.run(["ninja", "-C", BUILD, "--quiet", *sorted({p for _, p, _ in SUITES})], check=True)
+    if not args.as_built:
+        subprocess.run(["ninja", "-C", BUILD, "--quiet", *sorted({p for _, p, _ in SUITES})], check=True)
     os.makedirs(SCRATCH, exist_ok=True)
     folders = args.folder or rules.FOLDERS
     faults = [f for f in [*rules.by_hand(), *rules.by_rule(args.each, args.seed, folders)]
               if f.file.split("/")[1] in folders and (not args.words or any(w in f.name for w in args.words))]
     results, state = Results(os.path.join(SCRATCH, "results.json")), state_of_tree()
     if not play(faults, args, results, state):
-        print("mutants: not all of them yet; the next run goes on")
+        known = [f for f in faults if results.known(f, state)]
+        print(f"mutants: {len(known)} of {len(faults)} are known; the next run goes on")
+        table(known, results, state)
         return EXIT_MORE
     return table(faults, results, state)
 
