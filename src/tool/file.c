@@ -75,6 +75,19 @@ static int write_all(int fd, struct str content)
     return 0;
 }
 
+/* A name is on the disk when its folder is. One that cannot be synced keeps names anyhow, or no
+ * file at all. */
+static int folder_sync(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int len = slash == path ? 1 : slash ? (int)(slash - path) : 1;
+
+    (void)snprintf(folder, sizeof(folder), "%.*s", len, slash ? path : ".");
+    _cleanup_(close_fd) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 && fsync(fd) < 0 && errno == EIO ? -EIO : 0;
+}
+
 int file_replace(const char *path, struct str content, mode_t mode, struct err *err)
 {
     char beside[PATH_MAX];
@@ -92,5 +105,6 @@ int file_replace(const char *path, struct str content, mode_t mode, struct err *
         (void)unlink(beside);
         return file_fail(err, code, path);
     }
-    return 0;
+    int r = folder_sync(path);
+    return r < 0 ? file_fail(err, -r, path) : 0;
 }

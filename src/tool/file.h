@@ -16,5 +16,5 @@ struct err;
  * input. */
 int file_read(struct arena *arena, const char *path, struct str *ret, struct err *err);
 /* Replace the file so that a reader sees the old or the new content whole, and a crash leaves one
- * of them. The file gets `mode` exactly. */
+ * of them; once this returned, a power cut too leaves the new one. The file gets `mode` exactly. */
 int file_replace(const char *path, struct str content, mode_t mode, struct err *err);

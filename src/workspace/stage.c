@@ -77,7 +77,15 @@ static bool parse_name(struct str name, struct hash *ret_hash, bool *ret_part, u
     return str_to_u64(str_sub(rest, 0, rest.len - strlen(PART_SUFFIX)), ret_size);
 }
 
-static void load_one(struct stage *stage, const char *name)
+static bool content_is(int folder_fd, const char *name, struct hash hash)
+{
+    _cleanup_(disk_closep) int fd = openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct hash found;
+
+    return fd >= 0 && hash_fd(fd, &found) >= 0 && hash_eq(found, hash);
+}
+
+static void load_one(struct stage *stage, const char *name, bool doubt)
 {
     struct staged *staged;
     uint64_t size = 0;
@@ -87,7 +95,8 @@ static void load_one(struct stage *stage, const char *name)
 
     if (!parse_name(str_from(name), &hash, &part, &size) || stage_find(stage, hash) ||
         fstatat(stage->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
-        (part && (uint64_t)st.st_size >= size)) {
+        (part && (uint64_t)st.st_size >= size) ||
+        (doubt && (part || !content_is(stage->fd, name, hash)))) {
         (void)disk_remove(stage->fd, name);
         return;
     }
@@ -126,7 +135,7 @@ static int load_laid(struct stage *stage, const char *root, struct err *err)
     return r;
 }
 
-int stage_open(struct stage *stage, const char *root, int root_fd, struct err *err)
+int stage_open(struct stage *stage, const char *root, int root_fd, bool doubt, struct err *err)
 {
     struct dirent *item;
     DIR *dir;
@@ -146,7 +155,7 @@ int stage_open(struct stage *stage, const char *root, int root_fd, struct err *e
         return err_set(err, -errno, "%s: %s", STAGE_DIR, strerrordesc_np(errno));
     while ((item = readdir(dir)) != NULL)
         if (item->d_name[0] != '.' && strcmp(item->d_name, LAID) != 0)
-            load_one(stage, item->d_name);
+            load_one(stage, item->d_name, doubt);
     closedir(dir);
     return load_laid(stage, root, err);
 }

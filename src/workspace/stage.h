@@ -42,8 +42,9 @@ struct stage {
     mode_t mask;         /* the process's umask: what a new file's mode loses */
 };
 
-/* Takes over what an earlier process left. */
-int stage_open(struct stage *stage, const char *root, int root_fd, struct err *err);
+/* Takes over what an earlier process left. With `doubt` the machine went down since: contents that
+ * are not what their name says are thrown away, and so are pieces, which nobody can check. */
+int stage_open(struct stage *stage, const char *root, int root_fd, bool doubt, struct err *err);
 void stage_done(struct stage *stage);
 
 struct staged *stage_find(const struct stage *stage, struct hash hash);

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "system/boot.h"
 #include "workspace/scan.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #define MANIFEST_FILE WS_PRIVATE_DIR "/manifest"
+#define BOOT_FILE     WS_PRIVATE_DIR "/boot"
 /* A manifest of WS_ENTRIES_MAX entries with paths of a usual length; longer ones are refused. */
 #define MANIFEST_BYTES_MAX ((size_t)512 << 20)
 
@@ -451,15 +453,15 @@ static int load_entry(void *user, const struct frame *frame, struct err *err)
     return 0;
 }
 
-/* -ENOENT when there is none. */
-static int load_manifest(struct tree *tree, struct err *err)
+/* -ENOENT when there is none. One that breaks off, or whose entries go against the rules, is
+ * *ret_damaged: a power cut may do that, and what is lost of it is sent again. */
+static int load_manifest(struct tree *tree, bool *ret_damaged, struct err *err)
 {
     _cleanup_(buf_done) struct buf text = {.bytes_max = MANIFEST_BYTES_MAX};
     _cleanup_(disk_closep) int fd =
         openat(tree->root_fd, MANIFEST_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     struct load load = {0};
     struct stat st;
-    int r;
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %s", MANIFEST_FILE, strerrordesc_np(errno));
@@ -467,12 +469,83 @@ static int load_manifest(struct tree *tree, struct err *err)
     if (!room || read(fd, room, (size_t)st.st_size) != st.st_size)
         return err_set(err, -EIO, "%s: cannot be read whole", MANIFEST_FILE);
     text.len = (size_t)st.st_size;
-    r = frame_read_all(buf_str(&text), load_entry, &load, err);
+    *ret_damaged = frame_read_all(buf_str(&text), load_entry, &load, NULL) < 0;
     MAP_FOREACH(&load.last, item)
         manifest_add(tree->current, item->value);
     map_done(&load.last);
     arena_done(&load.arena);
-    return r < 0 ? r : manifest_finish(tree->current, err);
+    if (manifest_finish(tree->current, NULL) < 0) {
+        *ret_damaged = true;
+        manifest_unref(tree->current);
+        tree->current = manifest_new();
+        return manifest_finish(tree->current, err);
+    }
+    return 0;
+}
+
+/* ---- after a power cut ---- */
+
+static bool is_of_this_boot(const struct tree *tree)
+{
+    _cleanup_(disk_closep) int fd =
+        openat(tree->root_fd, BOOT_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    char noted[BOOT_ID_BYTES] = "";
+    char now[BOOT_ID_BYTES];
+
+    if (!boot_id(now))
+        return true; /* where that cannot be known, as before */
+    return fd >= 0 && read(fd, noted, sizeof(noted) - 1) > 0 && strcmp(noted, now) == 0;
+}
+
+/* Last of all: while this is not written, the next one that opens the folder looks again. */
+static void note_boot(const struct tree *tree)
+{
+    _cleanup_(disk_closep) int fd = openat(
+        tree->root_fd, BOOT_FILE, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    char now[BOOT_ID_BYTES];
+
+    if (fd >= 0 && boot_id(now))
+        (void)disk_write(fd, str_from(now));
+}
+
+/* What is at an entry's place; false: nothing of its type. */
+static bool look_at(struct tree *tree, struct ws_entry *entry)
+{
+    const char *name;
+    int parent = disk_parent(&tree->walk, tree->root_fd, entry->path, 0, &name, NULL);
+    struct stat st;
+
+    if (parent < 0 || fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    if (entry->type != WS_FILE)
+        return entry->type == WS_DIR ? S_ISDIR(st.st_mode) : S_ISLNK(st.st_mode);
+    if (!S_ISREG(st.st_mode))
+        return false;
+    _cleanup_(disk_closep) int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int64_t size = fd < 0 ? -1 : hash_fd(fd, &entry->hash);
+    entry->size = size < 0 ? 0 : (uint64_t)size;
+    return size >= 0;
+}
+
+/* The manifest says what is there, whatever it said before. */
+static int tree_look_again(struct tree *tree, struct err *err)
+{
+    struct manifest *found = manifest_new();
+
+    for (size_t i = 0; i < tree->current->entries.count; i++) {
+        struct ws_entry entry = tree->current->entries.items[i];
+
+        if (look_at(tree, &entry))
+            manifest_add(found, &entry);
+    }
+    disk_walk_done(&tree->walk);
+    int r = manifest_finish(found, err);
+    manifest_unref(r < 0 ? found : tree->current);
+    if (r < 0)
+        return r;
+    tree->current = found;
+    tree->located_valid = false;
+    return log_rewrite(tree, err);
 }
 
 int tree_open(struct tree *tree, const char *root, bool adopt, struct err *err)
@@ -484,12 +557,18 @@ int tree_open(struct tree *tree, const char *root, bool adopt, struct err *err)
     tree->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (tree->root_fd < 0)
         return err_set(err, -errno, "folder %s: %s", root, strerrordesc_np(errno));
-    r = stage_open(&tree->stage, root, tree->root_fd, err);
+    bool doubt = !is_of_this_boot(tree);
+    bool damaged = false;
+    r = stage_open(&tree->stage, root, tree->root_fd, doubt, err);
     if (r < 0)
         return r;
-    r = load_manifest(tree, err);
+    r = load_manifest(tree, &damaged, err);
+    if (r == 0 && (doubt || damaged))
+        r = tree_look_again(tree, err);
     if (r == -ENOENT)
         r = adopt ? scan_folder(root, NULL, tree->current, err) : 0;
+    if (r == 0 && doubt)
+        note_boot(tree);
     return r;
 }
 

@@ -21,6 +21,11 @@ struct err;
  * to the job and is left alone. Staged contents and the manifest survive a restart, so an upload
  * that was interrupted continues where it stopped.
  *
+ * Nothing of it is synced: a user waits for each commit, and has the folder that it comes from. What
+ * a power cut left is found out instead. The manifest's neighbour has the machine's boot id; under
+ * another one every file is read again, and those that are not what the manifest says become what
+ * they are, so the next commit writes them anew. A manifest that breaks off counts up to there.
+ *
  * Nothing here trusts its input: paths are walked from the root one part at a time without
  * following links, contents must have the hash they were announced with, sizes are bounded. */
 #define TREE_SMALL_DELTA_MAX 64 /* up to this many changes are applied to the manifest in place */

@@ -355,3 +355,77 @@ TEST(scan_and_outbox_bring_a_folder_over_unchanged)
     EXPECT(holds(&to, "d/one", "1") && holds(&to, "two", "2"));
     EXPECT(hash_eq(to.tree.current->revision, from.tree.current->revision));
 }
+
+/* What stands in the file of that name below the place, as a power cut may leave it. */
+static void damage(const struct place *place, const char *name, struct str text)
+{
+    char path[200];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", place->path, name);
+    _cleanup_(disk_closep) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    EXPECT(fd >= 0 && disk_write(fd, text) == 0);
+}
+
+TEST(after_a_power_cut_a_tree_says_what_is_there)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {file("lost", "one"), file("torn", "two"), file("whole", "three")};
+    uint64_t have = 0;
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "one") == 0 && send(&place.tree, "two") == 0);
+    EXPECT(send(&place.tree, "three") == 0 && commit(&place.tree, entries, 3, NULL) == 0);
+    /* In this run of the machine nothing is read again: files that the job changes are its own. */
+    damage(&place, "torn", STR("job"));
+    reopen(&place);
+    EXPECT(tree_has(&place.tree, hash_of(STR("two")), 3, &have));
+    damage(&place, "torn", (struct str){"\0\0\0", 3});
+    damage(&place, "lost", STR(""));
+    damage(&place, WS_PRIVATE_DIR "/boot", STR("another"));
+    reopen(&place);
+    EXPECT(!tree_has(&place.tree, hash_of(STR("one")), 3, &have));
+    EXPECT(!tree_has(&place.tree, hash_of(STR("two")), 3, &have));
+    EXPECT(tree_has(&place.tree, hash_of(STR("three")), 5, &have));
+    EXPECT(send(&place.tree, "one") == 0 && send(&place.tree, "two") == 0);
+    EXPECT(commit(&place.tree, entries, 3, NULL) == 0);
+    EXPECT(holds(&place, "lost", "one") && holds(&place, "torn", "two"));
+}
+
+TEST(staged_contents_that_a_power_cut_tore_are_sent_again)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {file("a", "one")};
+    char name[64] = STAGE_DIR "/";
+    uint64_t have = 0;
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "one") == 0);
+    (void)hash_hex(hash_of(STR("one")), name + strlen(name));
+    damage(&place, name, (struct str){"\0\0\0", 3});
+    damage(&place, WS_PRIVATE_DIR "/boot", STR("another"));
+    reopen(&place);
+    EXPECT(!tree_has(&place.tree, hash_of(STR("one")), 3, &have));
+    EXPECT(send(&place.tree, "one") == 0 && commit(&place.tree, entries, 1, NULL) == 0);
+    EXPECT(holds(&place, "a", "one"));
+}
+
+TEST(a_manifest_that_breaks_off_counts_up_to_there)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {file("a", "one"), file("b", "two")};
+    char path[200];
+    uint64_t have = 0;
+    struct stat st;
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "one") == 0 && send(&place.tree, "two") == 0);
+    EXPECT(commit(&place.tree, entries, 2, NULL) == 0);
+    (void)snprintf(path, sizeof(path), "%s/" WS_PRIVATE_DIR "/manifest", place.path);
+    EXPECT(stat(path, &st) == 0 && truncate(path, st.st_size - 3) == 0);
+    reopen(&place);
+    EXPECT(tree_has(&place.tree, hash_of(STR("one")), 3, &have));
+    EXPECT(!tree_has(&place.tree, hash_of(STR("two")), 3, &have));
+    EXPECT(send(&place.tree, "two") == 0 && commit(&place.tree, entries, 2, NULL) == 0);
+    reopen(&place);
+    EXPECT(tree_has(&place.tree, hash_of(STR("two")), 3, &have));
+}

@@ -164,11 +164,12 @@ def torture_server(failing, build):
 class Shim:
     """A shim with one container, which says that it ran and ends with 7. Calls are counted from its start on."""
 
-    def __init__(self, program, folder, env):
+    def __init__(self, program, folder, env, command="echo ran >> ran; exit 7", laid_out=lambda: None):
         self.folder = folder
-        os.makedirs(os.path.join(folder, "c/main"))
+        os.makedirs(os.path.join(folder, "c/main"), exist_ok=True)
         self.put("pod", "hostname=h")
-        self.put("c/main/0.spec", "arg=/bin/sh", "arg=-c", "arg=echo ran >> ran; exit 7", f"cwd={folder}", "env=PATH=/bin")
+        self.put("c/main/0.spec", "arg=/bin/sh", "arg=-c", f"arg={command}", f"cwd={folder}", "env=PATH=/bin")
+        laid_out()
         self.begin = os.path.join(folder, "begin")
         self.process = subprocess.Popen([program, folder], env=dict(os.environ, TORTURE_WHEN=self.begin, **env),
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
