@@ -44,7 +44,10 @@ def images(state, log, rng, count, blind=False):
         kinds += [(disk.first_of(rng), disk.torn(rng)) for _ in range(count)]
         for names, contents in kinds:
             image = state.image(names, contents)
-            key = hashlib.sha256(repr((len(said), sorted(image.items()))).encode()).digest()
+            key = hashlib.blake2b(str(len(said)).encode())
+            for path, content in sorted(image.items()):
+                key.update(f"\n{path} {-1 if content is None else len(content)}\n".encode() + (content or b""))
+            key = key.digest()
             if key not in seen:
                 seen.add(key)
                 yield at, list(said), image
