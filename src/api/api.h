@@ -156,6 +156,9 @@ struct api_change {
     const struct object *object;   /* DELETED: its last state, with the revision of the deletion */
     const struct object *previous; /* MODIFIED: what it was before, where known */
     uint64_t revision;
+    /* A watch that healed tells what changed meanwhile, in no order: something with a lower
+     * revision may still come. */
+    bool unordered;
     const struct err *err; /* CLOSED */
 };
 

@@ -45,7 +45,7 @@ struct watch {
     const struct kind *kind;
     struct api_watch *watch;
     VEC(struct wanting) wanting; /* keys to look at once the kind is known */
-    uint64_t seen;               /* newest revision told */
+    uint64_t seen;               /* everything up to this revision was told */
     bool synced;
 };
 
@@ -321,7 +321,7 @@ static void on_change(void *user, const struct api_change *change)
     struct watch *watch = user;
     struct runner *runner = watch->runner;
 
-    if (change->revision > watch->seen)
+    if (change->revision > watch->seen && !change->unordered)
         watch->seen = change->revision;
     count_job(watch, change);
     switch (change->event) {

@@ -105,12 +105,19 @@ static void pass_on(struct source *source, enum api_event event, const struct ob
          &(struct api_change){.event = event, .object = object, .revision = object->revision});
 }
 
+/* What there is is told once more, page by page. */
+static bool is_relisting(const struct source *source)
+{
+    return source->synced && source->phase != PHASE_FOLLOW;
+}
+
 static void forget(struct source *source, struct known *known, const struct object *last)
 {
     (void)map_remove(&source->known, str_from(known->key));
     tell(source, &(struct api_change){.event = API_DELETED,
                                       .object = last ? last : known->object,
-                                      .revision = last ? last->revision : source->list_revision});
+                                      .revision = last ? last->revision : source->list_revision,
+                                      .unordered = is_relisting(source)});
     known_free(known);
 }
 
@@ -143,7 +150,8 @@ static void learn(struct source *source, const struct object *object)
     tell(source, &(struct api_change){.event = previous ? API_MODIFIED : API_ADDED,
                                       .object = object,
                                       .previous = previous,
-                                      .revision = object->revision});
+                                      .revision = object->revision,
+                                      .unordered = is_relisting(source)});
     object_unref(previous);
 }
 

@@ -55,6 +55,7 @@ struct told {
     const struct object *object;
     const struct object *previous;
     uint64_t revision;
+    bool unordered;
 };
 
 /* What a watch has told its client of one object. */
@@ -157,7 +158,8 @@ static void watch_push(struct api_watch *watch, const struct api_change *change)
              (struct told){.event = change->event,
                            .object = change->object ? object_ref(change->object) : NULL,
                            .previous = change->previous ? object_ref(change->previous) : NULL,
-                           .revision = change->revision});
+                           .revision = change->revision,
+                           .unordered = watch->healing && watch->synced});
 }
 
 /* What was there when the watch broke and is not any more. */
@@ -315,7 +317,8 @@ static void watch_tell(struct api_watch *watch)
     watch->fn(watch->user, &(struct api_change){.event = told.event,
                                                 .object = told.object,
                                                 .previous = told.previous,
-                                                .revision = told.revision});
+                                                .revision = told.revision,
+                                                .unordered = told.unordered});
     object_unref(told.object);
     object_unref(told.previous);
 }
