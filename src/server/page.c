@@ -1,18 +1,16 @@
 #include "base/account.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "http/server.h"
-#include "http/tls.h"
 #include "http1/parse.h"
-#include "page/file.h"
 #include "page/gate.h"
 #include "page/session.h"
 #include "page/turns.h"
+#include "server/page_parts.h"
 #include "server/request.h"
 #include "server/server.h"
 #include "tool/clock.h"
@@ -21,7 +19,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 /* The web page under /ui.
  *
@@ -49,14 +46,6 @@ struct page {
     bool secure;        /* over TLS */
     char cookie[24];    /* its name: cookies know no ports, so that it has ours */
 };
-
-/* Scripts and styles of ours only, nothing from outside, no text that becomes markup. */
-static const char page_policy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'";
-/* An answer of the API that is opened as a document does nothing. */
-static const char data_policy[] = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 struct page *page_new(struct server *server, const struct server_options *options)
 {
@@ -88,17 +77,6 @@ static bool path_is_api(struct str path)
 bool page_is_stream(const struct request *request)
 {
     return request->page == PAGE_OWN && str_is(request->x->head.path, "/ui/stream");
-}
-
-static void page_headers(struct http_exchange *x, bool document)
-{
-    http_header(x, "Content-Security-Policy", str_from(document ? page_policy : data_policy));
-    http_header(x, "X-Content-Type-Options", STR("nosniff"));
-    http_header(x, "X-Frame-Options", STR("DENY"));
-    http_header(x, "Referrer-Policy", STR("no-referrer"));
-    http_header(x, "Cross-Origin-Opener-Policy", STR("same-origin"));
-    http_header(x, "Cross-Origin-Resource-Policy", STR("same-origin"));
-    http_header(x, "Cache-Control", document ? STR("no-cache") : STR("no-store"));
 }
 
 bool page_viewer(struct request *request, struct arena *arena, struct user *ret)
@@ -160,17 +138,6 @@ bool page_begin(struct request *request)
 
 /* ---- signing in ---- */
 
-static bool secret_draw(char out[static SESSION_SECRET_BYTES + 1], struct err *err)
-{
-    _cleanup_(buf_done) struct buf hex = {0};
-
-    if (tls_random_hex(&hex, SESSION_SECRET_BYTES / 2, err) < 0)
-        return false;
-    memcpy(out, hex.p, SESSION_SECRET_BYTES);
-    out[SESSION_SECRET_BYTES] = '\0';
-    return true;
-}
-
 static void session_reply(struct request *request, int code, const char *key)
 {
     struct arena *arena = request_arena(request);
@@ -182,17 +149,6 @@ static void session_reply(struct request *request, int code, const char *key)
     if (key)
         json_add_c(arena, answer, "key", key);
     http_reply(request->x, code, "application/json", json_text(arena, answer));
-}
-
-static void cookie_set(struct request *request, const char *value, int64_t seconds)
-{
-    const struct page *page = request->server->page;
-
-    http_header(request->x, "Set-Cookie",
-                str_printf(request_arena(request),
-                           "%s=%s; Path=/ui; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
-                           page->cookie, value, (long long)seconds,
-                           page->secure ? "; Secure" : ""));
 }
 
 /* The token that the body brings, or the one its link stands for. */
@@ -231,13 +187,13 @@ static void session_open(struct request *request)
                      "good; `muster open` makes a new link");
         return;
     }
-    if (!secret_draw(id, &err) || !secret_draw(key, &err)) {
+    if (!page_secret_draw(id, &err) || !page_secret_draw(key, &err)) {
         request_fail(request, 500, "InternalError", "%s", err.text);
         return;
     }
     sessions_open(&server->page->sessions, str_from(id), str_from(key), token,
                   account_share(request->user.name), clock_now_ms());
-    cookie_set(request, id, SESSION_MS_MAX / 1000);
+    page_cookie_set(request->x, server->page->cookie, id, server->page->secure);
     session_reply(request, 201, key);
 }
 
@@ -246,7 +202,7 @@ static void session_close(struct request *request)
     struct page *page = request->server->page;
 
     sessions_close(&page->sessions, gate_cookie(&request->x->head, str_from(page->cookie)));
-    cookie_set(request, "", 0);
+    page_cookie_set(request->x, page->cookie, "", page->secure);
     http_reply(request->x, 200, "application/json", STR("{}"));
 }
 
@@ -263,7 +219,7 @@ static void link_make(struct request *request)
                      "a link is made for a token, and Authorization brings none that is good here");
         return;
     }
-    if (!secret_draw(code, &err)) {
+    if (!page_secret_draw(code, &err)) {
         request_fail(request, 500, "InternalError", "%s", err.text);
         return;
     }
@@ -276,7 +232,7 @@ static void link_make(struct request *request)
 int server_page_link(struct server *server, char ret_code[SERVER_LINK_BYTES + 1], struct err *err)
 {
     _Static_assert(SERVER_LINK_BYTES == SESSION_SECRET_BYTES, "a code is a secret");
-    if (!secret_draw(ret_code, err))
+    if (!page_secret_draw(ret_code, err))
         return err->code;
     sessions_add_link(&server->page->sessions, str_from(ret_code), buf_str(&server->token),
                       STR("muster up"), clock_now_ms());
@@ -360,24 +316,6 @@ void server_set_whatif(struct server *server,
     server->page->whatif_user = user;
 }
 
-/* ---- files ---- */
-
-static void file_send(struct request *request, struct str name)
-{
-    const struct page_file *file = page_file_find(name);
-    struct http_exchange *x = request->x;
-
-    if (!file) {
-        request_not_found(request);
-        return;
-    }
-    http_header(x, "ETag", str_from(file->tag));
-    if (str_is(http_head_get(&x->head, "If-None-Match"), file->tag))
-        http_reply(x, 304, file->type, STR(""));
-    else
-        http_reply(x, 200, file->type, (struct str){file->bytes, file->len});
-}
-
 void page_handle(struct request *request)
 {
     const struct http_head *head = &request->x->head;
@@ -398,8 +336,6 @@ void page_handle(struct request *request)
         whatif_ask_for(request);
     else if (!read)
         request_fail(request, 405, "MethodNotAllowed", "the page does not allow this method here");
-    else if (str_starts(head->path, STR("/ui/a/")))
-        file_send(request, str_sub(head->path, sizeof("/ui/a/") - 1, head->path.len));
-    else
-        file_send(request, STR("index.html"));
+    else if (!page_file_send(request->x))
+        request_not_found(request);
 }

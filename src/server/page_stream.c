@@ -1,16 +1,13 @@
 #include "api/api.h"
 #include "api/kind.h"
-#include "api/object.h"
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "http/server.h"
 #include "http1/parse.h"
-#include "page/slim.h"
 #include "server/authz.h"
+#include "server/page_parts.h"
 #include "server/queue.h"
 #include "server/rbac.h"
 #include "server/request.h"
@@ -72,32 +69,6 @@ static void stream_free(struct page_stream *stream)
     timer_free(stream->timer);
 }
 
-static const char *item_word(enum api_event event)
-{
-    switch (event) {
-    case API_ADDED: return "ADDED";
-    case API_MODIFIED: return "MODIFIED";
-    case API_DELETED: return "DELETED";
-    case API_SYNCED: return "SYNCED";
-    case API_BOOKMARK: return "PING";
-    case API_CLOSED: break;
-    }
-    return "AGAIN";
-}
-
-static void item_write(void *user, struct buf *buf, struct queue_item *item)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-
-    (void)user;
-    buf_addf(buf, "{\"w\":%zu,\"t\":\"%s\"", (size_t)item->number, item_word(item->event));
-    if (item->object) {
-        buf_add(buf, STR(",\"o\":"));
-        json_write(buf, slim(object_json(item->object, &arena)));
-    }
-    buf_add(buf, STR("}\n"));
-}
-
 /* All that waits is dropped for one line: the tab lists again. */
 static void stream_again(struct page_stream *stream)
 {
@@ -110,7 +81,7 @@ static void stream_pump(struct page_stream *stream)
 {
     if (!request_has_room(stream->request) && queue_count(&stream->queue))
         stream_again(stream);
-    bool over = queue_pump(&stream->queue, stream->x, item_write, NULL);
+    bool over = queue_pump(&stream->queue, stream->x, page_line_write, NULL);
     (void)request_has_room(stream->request);
     if (!over)
         return;
@@ -194,16 +165,6 @@ static void on_ping(void *user)
     stream_pump(stream);
 }
 
-static void watch_tell(struct page_stream *stream, size_t number, const char *word, struct str text)
-{
-    _cleanup_(buf_done) struct buf buf = {0};
-
-    buf_addf(&buf, "{\"w\":%zu,\"t\":\"%s\",\"message\":", number, word);
-    json_write_string(&buf, text);
-    buf_add(&buf, STR("}\n"));
-    http_write(stream->x, buf_str(&buf));
-}
-
 /* "v1/pods", "scheduling.run.ai/v2/queues". */
 static const struct kind *watch_kind(struct request *request, struct str name)
 {
@@ -227,14 +188,14 @@ static void watch_start(struct page_stream *stream, size_t number, struct str na
 
     *watch = (struct page_watch){.stream = stream, .kind = kind, .number = number};
     if (!kind) {
-        watch_tell(stream, number, "ABSENT",
-                   str_printf(request_arena(request), "there is no kind \"" STR_FMT "\" here",
-                              STR_ARG(str_sub(name, 0, 128))));
+        page_line_tell(stream->x, number, "ABSENT",
+                       str_printf(request_arena(request), "there is no kind \"" STR_FMT "\" here",
+                                  STR_ARG(str_sub(name, 0, 128))));
         return;
     }
     const char *refusal = watch_refusal(stream, request_arena(request), &request->user, kind);
     if (refusal) {
-        watch_tell(stream, number, "FORBIDDEN", str_from(refusal));
+        page_line_tell(stream->x, number, "FORBIDDEN", str_from(refusal));
         return;
     }
     stream->unsynced++;

@@ -1,6 +1,7 @@
 #include "server/route.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "http1/parse.h"
@@ -146,4 +147,14 @@ int route_parse(struct arena *arena, struct str path, struct route *ret, struct 
     }
     *ret = route;
     return 0;
+}
+
+bool route_leads_into_pods(const struct route *route)
+{
+    static const char *const streams[] = {"exec", "attach", "portforward", "proxy"};
+
+    for (size_t i = 0; i < COUNT_OF(streams); i++)
+        if (str_is(route->subresource, streams[i]))
+            return true;
+    return false;
 }

@@ -44,3 +44,5 @@ struct route {
 
 /* -EINVAL for a path that nothing may ask for (400). */
 int route_parse(struct arena *arena, struct str path, struct route *ret, struct err *err);
+/* exec, attach, ports, proxy: what answers is somebody's program. */
+bool route_leads_into_pods(const struct route *route);

@@ -4,7 +4,6 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -70,23 +69,14 @@ static void request_end(void *user)
     server_unref(server);
 }
 
-static bool goes_into_pods(const struct request *request)
-{
-    static const char *const streams[] = {"exec", "attach", "portforward", "proxy"};
-
-    for (size_t i = 0; i < COUNT_OF(streams); i++)
-        if (str_is(request->route.subresource, streams[i]))
-            return true;
-    return false;
-}
-
 /* Lasts as long as both sides like. */
 static bool is_stream(const struct request *request)
 {
     struct str sub = request->route.subresource;
     struct str query = request->x->head.query;
 
-    return goes_into_pods(request) || page_is_stream(request) || http_query_bool(query, "watch") ||
+    return route_leads_into_pods(&request->route) || page_is_stream(request) ||
+           http_query_bool(query, "watch") ||
            (str_is(sub, "log") && http_query_bool(query, "follow"));
 }
 
@@ -96,7 +86,7 @@ static void audit_if_write(struct request *request)
     struct server *server = request->server;
     struct str method = request->x->head.method;
     bool reads = str_is(method, "GET") || str_is(method, "HEAD");
-    bool stream = goes_into_pods(request);
+    bool stream = route_leads_into_pods(&request->route);
 
     if (!server->audit || request->route.type != ROUTE_RESOURCE || (reads && !stream) ||
         virtual_group(request->route.group))
@@ -177,7 +167,7 @@ static void begin(void *user, struct http_exchange *x)
         request_fail(request, 400, "BadRequest", "%s", err.text);
         return;
     }
-    if (request->page == PAGE_API && goes_into_pods(request)) {
+    if (request->page == PAGE_API && route_leads_into_pods(&request->route)) {
         /* What a pod answers would be of the page's own origin, and could act as the viewer. */
         request_fail(request, 403, "Forbidden", "the page does not lead into pods; use kubectl");
         return;
@@ -200,7 +190,7 @@ static void begin(void *user, struct http_exchange *x)
                                         request->route.version, request->route.plural);
     if (!is_public(request->route.type) && !authz_check(request))
         return;
-    if (request->audited && goes_into_pods(request))
+    if (request->audited && route_leads_into_pods(&request->route))
         audit_begin(request->server->audit, request);
     if (is_proxy(request))
         proxy_begin(request);
