@@ -267,7 +267,7 @@ function enter(why) {
     const input = /** @type {HTMLInputElement} */ (h("input", { type: "password", id: "token", autocomplete: "off", spellcheck: "false" }));
     const trouble = h("p", { class: "note bad", role: "alert", hidden: !why }, why);
     const form = h("form", { class: "card enter" }, h("h1", null, "Muster"),
-        h("p", null, "Open the link that ", h("code", null, "muster open"), " prints, on the machine that has the kubeconfig; or paste a token."),
+        h("p", null, "Paste a token. With muster up, ", h("code", null, "muster open"), " prints a link that needs none."),
         trouble, h("label", { for: "token" }, "Token"), input, h("div", { class: "buttons" }, h("button", { class: "main" }, "Sign in")),
         h("p", { class: "sub" }, "A ServiceAccount's token: ", h("code", null, "kubectl create token NAME"), ". You see and do what it may, and nothing else."));
     form.addEventListener("submit", async event => {

@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "cmd/connect.h"
 #include "cmd/muster.h"
+#include "cmd/operator_page.h"
 #include "cmd/record.h"
 #include "cmd/scheduling.h"
 #include "control/cluster/coexist.h"
@@ -60,6 +61,7 @@ struct operator_values {
     const char *webhook_configuration;
     int64_t webhook_lifetime_ms;
     const char *progress_url;
+    struct operator_page_values page;
     bool gpu_sharing;
     bool gpu_memory_limits;
     const char *gpu_pod_runtime_class;
@@ -166,6 +168,7 @@ static const struct option operator_options[] = {
      offsetof(struct operator_values, block_visible_devices), .fallback = "false",
      .help = "containers that ask for no GPU see none; pods that set NVIDIA_VISIBLE_DEVICES are "
              "refused"},
+    OPERATOR_PAGE_OPTIONS(struct operator_values, page),
     {"log-level", 0, OPTION_CHOICE, offsetof(struct operator_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "log level"},
     {0},
@@ -415,15 +418,13 @@ static int start(struct operator* op, struct err *err)
         return err_set(err, -EINVAL,
                        "--gpu-sharing: a shared GPU is held by a pod, which needs this program's "
                        "image: name it with --launcher-image or --reservation-image");
-    r = connect_kube(op->arena, &op->loop,
-                     &(struct connect_options){
-                         .kubeconfig = values->kubeconfig,
-                         .context = values->context,
-                         .per_second = values->per_second,
-                         .log = &op->log,
-                     },
-                     &op->kube, err);
-
+    const struct connect_options connect = {
+        .kubeconfig = values->kubeconfig,
+        .context = values->context,
+        .per_second = values->per_second,
+        .log = &op->log,
+    };
+    r = connect_kube(op->arena, &op->loop, &connect, &op->kube, err);
     if (r < 0)
         return r;
     r = operator_http_start(op, values->listen, err);
@@ -445,6 +446,8 @@ static int start(struct operator* op, struct err *err)
                 .runtime_class = values->gpu_pod_runtime_class,
                 .own_devices = values->block_visible_devices},
             err);
+    if (r == 0)
+        r = operator_page_start(op, &values->page, &connect, err);
     if (r < 0)
         return r;
     if (values->shadow)
@@ -483,6 +486,7 @@ static void close_all(struct operator* op)
     lease_free(op->lease);
     operator_http_stop(op);
     operator_webhook_stop(op);
+    operator_page_stop(op);
     kube_close(op->kube);
     uv_close((uv_handle_t *)&op->sigterm, NULL);
     uv_close((uv_handle_t *)&op->sigint, NULL);

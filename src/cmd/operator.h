@@ -10,12 +10,15 @@
 #include <uv.h>
 
 struct arena;
+struct connect_options;
 struct err;
 struct http_server;
 struct kube;
 struct lease;
 struct notifier;
 struct operator_others;
+struct operator_page;
+struct operator_page_values;
 struct operator_values;
 struct operator_webhook;
 struct recorder;
@@ -41,6 +44,7 @@ struct operator
     struct http_server *http;
     struct http_server *debug;
     struct operator_webhook *webhook; /* NULL: none */
+    struct operator_page *page;       /* NULL: none */
     struct progress_elsewhere progress;
     uint64_t seed;
     bool leading;
@@ -83,6 +87,13 @@ void operator_webhook_tell(struct operator* op);
 bool operator_webhook_is_ready(const struct operator* op);
 uint64_t operator_webhook_reviews(const struct operator* op);
 void operator_webhook_stop(struct operator* op);
+
+/* The web page, where --page-listen says so. */
+int operator_page_start(struct operator* op,
+                        const struct operator_page_values *values,
+                        const struct connect_options *connect,
+                        struct err *err);
+void operator_page_stop(struct operator* op);
 
 /* Looks for other operators of our kinds (control/cluster/coexist.h). `changed` comes from the
  * loop, once it is known who is there and whenever that changes; operator_leaves() then says whose

@@ -280,6 +280,12 @@ void client_cancel(struct client_call *call)
         call_free(call);
 }
 
+void client_pause(struct client_call *call, bool paused)
+{
+    if (call->exchange)
+        transport_pause(call->exchange, paused);
+}
+
 /* ---- the watchman ---- */
 
 static void on_probe(void *user, const struct transport_reply *reply)

@@ -44,7 +44,7 @@ struct client_request {
     const char *content_type;
     const char *accept;
     struct str body;
-    struct str header; /* one more, "Name: value"; empty: none */
+    struct str header; /* more, "Name: value", one a line; lives until the call has ended */
     int64_t
         timeout_ms; /* counted from the moment it is sent; 0: CLIENT_REQUEST_MS, none for streams */
     void (*data)(void *user,
@@ -70,6 +70,8 @@ void client_free(struct client *client);
 struct client_call *client_send(struct client *client, const struct client_request *request);
 /* NULL is fine. Nothing is called any more; a write may have taken effect all the same. */
 void client_cancel(struct client_call *call);
+/* Of a stream: transport_pause(). */
+void client_pause(struct client_call *call, bool paused);
 void client_stats(const struct client *client, struct client_stats *ret);
 /* The server is back after it was away: for a moment it refuses what it will allow. */
 bool client_is_settling(const struct client *client);

@@ -510,8 +510,9 @@ static void set_options(struct transport_exchange *exchange,
                "Accept: ", str_from(request->accept ? request->accept : "application/json"));
     if (request->bearer.len > 0)
         add_header(exchange, "Authorization: Bearer ", request->bearer);
-    if (request->header.len > 0)
-        add_header(exchange, "", request->header);
+    for (struct str lines = request->header, line; str_cut(&lines, '\n', &line);)
+        if (line.len)
+            add_header(exchange, "", line);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->headers);
 }
 
@@ -551,6 +552,15 @@ void transport_cancel(struct transport_exchange *exchange)
         return;
     }
     exchange_free(exchange);
+}
+
+void transport_pause(struct transport_exchange *exchange, bool paused)
+{
+    if (!exchange->easy) /* all of it is here */
+        return;
+    (void)curl_easy_pause(exchange->easy, paused ? CURLPAUSE_RECV : CURLPAUSE_CONT);
+    /* What curl held back it hands over from inside the call. */
+    timer_in(exchange->transport->deferred, 0, on_deferred);
 }
 
 static void multi_open(struct transport *transport)

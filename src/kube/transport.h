@@ -58,7 +58,7 @@ struct transport_request {
     const char *accept;       /* NULL: JSON */
     struct str body;          /* copied */
     struct str bearer;        /* token; empty: none */
-    struct str header;        /* one more, "Name: value"; empty: none */
+    struct str header;        /* more of them, "Name: value", one a line; empty: none */
     int64_t timeout_ms;       /* for the whole request; 0: none */
     /* Set: the body of a 2xx answer is handed over in pieces as it arrives. */
     void (*data)(void *user, struct str bytes);
@@ -79,6 +79,8 @@ struct transport_exchange *transport_send(struct transport *transport,
                                           const struct transport_request *request);
 /* NULL is fine. */
 void transport_cancel(struct transport_exchange *exchange);
+/* A stream whose reader is slow: nothing more is taken from the server until it goes on. */
+void transport_pause(struct transport_exchange *exchange, bool paused);
 void transport_reset(struct transport *transport, const char *why);
 /* Settings of a connection that notice soon that its other end is gone. `patient`: it may take what
  * is sent as late as it likes; then only silence is noticed soon. */

@@ -6,11 +6,13 @@
 #include "http1/parse.h"
 #include "page/file.h"
 #include "page/gate.h"
+#include "page/proxied.h"
 #include "page/session.h"
 #include "page/slim.h"
 #include "page/turns.h"
 #include "test.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -199,4 +201,72 @@ TEST(page_turns_are_one_a_user_and_only_so_many)
     turns_give(&turns, first);
     EXPECT(turns_take(&turns, STR("z")) == first);
     turns_done(&turns);
+}
+
+static const struct proxied_rules proxied_rules = {.user_header = "X-Remote-User",
+                                                   .group_header = "X-Remote-Group",
+                                                   .secret = {"0123456789abcdef", 16},
+                                                   .peer_name = "front"};
+
+TEST(page_believes_headers_of_the_proxy_that_was_configured_and_of_nobody_else)
+{
+#define SECRET "X-Muster-Proxy-Secret: 0123456789abcdef\r\n"
+    static const struct {
+        const char *headers;
+        const char *peer;
+        int result;
+        const char *why;
+    } rows[] = {
+        {"", "", 0, "no proxy says anything: a token may"},
+        {SECRET "X-Remote-User: ann\r\n", "", 1, "the secret is the proxy's"},
+        {"x-remote-user: ann\r\n", "front", 1, "so is the certificate"},
+        {"X-Remote-User: ann\r\n", "", -EPERM, "anybody can write headers"},
+        {"X-Remote-Group: admins\r\n", "", -EPERM, "a group alone is a try as well"},
+        {"X-Remote-User: ann\r\n", "back", -EPERM, "another certificate of the same authority"},
+        {"X-Muster-Proxy-Secret: 0123456789abcdeX\r\nX-Remote-User: ann\r\n", "", -EPERM,
+         "a wrong secret"},
+        {"X-Muster-Proxy-Secret: 0123456789abcdef0\r\nX-Remote-User: ann\r\n", "", -EPERM,
+         "a longer one that begins well"},
+        {"X-Muster-Proxy-Secret: 0\r\nX-Remote-User: ann\r\n", "", -EPERM, "a shorter one"},
+        {SECRET, "", -EPERM, "the proxy names nobody"},
+        {SECRET "X-Remote-User: eve\r\nX-Remote-User: ann\r\n", "", -EPERM,
+         "the proxy let its client's header through"},
+        {SECRET "X-Remote-User: system:admin\r\n", "", -EPERM, "no person has such a name"},
+        {SECRET "X-Remote-User: ann\r\nX-Remote-Group: a, system:masters\r\n", "", -EPERM,
+         "nor is a person in such a group"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str text =
+            str_printf(&arena, "GET /ui/ HTTP/1.1\r\nHost: a\r\n%s\r\n", rows[i].headers);
+        struct http_head head;
+        struct proxied_user user;
+        const char *why = "";
+
+        test_case(rows[i].why);
+        EXPECT(http_head_parse(text, &head, NULL) > 0);
+        EXPECT(proxied_read(&proxied_rules, &head, str_from(rows[i].peer), &user, &why) ==
+               rows[i].result);
+        EXPECT(rows[i].result != 1 || str_is(user.name, "ann"));
+    }
+#undef SECRET
+}
+
+TEST(page_takes_groups_of_a_proxy_and_nothing_where_none_is_configured)
+{
+    struct str text = STR("GET / HTTP/1.1\r\nHost: a\r\nX-Muster-Proxy-Secret: 0123456789abcdef\r\n"
+                          "X-Remote-User: ann\r\nX-Remote-Group: ml, vision\r\n"
+                          "X-Remote-Group: ops\r\n\r\n");
+    struct http_head head;
+    struct proxied_user user;
+    const char *why = "";
+
+    EXPECT(http_head_parse(text, &head, NULL) > 0);
+    EXPECT(proxied_read(&proxied_rules, &head, STR_NONE, &user, &why) == 1);
+    EXPECT(user.group_count == 3 && str_is(user.groups[1], "vision") &&
+           str_is(user.groups[2], "ops"));
+    EXPECT(proxied_read(&(struct proxied_rules){.user_header = "X-Remote-User",
+                                                .group_header = "X-Remote-Group"},
+                        &head, STR_NONE, &user, &why) == 0);
 }
