@@ -15,6 +15,10 @@
 #define GPU_ANNOTATION_MEMORY  "torchrun.ai/gpu-memory-limit" /* MiB of each device */
 #define GPU_ANNOTATION_TYPE    "received-resource-type"       /* Regular, Fraction */
 
+/* Of a node, written by its agent: what was measured of each device, "87/40960,0/0": percent of the
+ * time it was busy, and MiB of its memory in use. */
+#define GPU_ANNOTATION_USE "muster.dev/gpu-use"
+
 /* Written by the user: a share of a device, on how many devices, and the container that gets it
  * (default: the first). */
 #define GPU_ANNOTATION_FRACTION           "gpu-fraction"

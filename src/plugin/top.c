@@ -1,19 +1,27 @@
 #include "api/kind.h"
+#include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/err.h"
+#include "base/str.h"
 #include "plugin/plugin.h"
+#include "plugin/top_view.h"
 #include "plugin/view.h"
 #include "tool/clock.h"
 
 #include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
-/* top: nodes, queues, jobs and their GPUs, on the whole screen, until q. Not a terminal, or --once:
- * printed one time. */
+/* top: jobs, queues and GPUs on the whole screen, until q (plugin/top_view.h). Not a terminal, or
+ * --once: nodes and jobs, printed one time. */
 #define REFRESH_MS 1000
+#define LOG_LINES  200
 
 struct top_values {
     struct common_values common;
@@ -48,39 +56,124 @@ static int top_draw(struct session *session,
     return r;
 }
 
-/* Only as much as fits: lines are cut at the right, the rest at the bottom. */
-static void top_show(const struct session *session, struct str text)
+/* What the viewer may not see is left out: the panes of the rest are there. */
+static int top_collect(struct session *session,
+                       const struct top_values *v,
+                       struct top_objects *objects,
+                       struct err *err)
+{
+    int r = session_list(session, &kind_torchrunjob, "*", v->selector, &objects->jobs.items,
+                         &objects->jobs.count, err);
+
+    if (r < 0 && err->http_status != 403 && err->http_status != 404)
+        return r;
+    session_list_if(session, &kind_node, "*", NULL, &objects->nodes);
+    session_list_if(session, &kind_pod, "*", NULL, &objects->pods);
+    session_list_if(session, &kind_queue, "*", NULL, &objects->queues);
+    session_list_if(session, &kind_podgroup, "*", v->selector, &objects->groups);
+    objects->now_ms = clock_now_ms();
+    return 0;
+}
+
+/* The last lines of the first pod that has any. */
+static void top_log(struct session *session,
+                    const struct top_objects *objects,
+                    const struct top_row *row,
+                    struct buf *text)
+{
+    struct view_objects pods = top_pods(&session->arena, objects, row);
+    struct err err = {0};
+
+    if (!pods.count)
+        buf_add(text, STR("It has no pods, so there is no log.\n"));
+    for (size_t i = 0; i < pods.count; i++) {
+        struct str body = STR_NONE;
+        struct str path = str_printf(
+            &session->arena, "/api/v1/namespaces/" STR_FMT "/pods/" STR_FMT "/log?tailLines=%d",
+            STR_ARG(pods.items[i]->ns), STR_ARG(pods.items[i]->name), LOG_LINES);
+        int status = session_http(session, &(struct session_request){.method = "GET", .path = path},
+                                  &body, &err);
+
+        if (status != 200)
+            body = status < 0 ? str_from(err.text) : session_error_text(session, body);
+        if (status == 200 || i + 1 == pods.count) {
+            buf_addf(text, "Log of " STR_FMT ":\n" STR_FMT, STR_ARG(pods.items[i]->name),
+                     STR_ARG(body));
+            return;
+        }
+    }
+}
+
+/* The last lines that fit. */
+static struct str text_end(struct str text, size_t lines)
+{
+    size_t at = text.len && text.p[text.len - 1] == '\n' ? text.len - 1 : text.len;
+
+    while (at > 0 && lines > 0)
+        if (text.p[--at] == '\n' && --lines == 0)
+            return str_sub(text, at + 1, text.len);
+    return text;
+}
+
+static void top_show(struct session *session,
+                     const struct top_objects *objects,
+                     struct top_state *state,
+                     struct top_rows *rows)
 {
     _cleanup_(buf_done) struct buf screen = {0};
+    _cleanup_(buf_done) struct buf detail = {0};
     struct winsize size = {.ws_row = 24, .ws_col = 80};
-    struct str line;
 
     (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    buf_add(&screen, STR("\033[H"));
-    for (unsigned row = 0; row + 1 < size.ws_row && str_cut(&text, '\n', &line); row++) {
-        buf_add(&screen, str_sub(line, 0, size.ws_col));
-        buf_add(&screen, STR("\033[K\r\n"));
-    }
-    buf_add(&screen, STR("\033[J\033[7m q quits \033[m"));
+    top_rows(&session->arena, objects, state, rows);
+    if (state->chosen >= rows->count)
+        state->chosen = rows->count ? rows->count - 1 : 0;
+    if (state->open && state->log && rows->count)
+        top_log(session, objects, &rows->items[state->chosen], &detail);
+    else if (state->open && rows->count)
+        top_open(&detail, &session->arena, objects, state, &rows->items[state->chosen]);
+    struct str text = buf_str(&detail);
+    if (state->log)
+        text = text_end(text, size.ws_row > 3 ? size.ws_row - 3u : 1);
+    top_screen(&screen, state, rows, text, size.ws_row, size.ws_col);
     term_write(&session->out, buf_str(&screen));
 }
 
-/* True when the person wants to leave. */
-static bool top_wait_key(struct session *session, int64_t limit_ms)
+/* Arrows are three bytes: as j and k. */
+static char key_read(const char *bytes, size_t count, size_t *at)
+{
+    if (bytes[*at] == 27 && *at + 2 < count && bytes[*at + 1] == '[') {
+        char last = bytes[*at + 2];
+
+        *at += 3;
+        return last == 'A' ? 'k' : last == 'B' ? 'j' : '\0';
+    }
+    return bytes[(*at)++];
+}
+
+/* False when the person wants to leave. *ret_pressed: there was a key. */
+static bool top_wait_key(struct top_state *state, size_t rows, int64_t limit_ms, bool *ret_pressed)
 {
     struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
-    char key;
+    char bytes[64];
+    size_t at = 0;
 
-    (void)session;
-    return poll(&wait, 1, (int)limit_ms) == 1 &&
-           (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 3 || key == 27);
+    *ret_pressed = poll(&wait, 1, (int)limit_ms) == 1;
+    if (!*ret_pressed)
+        return true;
+    ssize_t count = read(STDIN_FILENO, bytes, sizeof(bytes));
+    bool stays = count > 0;
+    while (stays && at < (size_t)count)
+        stays = top_key(state, key_read(bytes, (size_t)count, &at), rows);
+    return stays;
 }
 
 static int top_live(struct session *session, const struct top_values *v, struct err *err)
 {
     struct termios before;
     struct termios raw;
-    bool leave = false;
+    struct top_state state = {0};
+    bool stays = true;
     int r = 0;
 
     if (tcgetattr(STDIN_FILENO, &before) == 0) {
@@ -89,15 +182,21 @@ static int top_live(struct session *session, const struct top_values *v, struct 
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
     term_write(&session->out, STR("\033[?1049h\033[?25l"));
-    while (r == 0 && !leave) {
-        _cleanup_(buf_done) struct buf text = {0};
+    while (r == 0 && stays) {
+        struct top_objects objects = {0};
+        int64_t due_ms = clock_monotonic_ms() + REFRESH_MS;
+        bool pressed = true;
 
-        r = top_draw(session, v, &text, err);
-        if (r == 0) {
-            top_show(session, buf_str(&text));
-            arena_reset(&session->arena);
-            leave = top_wait_key(session, REFRESH_MS);
+        r = top_collect(session, v, &objects, err);
+        /* Keys are answered at once, from what is there; a moment later it is asked for anew. */
+        while (r == 0 && stays && pressed) {
+            struct top_rows rows;
+
+            top_show(session, &objects, &state, &rows);
+            int64_t left_ms = due_ms - clock_monotonic_ms();
+            stays = top_wait_key(&state, rows.count, left_ms > 0 ? left_ms : 0, &pressed);
         }
+        arena_reset(&session->arena);
     }
     term_write(&session->out, STR("\033[?25h\033[?1049l"));
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
@@ -126,7 +225,11 @@ static int top_run(struct invocation *invocation)
 
 const struct command command_top = {
     .name = "top",
-    .summary = "nodes, queues and jobs on the whole screen, live",
+    .summary = "jobs, queues and GPUs on the whole screen, live",
+    .about =
+        "Tab or 1, 2, 3 change the pane, / filters it, the arrows (or j and k) choose a row, Enter "
+        "opens it, l shows a job's log, Esc goes back, q quits. GPU use is shown where the node's "
+        "agent measures it.",
     .options = top_options,
     .values_size = sizeof(struct top_values),
     .run = top_run,
