@@ -12,6 +12,7 @@
 #include "cache/cache.h"
 #include "net/address.h"
 #include "net/bridge.h"
+#include "net/relays.h"
 #include "tool/log.h"
 
 #include <netinet/in.h>
@@ -31,6 +32,7 @@ struct services {
     struct port *ports;  /* listened on */
     size_t handles_open; /* ports and relays */
     size_t relays_open;
+    struct relay *relays; /* those that are not closing */
     bool stopping;
 };
 
@@ -61,7 +63,9 @@ struct side {
 };
 
 struct relay {
+    struct relay *next; /* of the services', newest first */
     struct services *services;
+    char ns[256]; /* of the service */
     struct side sides[2];
     uv_connect_t connect;
     int open;
@@ -97,6 +101,11 @@ static void relay_close(struct relay *relay)
     if (relay->closing)
         return;
     relay->closing = true;
+    for (struct relay **at = &relay->services->relays; *at; at = &(*at)->next)
+        if (*at == relay) {
+            *at = relay->next;
+            break;
+        }
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&relay->sides[i].tcp, relay_closed);
 }
@@ -249,6 +258,28 @@ static bool port_choose(struct port *port, uint32_t client, struct sockaddr_in *
     return number && uv_ip4_addr(pod.ip, number, ret) == 0;
 }
 
+/* False: the newest one, which is for `ns`, has no room. */
+static bool relays_have_room(struct services *services, const char *ns)
+{
+    const char *spaces[RELAYS_MAX] = {0};
+    struct relay *relays[RELAYS_MAX] = {0};
+    size_t count = 0;
+    if (services->relays_open <= RELAYS_MAX)
+        return true;
+    for (struct relay *relay = services->relays->next; relay && count < RELAYS_MAX;
+         relay = relay->next)
+        count++;
+    size_t at = count;
+    for (struct relay *relay = services->relays->next; at; relay = relay->next) {
+        relays[--at] = relay; /* the oldest first */
+        spaces[at] = relay->ns;
+    }
+    size_t loser = relays_loser(spaces, count, ns);
+    if (loser < count)
+        relay_close(relays[loser]);
+    return loser < count;
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct port *port = listener->data;
@@ -258,6 +289,9 @@ static void on_connection(uv_stream_t *listener, int status)
     struct relay *relay = MEM_NEW(struct relay);
     relay->services = services;
     relay->open = 2;
+    relay->next = services->relays;
+    services->relays = relay;
+    (void)snprintf(relay->ns, sizeof(relay->ns), "%s", port->ns);
     services->relays_open++;
     services->handles_open++;
     for (int i = 0; i < 2; i++) {
@@ -270,7 +304,7 @@ static void on_connection(uv_stream_t *listener, int status)
     struct sockaddr_in to;
     relay->connect.data = relay;
     if (uv_accept(listener, (uv_stream_t *)&relay->sides[0].tcp) < 0 ||
-        services->relays_open > RELAYS_MAX ||
+        !relays_have_room(services, relay->ns) ||
         !port_choose(port, peer_of(&relay->sides[0].tcp), &to) ||
         uv_tcp_connect(&relay->connect, &relay->sides[1].tcp, (const struct sockaddr *)&to,
                        on_connect) < 0)

@@ -150,6 +150,7 @@ static void on_full(void *user, bool full)
     struct exec *exec = user;
 
     exec->pod_full = full;
+    exec->request->held = full ? PENDING_BYTES_MAX : 0;
     update_input(exec);
 }
 
@@ -345,7 +346,8 @@ static void on_input(struct http_exchange *x, struct str bytes)
         spdy_input(exec);
     else
         websocket_input(exec);
-    if (!exec->over && !request_may_keep(exec->request, exec->in.len + exec->ws.message.len))
+    if (!exec->over && (!request_may_keep(exec->request, exec->in.len + exec->ws.message.len) ||
+                        (exec->pod_full && !request_has_room(exec->request))))
         protocol_error(exec);
 }
 
