@@ -65,6 +65,18 @@ static void processes_list(struct processes *all)
         closedir(dir);
 }
 
+bool family_has_child(pid_t pid)
+{
+    struct processes all = {0};
+    bool found = false;
+
+    processes_list(&all);
+    for (size_t i = 0; i < all.count; i++)
+        found = found || all.items[i].parent == pid;
+    VEC_DONE(&all);
+    return found;
+}
+
 void family_kill(int number)
 {
     struct processes all = {0};

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #define IDLE_MS          1000
+#define LINGER_MS        3000 /* torchrun has this long to end when all of its ranks have, one badly */
 #define KEEP_INTERVAL_MS 1000
 #define KEEP_PIECE_BYTES ((size_t)256 << 10)
 #define KEEP_LIMIT_MS    5000 /* at the end, for the rest */
@@ -56,6 +57,7 @@ struct worker {
     bool again;    /* this pod has run before: what that printed is there, but not how much of it */
     uint64_t kept_before;
     int64_t keep_ms;
+    int64_t linger_ms; /* since when torchrun has no ranks left, and one has failed; 0: not so */
 };
 
 static int64_t now_ms(void)
@@ -263,6 +265,36 @@ static int turn_timeout(const struct worker *worker, int64_t now)
     return until > now ? (int)(until - now) : 0;
 }
 
+/* A rank has failed, and torchrun does not start it again. */
+static bool worker_has_failed(const struct worker *worker)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    const char *restarts = getenv(LAUNCH_ENV_MAX_RESTARTS);
+    const char *nodes = getenv(LAUNCH_ENV_NNODES);
+    struct record record;
+
+    return (!restarts || !*restarts || strcmp(restarts, "0") == 0) &&
+           !(nodes && strchr(nodes, ':')) && record_first(worker->run_dir, &record, &text);
+}
+
+/* PyTorch up to 1.13 waits five minutes for the ranks of other pods when its own have failed, and these
+ * may not notice: nobody would hear of the failure so long. Nothing is lost with a torchrun that has
+ * no rank left. */
+static void worker_linger(struct worker *worker, int64_t now)
+{
+    if (worker->child <= 0 || worker->stopping || !worker_has_failed(worker) ||
+        family_has_child(worker->child)) {
+        worker->linger_ms = 0;
+        return;
+    }
+    worker->linger_ms = worker->linger_ms ? worker->linger_ms : now;
+    if (now < worker->linger_ms + LINGER_MS)
+        return;
+    worker_say("a rank has failed and none is left here; torchrun is not waited for any longer");
+    (void)kill(worker->child, SIGKILL);
+    worker->linger_ms = 0;
+}
+
 static void worker_turn(struct worker *worker)
 {
     struct pollfd polls[2] = {{.fd = worker->signal_fd, .events = POLLIN}, {.fd = -1}};
@@ -279,6 +311,7 @@ static void worker_turn(struct worker *worker)
         pull_turn(&worker->pull, now);
     if (worker->stopping && now >= worker->kill_ms && worker->child > 0)
         family_kill(SIGKILL);
+    worker_linger(worker, now);
     if (worker->synced && now >= worker->keep_ms) {
         (void)keep_some(worker);
         worker->keep_ms = now_ms() + KEEP_INTERVAL_MS;
