@@ -8,6 +8,7 @@
 # make test-page  the web page in a real Chromium: views, actions, accessibility, types (TESTS="live types": some of them)
 # make page-shots  pictures of every view in build/page-shots, light, dark and narrow; docs/page has some of them
 # make seeds      the guides that the project began with, typed line by line (SEEDS_OF="002 003": some of them)
+# make failures   twenty failures planted in real gangs, and whether status, events and logs tell them truly (FAILURES="killed setup": some)
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
 # make conformance        Kubernetes' own conformance tests and kubectl's, on muster up (CONFORMANCE_FOCUS='sig-apps': some of them)
@@ -54,7 +55,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts
+	page-shots mutants portable test-bare mutants-pack powercuts failures
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -142,6 +143,10 @@ image: all
 seeds: all
 	@$(TEST_DEPS)
 	@tests/seeds/run.py $(SEEDS_OF)
+
+failures: all
+	@$(TEST_DEPS)
+	@$(if $(FAILURES),,tests/result.py failures) tests/failures/run.py $(FAILURES)
 
 conformance-v017: all
 	@tests/result.py --failing '^(v017-[^ :]+): (?!skipped: )' conformance-v017 tests/conformance/v017.sh build/conformance
