@@ -35,8 +35,9 @@ static int kept_ask(struct session *session,
     return err_set(err, -ENOENT,
                    "the pods of that generation were deleted, and job %s has no sync pod that kept "
                    "their logs: a job made without a folder (kubectl apply) has none; one that was "
-                   "submitted has it while it runs and, once restarted, until it is deleted",
-                   job);
+                   "submitted has it while it runs and, once restarted, until it is deleted. The "
+                   "last lines of what failed last are in its status: status %s",
+                   job, job);
 }
 
 static int by_number(const void *a, const void *b)
