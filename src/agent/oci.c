@@ -26,6 +26,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -71,6 +72,16 @@ void oci_env(struct arena *arena, struct env *env, const struct image *image)
 }
 
 /* ---- the bundle ---- */
+
+/* What muster has itself: in a container it may lack some, and nobody can give what he lacks. */
+static uint64_t own_capabilities(void)
+{
+    uint64_t own = 0;
+    for (unsigned cap = 0; cap <= CAP_LAST_CAP; cap++)
+        if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)
+            own |= 1ULL << cap;
+    return own;
+}
 
 static void add_capabilities(struct arena *arena, struct json *process, uint64_t caps)
 {
@@ -205,7 +216,7 @@ static struct json *make_config(struct arena *arena,
         if (at < record.len)
             take_record(&p, str_sub(record, 0, at), str_sub(record, at + 1, record.len));
     }
-    add_capabilities(arena, p.process, p.all_caps ? UINT64_MAX : p.caps);
+    add_capabilities(arena, p.process, p.all_caps ? own_capabilities() : p.caps);
     json_add_c(arena, json_add_object(arena, config, "root"), "path", root);
     struct json *proc = json_push(json_add_array(arena, config, "mounts"), json_new_object(arena));
     json_fill(arena, proc, "{destination: '/proc', type: 'proc', source: 'proc'}");

@@ -56,7 +56,7 @@ static int write_resolv_conf(struct pod *pod, struct err *err)
 {
     _cleanup_(buf_done) struct buf text = {0};
     char path[PATH_MAX];
-    resolv_conf(&text);
+    resolv_conf_of(json_get(pod->root, "spec"), &text);
     (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
     return files_write(path, buf_str(&text), 0644, err);
 }

@@ -11,8 +11,22 @@
 
 #define ANNOTATION_BYTES_MAX ((size_t)256 * 1024)
 
+/* An address is its object's name: as it is written, so that nobody has two. */
+static const char *address_rule(struct str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.p[i];
+
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f') && c != ':' && c != '.')
+            return "must be an IP address in canonical form: 10.9.8.7 or 2001:db8::ffff";
+    }
+    return NULL;
+}
+
 static const char *name_rule(const struct kind *kind, struct str name)
 {
+    if (kind == &kind_ipaddress)
+        return address_rule(name);
     if (kind == &kind_namespace || kind == &kind_endpoints)
         return kind == &kind_namespace ? names_dns_label(name) : names_dns_subdomain(name);
     if (kind == &kind_service)

@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "net/hosts.h"
 #include "net/pods.h"
+#include "net/resolv.h"
 #include "net/service.h"
 #include "test.h"
 #include "tool/files.h"
@@ -188,5 +189,21 @@ TEST(a_service_without_a_selector_selects_no_pod)
         EXPECT(service_selects(root, pod) == rows[i].want);
     }
     object_unref(pod);
+    arena_done(&arena);
+}
+
+TEST(a_pod_has_the_name_servers_that_it_asks_for)
+{
+    struct arena arena = {0};
+    struct buf text = {0};
+    struct json *spec = NULL;
+    EXPECT(json_parse(&arena,
+                      STR("{\"dnsPolicy\":\"None\",\"dnsConfig\":{\"nameservers\":[\"1.1.1.1\"],"
+                          "\"searches\":[\"a.b\",\"c\"],\"options\":[{\"name\":\"ndots\",\"value\":"
+                          "\"2\"},{\"name\":\"edns0\"}]}}"),
+                      &spec, NULL) == 0);
+    resolv_conf_of(spec, &text);
+    EXPECT(str_is(buf_str(&text), "nameserver 1.1.1.1\nsearch a.b c\noptions ndots:2 edns0\n"));
+    buf_done(&text);
     arena_done(&arena);
 }

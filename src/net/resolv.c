@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "tool/files.h"
 
@@ -34,4 +35,28 @@ void resolv_conf(struct buf *out)
             return;
         buf_clear(out);
     }
+}
+
+void resolv_conf_of(const struct json *spec, struct buf *out)
+{
+    const struct json *config = json_get(spec, "dnsConfig");
+    if (!str_is(json_str(json_get(spec, "dnsPolicy")), "None"))
+        resolv_conf(out);
+    JSON_FOREACH(json_get(config, "nameservers"), server)
+        buf_addf(out, "nameserver " STR_FMT "\n", STR_ARG(json_str(server)));
+    if (json_count(json_get(config, "searches"))) {
+        buf_add(out, STR("search"));
+        JSON_FOREACH(json_get(config, "searches"), domain)
+            buf_addf(out, " " STR_FMT, STR_ARG(json_str(domain)));
+        buf_addc(out, '\n');
+    }
+    if (!json_count(json_get(config, "options")))
+        return;
+    buf_add(out, STR("options"));
+    JSON_FOREACH(json_get(config, "options"), option) {
+        struct str value = json_str(json_get(option, "value"));
+        buf_addf(out, " " STR_FMT "%s" STR_FMT, STR_ARG(json_str(json_get(option, "name"))),
+                 value.len ? ":" : "", STR_ARG(value));
+    }
+    buf_addc(out, '\n');
 }

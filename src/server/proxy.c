@@ -405,6 +405,22 @@ static void proxy_look_up(struct proxy *proxy,
         done, user);
 }
 
+/* Links of a page are relative to its folder: who asks for the thing itself is sent there. True: it
+ * is answered. */
+static bool proxy_redirect(struct request *request)
+{
+    const struct http_head *head = &request->x->head;
+
+    if (request->route.rest.len || request->page != PAGE_NOT ||
+        (!str_is(head->method, "GET") && !str_is(head->method, "HEAD")))
+        return false;
+    http_header(request->x, "Location",
+                str_printf(request_arena(request), STR_FMT "/%s" STR_FMT, STR_ARG(head->path),
+                           head->query.len ? "?" : "", STR_ARG(head->query)));
+    http_reply(request->x, 301, "text/plain", STR(""));
+    return true;
+}
+
 void proxy_begin(struct request *request)
 {
     struct arena *arena = request_arena(request);
@@ -420,6 +436,8 @@ void proxy_begin(struct request *request)
         request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
         return;
     }
+    if (proxy_redirect(request))
+        return;
     attributes_split_name(request->route.name, &request->route.name, &port_text);
     if (!service && port_text.len &&
         (!str_to_u64(port_text, &port) || port == 0 || port > UINT16_MAX)) {

@@ -26,7 +26,7 @@
 #define SLICE_SUFFIX    "-v4"
 #define ADDRESSES_MAX   1000 /* what one slice may hold */
 #define MANAGED_BY      "endpointslice.kubernetes.io/managed-by"
-#define MANAGED_BY_NAME "muster"
+#define MANAGED_BY_NAME "endpointslice-controller.k8s.io" /* as clients look for it */
 
 struct run {
     struct arena *arena;
