@@ -104,6 +104,7 @@ def catalogue(muster, folder):
         (E2E + "busybox:1.36.1-1", [base], {"Cmd": ["sh"]}),
         (E2E + "nonroot:1.4", [base], {"Cmd": ["sh"], "User": "1234"}),
         (E2E + "nonewprivs:1.3", [escalating(muster, folder)], {"Cmd": ["nnp"]}),
+        (E2E + "jessie-dnsutils:1.7", [base], {"Cmd": ["sh"]}),  # without dig, which this machine does not have
         ("registry.k8s.io/pause:3.10", [agnhost], {"Entrypoint": ["/agnhost", "pause"]}),
     ]
     for name in ("nautilus", "kitten"):
