@@ -2,8 +2,9 @@
 """conformance_page.py [--write]: docs/reference/conformance.md, from tests/expected/conformance.txt.
 
 The list has a line a failure, name and reason, and lines `#= GROUP: N passed, N failed, N not applicable` with what was
-counted when the list was last made; lines `#- ...` are notes on
-that, which the page repeats. Without --write it exits 1 when the page does not say what the list says.
+counted when the list was last made; lines `#- ...` are notes on that, which the page repeats. `#~ GROUP: ...` and
+`#! NAME why` are the same of groups that were not run whole, or not since something was mended. Without --write it exits 1
+when the page does not say what the list says.
 """
 
 import os
@@ -24,37 +25,46 @@ unexpected failure fails the target, and so does an unexpected success. This pag
 
 
 def read(name):
-    """([(group, counts)], [note], {reason: [test]}) of a list."""
-    counts, notes, reasons = [], [], {}
+    """([(group, counts)], [note], {reason: [test]}) of a list, and the same without notes of groups run in part."""
+    counts, notes, reasons, part, open_reasons = [], [], {}, [], {}
     path = os.path.join(ROOT, "tests", "expected", name + ".txt")
     if not os.path.exists(path):
-        return counts, notes, reasons
+        return counts, notes, reasons, part, open_reasons
     with open(path) as f:
         for line in f:
-            counted = re.match(r"#= ([^:]+): (.*)", line)
+            counted = re.match(r"#([=~]) ([^:]+): (.*)", line)
+            failed = re.match(r"(?:#! )?(\[\S+|[^#\s]\S*)(.*)", line)
             if line.startswith("#- "):
                 notes.append(line[3:].strip())
             elif counted:
-                counts.append((counted.group(1), re.findall(r"\d+", counted.group(2))))
-            elif line.strip() and not line.startswith("#"):
-                test, _, why = line.strip().partition(" ")
-                reasons.setdefault(why.strip() or "not looked at yet", []).append(test)
-    return counts, notes, reasons
+                (counts if counted.group(1) == "=" else part).append((counted.group(2), re.findall(r"\d+", counted.group(3))))
+            elif failed:
+                into = open_reasons if line.startswith("#!") else reasons
+                into.setdefault(failed.group(2).strip() or "not looked at yet", []).append(failed.group(1))
+    return counts, notes, reasons, part, open_reasons
 
 
-def section(title, name, columns):
-    counts, notes, reasons = read(name)
-    out = [f"## {title}\n"]
-    if counts:
-        out += ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-        out += [f"| {group} | " + " | ".join(numbers) + " |" for group, numbers in counts] + [""]
-    out += [note + "\n" for note in notes]
-    if not reasons:
-        return "\n".join(out + ["Nothing is expected to fail.\n"])
-    out += ["What does not pass, and why:\n"]
+def table(counts, columns):
+    if not counts:
+        return []
+    return (["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"] +
+            [f"| {group} | " + " | ".join(numbers) + " |" for group, numbers in counts] + [""])
+
+
+def listed(reasons):
+    out = []
     for why, tests in sorted(reasons.items(), key=lambda entry: (-len(entry[1]), entry[0])):
         out.append(f"- {why}:")
         out += [f"  - {test.replace('_', ' ')}" if test.startswith("[") else f"  - `{test}`" for test in sorted(tests)]
+    return out
+
+
+def section(title, name, columns):
+    counts, notes, reasons, part, open_reasons = read(name)
+    out = [f"## {title}\n"] + table(counts, columns) + [note + "\n" for note in notes]
+    out += ["What does not pass, and why:\n"] + listed(reasons) if reasons else ["Nothing is expected to fail."]
+    if part:
+        out += ["", "## Groups that were run in part, or not again\n"] + table(part, columns) + listed(open_reasons)
     return "\n".join(out) + "\n"
 
 
