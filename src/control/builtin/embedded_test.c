@@ -239,7 +239,8 @@ TEST(a_service_has_the_addresses_of_its_pods)
         "\"containers\":[{\"ports\":[{\"name\":\"web\",\"containerPort\":8080}]}]},\"status\":{"
         "\"podIP\":\"10.0.0.1\"," READY "}}");
     put(&stage, &kind_pod,
-        "{\"metadata\":{\"name\":\"down\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"status\":"
+        "{\"metadata\":{\"name\":\"down\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"spec\":{"
+        "\"containers\":[{\"ports\":[{\"name\":\"web\",\"containerPort\":8080}]}]},\"status\":"
         "{\"podIP\":\"10.0.0.2\"}}");
     put(&stage, &kind_pod,
         "{\"metadata\":{\"name\":\"over\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"status\":"
@@ -261,6 +262,37 @@ TEST(a_service_has_the_addresses_of_its_pods)
         put(&stage, action.kind, json_text(&stage.arena, action.body).p);
     }
     EXPECT(react(&stage, &endpoints_controller, "n", "s").len == 0);
+}
+
+#define PORT_POD(name, ip, number)                                                               \
+    "{\"metadata\":{\"name\":\"" name                                                            \
+    "\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"spec\":{\"containers\":[{\"ports\":[{"   \
+    "\"name\":\"web\",\"containerPort\":" number "}]}]},\"status\":{\"podIP\":\"" ip "\"," READY \
+    "}}"
+
+TEST(a_named_port_may_be_another_number_in_each_pod)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_service,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"u\"},\"spec\":{\"selector\":{"
+        "\"a\":\"b\"},\"ports\":[{\"port\":80,\"targetPort\":\"web\"}]}}");
+    put(&stage, &kind_pod, PORT_POD("one", "10.0.0.1", "3000"));
+    put(&stage, &kind_pod, PORT_POD("two", "10.0.0.2", "3001"));
+    struct str made = react(&stage, &endpoints_controller, "n", "s");
+    EXPECT(str_contains(made, STR("create endpointslice/s-v4 ")));
+    EXPECT(str_contains(made, STR("create endpointslice/s-v4-1 ")));
+    EXPECT(str_contains(made, STR("\"port\":3000")) && str_contains(made, STR("\"port\":3001")));
+    for (size_t i = 0; i < 3; i++) {
+        const struct action action = stage.actions.list.items[i];
+
+        put(&stage, action.kind, json_text(&stage.arena, action.body).p);
+    }
+    EXPECT(react(&stage, &endpoints_controller, "n", "s").len == 0);
+    put(&stage, &kind_pod, PORT_POD("two", "10.0.0.2", "3000"));
+    made = react(&stage, &endpoints_controller, "n", "s");
+    EXPECT(str_contains(made, STR("delete endpointslice/s-v4-1")));
 }
 
 TEST(endpoints_that_somebody_wrote_are_shown_in_slices)

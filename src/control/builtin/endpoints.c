@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
@@ -58,7 +59,7 @@ static int64_t target_port(const struct json *port, const struct json *pod)
     return 0;
 }
 
-/* All pods of a Service are of one make, so the ports of the first stand for all. */
+/* What the ports of the Service are in this pod. */
 static struct json *ports_of(const struct run *run, const struct json *pod)
 {
     struct json *list = json_new_array(run->arena);
@@ -79,14 +80,30 @@ static struct json *ports_of(const struct run *run, const struct json *pod)
     return list;
 }
 
+/* The pods whose ports are the same numbers: a subset of the Endpoints, and a slice. A port that the
+ * Service names may be another number in each pod. */
 struct found {
     struct json *ready; /* Endpoints addresses */
     struct json *not_ready;
     struct json *endpoints; /* of the slice */
     struct json *ports;
 };
+struct founds VEC_FIELDS(struct found);
 
-static void add_pod(const struct run *run, const struct object *pod, struct found *found)
+static struct found *found_of(const struct run *run, struct founds *founds, struct json *ports)
+{
+    for (size_t i = 0; i < founds->count; i++)
+        if (json_equal(founds->items[i].ports, ports))
+            return &founds->items[i];
+    struct found found = {.ready = json_new_array(run->arena),
+                          .not_ready = json_new_array(run->arena),
+                          .endpoints = json_new_array(run->arena),
+                          .ports = ports};
+    VEC_PUSH(run->arena, founds, found);
+    return &founds->items[founds->count - 1];
+}
+
+static void add_pod(const struct run *run, const struct object *pod, struct founds *founds)
 {
     struct arena *arena = run->arena;
     const struct json *root = object_json(pod, arena);
@@ -94,10 +111,11 @@ static void add_pod(const struct run *run, const struct object *pod, struct foun
     struct str ip = json_str(json_get(status, "podIP"));
     bool ready = condition_is_true(status, "Ready") && !pod->deleted_ms;
 
-    if (!ip.len || pod_is_over(root) || json_count(found->endpoints) == ADDRESSES_MAX)
+    if (!ip.len || pod_is_over(root))
         return;
-    if (!found->ports)
-        found->ports = ports_of(run, root);
+    struct found *found = found_of(run, founds, ports_of(run, root));
+    if (json_count(found->endpoints) == ADDRESSES_MAX)
+        return;
     struct json *address = json_new_object(arena);
     json_add_str(arena, address, "ip", ip);
     if (json_str_at(root, "spec.hostname").len)
@@ -117,20 +135,22 @@ static void add_pod(const struct run *run, const struct object *pod, struct foun
     json_set(endpoint, STR("targetRef"), reference(arena, pod));
 }
 
-static struct json *subsets(const struct run *run, const struct found *found)
+static struct json *subsets(const struct run *run, const struct founds *founds)
 {
     struct arena *arena = run->arena;
     struct json *list = json_new_array(arena);
 
-    if (!json_count(found->endpoints))
-        return list;
-    struct json *subset = json_push(list, json_new_object(arena));
-    if (json_count(found->ready))
-        json_set(subset, STR("addresses"), found->ready);
-    if (json_count(found->not_ready))
-        json_set(subset, STR("notReadyAddresses"), found->not_ready);
-    if (json_count(found->ports))
-        json_set(subset, STR("ports"), json_clone(arena, found->ports));
+    for (size_t i = 0; i < founds->count; i++) {
+        const struct found *found = &founds->items[i];
+        struct json *subset = json_push(list, json_new_object(arena));
+
+        if (json_count(found->ready))
+            json_set(subset, STR("addresses"), found->ready);
+        if (json_count(found->not_ready))
+            json_set(subset, STR("notReadyAddresses"), found->not_ready);
+        if (json_count(found->ports))
+            json_set(subset, STR("ports"), json_clone(arena, found->ports));
+    }
     return list;
 }
 
@@ -177,6 +197,48 @@ static void apply(const struct run *run,
         action_patch(actions, old, patch);
 }
 
+static struct str slice_name(const struct run *run, size_t index)
+{
+    return index ? str_printf(run->arena, STR_FMT SLICE_SUFFIX "-%zu", STR_ARG(run->service->name),
+                              index)
+                 : str_printf(run->arena, STR_FMT SLICE_SUFFIX, STR_ARG(run->service->name));
+}
+
+static void keep_slice(const struct run *run,
+                       const struct cache *cache,
+                       const struct found *found,
+                       size_t index,
+                       struct actions *actions)
+{
+    struct str name = slice_name(run, index);
+    struct json *slice = head(run, &kind_endpointslice, name);
+    struct json *labels = json_make_path(run->arena, slice, "metadata.labels");
+
+    json_fill(run->arena, labels, "{kubernetes.io/service-name: $, " MANAGED_BY ": $}",
+              run->service->name, MANAGED_BY_NAME);
+    json_fill(run->arena, slice, "{addressType: 'IPv4', endpoints: $, ports: $}", found->endpoints,
+              found->ports);
+    apply(run, cache_get(cache, &kind_endpointslice, run->service->ns, name), &kind_endpointslice,
+          slice, actions);
+}
+
+/* Those that there were more of before. */
+static void drop_slices(const struct run *run,
+                        const struct cache *cache,
+                        size_t count,
+                        struct actions *actions)
+{
+    for (size_t i = count; i; i++) {
+        const struct object *more =
+            cache_get(cache, &kind_endpointslice, run->service->ns, slice_name(run, i));
+
+        if (!more)
+            return;
+        if (!more->deleted_ms)
+            action_delete(actions, more);
+    }
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -201,27 +263,20 @@ static void reconcile(const struct control_input *input,
     json_set(wanted, STR("matchLabels"), json_clone(arena, json_get(run.spec, "selector")));
     if (selector_from_json(arena, wanted, &selector, NULL) < 0)
         return;
-    struct found found = {.ready = json_new_array(arena),
-                          .not_ready = json_new_array(arena),
-                          .endpoints = json_new_array(arena)};
+    struct founds founds = {0};
     while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor)))
         if (selector_matches(&selector, pod->labels, pod->label_count))
-            add_pod(&run, pod, &found);
+            add_pod(&run, pod, &founds);
 
     struct json *endpoints = head(&run, &kind_endpoints, key->name);
-    json_set(endpoints, STR("subsets"), subsets(&run, &found));
+    json_set(endpoints, STR("subsets"), subsets(&run, &founds));
     apply(&run, cache_get(input->cache, &kind_endpoints, key->ns, key->name), &kind_endpoints,
           endpoints, actions);
-
-    struct str slice_name = str_printf(arena, STR_FMT SLICE_SUFFIX, STR_ARG(key->name));
-    struct json *slice = head(&run, &kind_endpointslice, slice_name);
-    struct json *labels = json_make_path(arena, slice, "metadata.labels");
-    json_fill(arena, labels, "{kubernetes.io/service-name: $, " MANAGED_BY ": $}", key->name,
-              MANAGED_BY_NAME);
-    json_fill(arena, slice, "{addressType: 'IPv4', endpoints: $, ports: $}", found.endpoints,
-              found.ports ? found.ports : json_new_array(arena));
-    apply(&run, cache_get(input->cache, &kind_endpointslice, key->ns, slice_name),
-          &kind_endpointslice, slice, actions);
+    if (!founds.count) /* one that is empty says that there is nobody */
+        (void)found_of(&run, &founds, json_new_array(arena));
+    for (size_t i = 0; i < founds.count; i++)
+        keep_slice(&run, input->cache, &founds.items[i], i, actions);
+    drop_slices(&run, input->cache, founds.count, actions);
 }
 
 static void keys_of_pod(const struct cache *cache,
