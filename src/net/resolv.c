@@ -12,7 +12,8 @@
 
 #define RESOLV_BYTES 4096
 
-void resolv_conf(struct buf *out)
+/* The host's, without the name servers that cannot be reached from another namespace. */
+static void resolv_conf(struct buf *out)
 {
     static const char *const paths[] = {"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"};
     _cleanup_(buf_done) struct buf text = {0};
