@@ -54,15 +54,14 @@ sys_root = '$sysroot'
 pkg_config_libdir = '$sysroot/usr/lib/$triplet/pkgconfig:$sysroot/usr/share/pkgconfig'
 [built-in options]
 c_args = ['--sysroot=$sysroot']
-c_link_args = ['--sysroot=$sysroot', '-Wl,-rpath,\$ORIGIN/../lib', '-Wl,--disable-new-dtags',
-    '-Wl,-rpath-link,$sysroot/lib/$triplet:$sysroot/usr/lib/$triplet']
+c_link_args = ['--sysroot=$sysroot', '-Wl,-rpath-link,$sysroot/lib/$triplet:$sysroot/usr/lib/$triplet']
 [host_machine]
 system = 'linux'
 cpu_family = '$family'
 cpu = '$family'
 endian = 'little'
 END
-    meson setup "$work/build" --cross-file "$work/cross.ini" > "$work/meson.log" 2>&1 ||
+    meson setup "$work/build" -Drpath='$ORIGIN/../lib' --cross-file "$work/cross.ini" > "$work/meson.log" 2>&1 ||
         { tail -n 20 "$work/meson.log" >&2; exit 1; }
 }
 
@@ -94,6 +93,23 @@ check_glibc() {
         { echo "dist.sh: needs glibc $newest, newer than $glibc_max: make it on Debian 12" >&2; exit 1; }
 }
 
+# glibc refuses a search path in a program that brings no loader, with an assertion before main().
+check_static() {
+    for program in muster-shim muster-launch; do
+        "$triplet-readelf" -lW "$root/bin/$program" | grep -q INTERP && continue
+        if "$triplet-readelf" -d "$root/bin/$program" | grep -qE '\((RPATH|RUNPATH)\)'; then
+            echo "dist.sh: $program is static and has an rpath: it cannot start" >&2
+            exit 1
+        fi
+    done
+    for program in muster kubectl-torchrun; do
+        "$triplet-readelf" -d "$root/bin/$program" | grep -q 'RPATH.*\$ORIGIN/\.\./lib' ||
+            { echo "dist.sh: $program does not look for its libraries in ../lib" >&2; exit 1; }
+    done
+    [ "$(dpkg --print-architecture 2> /dev/null)" != "$arch" ] || "$root/bin/muster-launch" 2> /dev/null || [ $? -lt 128 ] ||
+        { echo "dist.sh: muster-launch ends by a signal" >&2; exit 1; }
+}
+
 [ -e "$work/unpacked" ] || { unpack_libraries && touch "$work/unpacked"; }
 [ -e "$work/build/build.ninja" ] || configure
 # shellcheck disable=SC2086
@@ -110,6 +126,7 @@ bundle "$root/bin/muster" "$root/bin/kubectl-torchrun"
 mkdir "$root/lib/muster"
 "$triplet-strip" --strip-unneeded -o "$root/lib/muster/$preloaded" "$work/build/$preloaded"
 check_glibc
+check_static
 cp -R LICENSE README.md docs examples deploy "$root/share/doc/muster/"
 for folder in "$sysroot"/usr/share/doc/*/; do
     [ ! -e "$folder/copyright" ] || [ -L "${folder%/}" ] ||
