@@ -98,9 +98,9 @@ int home_record_write(struct arena *arena,
                       struct err *err)
 {
     const char *folder = record_folder(arena);
-    const struct json *text =
-        json_make(arena, "{namespace: $, job: $, folder: $, since: $, most: $}", record->ns,
-                  record->job, record->folder, record->since_ns, record->bytes_max);
+    const struct json *text = json_make(
+        arena, "{namespace: $, job: $, folder: $, since: $, most: $, server: $}", record->ns,
+        record->job, record->folder, record->since_ns, record->bytes_max, record->server);
     int r = record_make_folder(folder, err);
 
     if (r < 0)
@@ -108,6 +108,27 @@ int home_record_write(struct arena *arena,
     record_remove_old(folder);
     return file_replace(str_printf(arena, "%s/%s", folder, id).p, json_text(arena, text), 0600,
                         err);
+}
+
+void home_record_remove_of(struct arena *arena, const char *server)
+{
+    const char *folder = record_folder(arena);
+    DIR *dir = opendir(folder);
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *path = str_printf(arena, "%s/%s", folder, entry->d_name).p;
+        struct json *record = NULL;
+        struct str text;
+
+        if (record_is_name(str_from(entry->d_name)) && file_read(arena, path, &text, NULL) == 0 &&
+            json_parse(arena, text, &record, NULL) == 0 &&
+            str_is(json_str(json_get(record, "server")), server))
+            (void)unlink(path);
+    }
+    if (dir)
+        closedir(dir);
+    if (rmdir(folder) == 0)
+        (void)rmdir(str_printf(arena, "%.*s", (int)(strrchr(folder, '/') - folder), folder).p);
 }
 
 int home_record_read(struct arena *arena,
@@ -130,7 +151,8 @@ int home_record_read(struct arena *arena,
                                     .job = job,
                                     .folder = json_str(json_get(record, "folder")),
                                     .since_ns = json_i64_or(json_get(record, "since"), 0),
-                                    .bytes_max = json_i64_or(json_get(record, "most"), 0)};
+                                    .bytes_max = json_i64_or(json_get(record, "most"), 0),
+                                    .server = json_str(json_get(record, "server"))};
         if (ret->folder.len && ret->folder.p[0] == '/')
             return 0;
     }

@@ -21,6 +21,7 @@ struct home_record {
     struct str folder; /* absolute */
     int64_t since_ns;  /* when it was read, on the clock of its file system */
     int64_t bytes_max; /* of what may come by itself; 0: HOME_BYTES_MAX */
+    struct str server; /* the API server of its cluster */
 };
 
 /* A name for a new record. */
@@ -29,6 +30,8 @@ int home_record_write(struct arena *arena,
                       const char *id,
                       const struct home_record *record,
                       struct err *err);
+/* All of jobs of a cluster that is gone; the folders go too when nothing else is in them. */
+void home_record_remove_of(struct arena *arena, const char *server);
 /* -ENOENT in words where this person has no such record, or it is another job's. */
 int home_record_read(struct arena *arena,
                      struct str id,

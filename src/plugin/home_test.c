@@ -93,7 +93,8 @@ TEST(home_records_are_for_the_job_they_were_made_for)
     char state[] = "/tmp/muster-homes-XXXXXX";
     char command[96];
     char id[HOME_ID_BYTES + 1];
-    struct home_record record = {STR("ns"), STR("job"), STR("/home/me/train"), 5, 7};
+    struct home_record record = {STR("ns"), STR("job"), STR("/home/me/train"),
+                                 5,         7,          STR("https://here")};
     struct home_record found = {0};
     struct err err = {0};
 
@@ -110,6 +111,10 @@ TEST(home_records_are_for_the_job_they_were_made_for)
     EXPECT(home_record_read(&arena, STR("../../../../../../../../etc/passw"), STR("ns"), STR("job"),
                             &found, &err) == -ENOENT);
     EXPECT(strstr(err.text, "you did not submit job job") != NULL);
-    (void)snprintf(command, sizeof(command), "rm -r %s", state);
+    home_record_remove_of(&arena, "https://other");
+    EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("job"), &found, &err) == 0);
+    EXPECT(str_is(found.server, "https://here"));
+    home_record_remove_of(&arena, "https://here");
+    (void)snprintf(command, sizeof(command), "rmdir %s", state); /* nothing is left in it */
     EXPECT(unsetenv("XDG_STATE_HOME") == 0 && system(command) == 0);
 }

@@ -5,16 +5,19 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "plugin/home_record.h"
 #include "plugin/job.h"
 #include "plugin/local.h"
 #include "plugin/plugin.h"
 #include "system/errors.h"
 #include "tool/clock.h"
 #include "workspace/disk.h"
+#include "workspace/statcache.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* stop: ends the muster that `run` started. Pods would outlive it, so jobs go first, or it stays. */
@@ -123,6 +126,7 @@ static int stop_jobs(struct session *session, bool all, struct err *err)
         return r;
     if (count)
         session_say(session, "cancelling %.*s", (int)names.len, names.p);
+    home_record_remove_of(&session->arena, session->config.server);
     r = stop_delete_all(session, &kind_torchrunjob, err);
     return r < 0 ? r : stop_await_pods(session, err);
 }
@@ -173,6 +177,8 @@ static int stop(struct invocation *invocation, struct session *session, struct e
         r = stop_process(session, folder, pid, err);
     if (r == 0 && v->all && (r = disk_remove_path(folder)) < 0)
         return err_set(err, r, "%s: %s", folder, errno_words(-r));
+    if (r == 0 && v->all)
+        statcache_remove_all(getenv("XDG_CACHE_HOME"), getenv("HOME"));
     if (r == 0)
         (void)printf(v->all ? "muster is stopped, and %s is removed\n"
                             : "muster is stopped; %s keeps what jobs wrote\n",

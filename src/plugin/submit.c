@@ -333,6 +333,7 @@ static int submit_record(struct session *session,
                                                    .job = str_from(request->name),
                                                    .folder = str_from(request->folder),
                                                    .since_ns = home_moment(request->folder),
+                                                   .server = str_from(session->config.server),
                                                    .bytes_max = bytes_max},
                              err);
 }

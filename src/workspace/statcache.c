@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "system/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -26,6 +27,38 @@ struct record {
     uint32_t path_len; /* the path follows, padded to eight bytes */
 };
 
+/* Where they are; false: nowhere. */
+static bool cache_folder(char folder[static 400], const char *cache_home, const char *home)
+{
+    if (cache_home && cache_home[0] == '/')
+        (void)snprintf(folder, 400, "%s/muster", cache_home);
+    else if (home && home[0] == '/')
+        (void)snprintf(folder, 400, "%s/.cache/muster", home);
+    else
+        return false;
+    return true;
+}
+
+/* A file of ours, by its name: others keep things there too. */
+static bool name_is_cache(const char *name)
+{
+    return strlen(name) == HASH_HEX_BYTES - 1 && strspn(name, "0123456789abcdef") == strlen(name);
+}
+
+void statcache_remove_all(const char *cache_home, const char *home)
+{
+    char folder[400];
+    DIR *entries = cache_folder(folder, cache_home, home) ? opendir(folder) : NULL;
+
+    if (!entries)
+        return;
+    for (struct dirent *e; (e = readdir(entries));)
+        if (name_is_cache(e->d_name))
+            (void)unlinkat(dirfd(entries), e->d_name, 0);
+    closedir(entries);
+    (void)rmdir(folder);
+}
+
 void statcache_open(struct statcache *cache,
                     const char *root,
                     const char *cache_home,
@@ -41,11 +74,7 @@ void statcache_open(struct statcache *cache,
     cache->started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     if (!realpath(root, full))
         return;
-    if (cache_home && cache_home[0] == '/')
-        (void)snprintf(folder, sizeof(folder), "%s/muster", cache_home);
-    else if (home && home[0] == '/')
-        (void)snprintf(folder, sizeof(folder), "%s/.cache/muster", home);
-    else
+    if (!cache_folder(folder, cache_home, home))
         return;
     for (char *slash = folder + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
         *slash = '\0';

@@ -39,6 +39,8 @@ void statcache_open(struct statcache *cache,
                     const char *root,
                     const char *cache_home,
                     const char *home);
+/* All of them, of every folder, and where they are if nothing else is there. */
+void statcache_remove_all(const char *cache_home, const char *home);
 void statcache_done(struct statcache *cache);
 /* Room for tags 1 to `count`; then a file's stat may be noted under its tag by any thread. */
 void statcache_reserve(struct statcache *cache, size_t count);

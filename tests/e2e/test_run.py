@@ -106,6 +106,8 @@ def test_run_starts_a_muster_trains_and_brings_the_model_home():
 
         check("is removed" in own.muster("stop", "--all").stdout, "stop --all")
         check(not os.path.exists(own.data), "its folder is gone")
+        for folder in (".cache/muster", ".local/state/muster"):
+            check(not os.path.exists(os.path.join(own.folder, folder)), f"{folder} is left")
         wait_for(lambda: not processes(own.data), f"no process: {processes(own.data)}", 20)
 
 
