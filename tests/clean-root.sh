@@ -5,6 +5,7 @@
 # address of an archive; CLEAN_UBUNTU_KEYRING: the file with its keys). With COMMANDs, these instead of the three.
 # Ends with `N passed, N failed, N skipped`; exits 77, saying why, where it cannot run.
 # Needs root, mmdebstrap or debootstrap (tools/deps.sh clean-root), the network for packages, and 3 GB in TMPDIR.
+# CLEAN_BRING=PATH brings a file or folder that git ignores, such as dist.
 # CLEAN_ROOT=DIR keeps the root file system there (Ubuntu's in DIR.ubuntu), and uses it again the next time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -96,6 +97,7 @@ play() { # NAME SUITE FOLDER MIRROR COMMAND...: everything on one system
     rm -rf "$root/root/muster"
     git clone --quiet --depth 1 "file://$PWD" "$root/root/muster"
     git ls-files -co --exclude-standard -z | tar --null --files-from=- -cf - | tar -C "$root/root/muster" -xf -
+    [ -z "${CLEAN_BRING:-}" ] || cp -R --parents "$CLEAN_BRING" "$root/root/muster/"
     packages=$(inside 'dpkg-query -W -f "\${Package}\n" | wc -l')
     echo "clean-root: $name: $packages packages, $(du -sm --one-file-system "$root" | cut -f1) MB ($(elapsed))"
     for command; do
