@@ -294,7 +294,9 @@ static void entry_see(struct accounts *accounts,
         entry_look(accounts, entry);
         return;
     }
-    if (!time_parse(json_str_at(job, "status.completionTime"), &end_ms))
+    /* A status has whole seconds; what has ended just now did so now. */
+    if (!time_parse(json_str_at(job, "status.completionTime"), &end_ms) ||
+        end_ms / 1000 + 1 >= clock_now_ms() / 1000)
         end_ms = clock_now_ms();
     entry_end(accounts, entry, end_ms);
 }
