@@ -14,6 +14,7 @@
 # make conformance        Kubernetes' own conformance tests and kubectl's, on muster up (CONFORMANCE_FOCUS='sig-apps': some of them)
 # make strangers          clients and suites that others wrote, from registries, on muster up (STRANGERS="kopf helm": some of them; KAI_E2E=FILE)
 # make hostile            a hostile tenant beside a training one, HOSTILE_SECONDS=600 of them (root)
+# make faults             faults planted in a real training, REPEAT=5 times each: who is named, how fast, what is lost (FAULTS="stop oom": some of them)
 # make asan-kubernetes   make test-kubernetes' own tests with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
@@ -55,7 +56,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts failures
+	page-shots mutants portable test-bare mutants-pack powercuts failures faults
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -143,6 +144,10 @@ image: all
 seeds: all
 	@$(TEST_DEPS)
 	@tests/seeds/run.py $(SEEDS_OF)
+
+faults: all
+	@$(TEST_DEPS)
+	@$(if $(FAULTS),,tests/result.py faults) env REPEAT="$(or $(REPEAT),5)" tests/faults/run.py $(FAULTS)
 
 failures: all
 	@$(TEST_DEPS)
