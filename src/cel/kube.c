@@ -188,6 +188,16 @@ static bool parse_semver(struct str text, bool normalize, struct cel_semver *ret
     return true;
 }
 
+struct cel_value object_semver(struct arena *arena, struct str text)
+{
+    struct cel_semver *semver = ARENA_NEW(arena, struct cel_semver);
+
+    if (!parse_semver(text, false, semver))
+        return cel_error(str_printf(arena, "\"" STR_FMT "\" is no semantic version",
+                                    STR_ARG(str_sub(text, 0, 100))));
+    return (struct cel_value){.type = CEL_SEMVER, .semver = semver};
+}
+
 static bool semver_arguments(const struct cel_value *args, size_t count, bool *ret_normalize)
 {
     *ret_normalize = count == 2 && cel_is_true(args[1]);

@@ -41,5 +41,7 @@ struct cel_semver {
 bool object_equal(struct cel_value a, struct cel_value b);
 /* -1, 0, 1 */
 int object_semver_compare(const struct cel_semver *a, const struct cel_semver *b);
+/* Of a text that is one as semver.org has it; an error otherwise. */
+struct cel_value object_semver(struct arena *arena, struct str text);
 /* Text of whatever has one: numbers, booleans, moments, addresses; "" for others. */
 struct str object_text(struct arena *arena, struct cel_value value);

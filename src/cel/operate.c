@@ -282,8 +282,10 @@ struct cel_value run_index(struct cel_run *run, struct cel_value of, struct cel_
         return run_no_overload();
     if (!is_number(index.type) && index.type != CEL_STRING && index.type != CEL_BOOL)
         return cel_error(STR("no such overload: this type is no key of a map"));
-    return cel_map_at(run->arena, of, index, &found)
-               ? found
+    if (cel_map_at(run->arena, of, index, &found))
+        return found;
+    return of.map->open
+               ? cel_new_map(run->arena, NULL, 0)
                : cel_error(str_printf(run->arena, "no such key: " STR_FMT,
                                       STR_ARG(str_sub(object_text(run->arena, index), 0, 200))));
 }

@@ -83,6 +83,7 @@ struct cel_map {
     const struct json *json;
     const struct schema *schema; /* of the object itself; NULL: members of any type */
     bool resource;
+    bool open; /* x[key] of a key that is not there is an empty map */
 };
 
 static inline struct cel_value cel_bool(bool truth)

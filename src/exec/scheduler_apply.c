@@ -18,6 +18,7 @@
 #include "cache/cache.h"
 #include "control/core/group_name.h"
 #include "control/core/status.h"
+#include "exec/claims_write.h"
 #include "exec/event.h"
 #include "exec/reservations.h"
 #include "sched/sched.h"
@@ -61,6 +62,7 @@ struct call {
     struct str group;
     struct api_binding *bindings;    /* of a bind */
     struct reservations_pod *shares; /* of a bind; NULL: no pod of it has any */
+    struct claims_write *claims;     /* of a bind; NULL: no pod of it has any */
     bool first_start;                /* of its gang */
     struct str forms;                /* its key in applier.forming; empty: none */
     VEC(struct call *) followers; /* further binds of the group: what they add to must be there */
@@ -206,6 +208,8 @@ static void on_bound(void *user, const struct api_result *result)
     struct call *call = user;
 
     if (call->applier) {
+        if (call->claims && result->code)
+            claims_write_undo(call->claims);
         tell_bound(call, result);
         note_start(call, result->code);
         call_done(call, result->code);
@@ -309,6 +313,7 @@ static struct call *bind_call(struct applier *applier,
                                  .annotations = bind_annotations(&binds[i], &call->arena)};
     }
     call_share(call, binds, count);
+    call->claims = claims_write_new(&call->arena, binds, count, now_ms);
     return call;
 }
 
@@ -377,19 +382,32 @@ static const struct sched_pod_ref *gone_pod(const struct call *call)
     return NULL;
 }
 
+static void on_claimed(void *user, int code, const struct err *err)
+{
+    struct call *call = user;
+
+    if (code || !call->applier)
+        on_bound(call, &(struct api_result){.code = code ? code : -ECANCELED, .err = err});
+    else if (call->shares)
+        reservations_prepare(call->applier->options.reservations, call->shares, call->pod_count,
+                             on_prepared, call);
+    else
+        api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
+}
+
 static void send_bind(struct call *call)
 {
-    const struct sched_pod_ref *gone = call->shares ? gone_pod(call) : NULL;
+    const struct sched_pod_ref *gone = call->shares || call->claims ? gone_pod(call) : NULL;
     struct err err = {0};
 
     if (gone) { /* its room is somebody else's by now: nothing may be reserved there */
         (void)err_set(&err, -ENOENT, "pod " STR_FMT " is gone", STR_ARG(gone->name));
         on_bound(call, &(struct api_result){.code = -ENOENT, .err = &err});
-    } else if (call->shares) {
-        reservations_prepare(call->applier->options.reservations, call->shares, call->pod_count,
-                             on_prepared, call);
+    } else if (call->claims) {
+        claims_write_send(call->claims, call->applier->options.api, call->applier->options.cache,
+                          on_claimed, call);
     } else {
-        api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
+        on_claimed(call, 0, NULL);
     }
 }
 

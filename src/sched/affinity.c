@@ -9,6 +9,7 @@
 #include "sched/group.h"
 #include "sched/names.h"
 #include "sched/node.h"
+#include "sched/pick.h"
 #include "sched/place.h"
 #include "sched/pod.h"
 #include "sched/pool.h"
@@ -301,19 +302,21 @@ static enum fit ports_fit(const struct pod *pod, const struct node *node)
     return fit;
 }
 
-static enum fit claims_fit(const struct pod *pod, const struct node *node)
+static enum fit claims_fit(struct sched *sched, struct pod *pod, struct node *node)
 {
     enum fit fit = FIT_IDLE;
 
     for (size_t i = 0; i < pod->claim_count; i++) {
         const struct claim *claim = pod->claims[i];
 
-        if (claim->holders && claim->node && claim->node != node)
+        if (claim->ask ? !claim_reaches(claim, node)
+                       : claim->holders && claim->node && claim->node != node)
             return FIT_NO;
         if (claim->promised)
             fit = FIT_RELEASING;
     }
-    return fit;
+    enum fit devices = pick_fit(sched, pod, node);
+    return devices < fit ? devices : fit;
 }
 
 static enum fit terms_fit(const struct affinity *affinity, const struct node *node)
@@ -341,7 +344,7 @@ static enum fit terms_fit(const struct affinity *affinity, const struct node *no
 }
 
 enum fit affinity_fit(const struct affinity *affinity,
-                      const struct node *node,
+                      struct node *node,
                       enum place_filter *ret_why)
 {
     enum fit fit = FIT_IDLE;
@@ -349,7 +352,7 @@ enum fit affinity_fit(const struct affinity *affinity,
     if (!affinity)
         return FIT_IDLE;
     if (affinity->claims) {
-        fit = claims_fit(affinity->pod, node);
+        fit = claims_fit(affinity->sched, affinity->pod, node);
         *ret_why = PLACE_CLAIM;
         if (fit == FIT_NO)
             return fit;

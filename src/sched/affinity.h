@@ -20,7 +20,7 @@ bool affinity_term_means(const struct sched_pod_term *term,
 /* Looks once at every pod the constraints could mean; NULL when there are none. */
 struct affinity *affinity_prepare(struct sched *sched, struct pod *pod);
 enum fit affinity_fit(const struct affinity *affinity,
-                      const struct node *node,
+                      struct node *node,
                       enum place_filter *ret_why);
 double affinity_score(const struct affinity *affinity, const struct node *node);
 void affinity_scale(struct affinity *affinity, const struct node_set *set);

@@ -1,10 +1,15 @@
 #include "sched/claim.h"
 
+#include "base/arena.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/charge.h"
+#include "sched/decode.h"
+#include "sched/device.h"
+#include "sched/filter.h"
 #include "sched/group.h"
 #include "sched/names.h"
 #include "sched/node.h"
@@ -12,6 +17,7 @@
 #include "sched/pod.h"
 #include "sched/resource.h"
 #include "sched/shape.h"
+#include "sched/spec.h"
 #include "sched/state.h"
 
 #include <stdbool.h>
@@ -32,15 +38,132 @@ struct claim *claim_get(struct sched *sched, struct str ns, struct str name, boo
     return claim;
 }
 
+struct str claim_name(const struct claim *claim)
+{
+    size_t slash = str_find(claim->key, '/');
+
+    return str_sub(claim->key, slash + 1, claim->key.len);
+}
+
 void claim_release(struct sched *sched, struct claim *claim)
 {
     if (claim->known || claim->users.count)
         return;
     map_remove(&sched->claims, claim->key);
+    claim_forget_picks(sched, claim);
+    device_ask_free(sched->devices, claim->ask);
+    arena_done(&claim->allocation);
+    heap_str_free(claim->trouble);
+    VEC_DONE(&claim->picks);
     VEC_DONE(&claim->users);
     mem_free(claim->block);
     heap_str_free(claim->key);
     mem_free(claim);
+}
+
+/* ---- devices ---- */
+static void hold_set(struct claim *claim, enum hold hold)
+{
+    for (size_t i = 0; claim->hold != hold && i < claim->picks.count; i++) {
+        struct device *device = claim->picks.items[i].device;
+
+        device->firm += (uint32_t)(hold == HOLD_FIRM) - (uint32_t)(claim->hold == HOLD_FIRM);
+        device->ending += (uint32_t)(hold == HOLD_ENDING) - (uint32_t)(claim->hold == HOLD_ENDING);
+        device->promised +=
+            (uint32_t)(hold == HOLD_PROMISED) - (uint32_t)(claim->hold == HOLD_PROMISED);
+    }
+    claim->hold = hold;
+}
+
+/* What its users make of its devices. */
+static void claim_hold(struct claim *claim)
+{
+    unsigned seen = 0;
+
+    for (size_t i = 0; i < claim->users.count; i++)
+        if (claim->users.items[i]->node)
+            seen |= ST_BIT(claim->users.items[i]->status);
+    if (seen & (ST_ALLOCATED | ST_BIT(ST_STUCK)))
+        hold_set(claim, HOLD_FIRM);
+    else if (seen & ST_BIT(ST_PIPELINED))
+        hold_set(claim, claim->allocated ? HOLD_FIRM : HOLD_PROMISED);
+    else if (claim->allocated || (seen & ST_BIT(ST_RELEASING)))
+        hold_set(claim, HOLD_ENDING);
+    else
+        hold_set(claim, HOLD_NONE);
+}
+
+void claim_forget_picks(struct sched *sched, struct claim *claim)
+{
+    hold_set(claim, HOLD_NONE);
+    for (size_t i = 0; i < claim->picks.count; i++)
+        device_unref(sched->devices, claim->picks.items[i].device);
+    claim->picks.count = 0;
+    claim->picked_on = NULL;
+}
+
+static void claim_take_allocation(struct sched *sched,
+                                  struct claim *claim,
+                                  const struct json *allocation)
+{
+    const struct json *terms = json_at(allocation, "nodeSelector.nodeSelectorTerms");
+
+    arena_done(&claim->allocation);
+    claim->allocation = (struct arena){0};
+    claim->terms = NULL;
+    claim->term_count = 0;
+    claim->allocated = allocation != NULL;
+    if (!allocation)
+        return;
+    claim_forget_picks(sched, claim);
+    struct json *copy = json_clone(&claim->allocation, terms);
+    struct sched_node_term *list =
+        ARENA_ARRAY(&claim->allocation, struct sched_node_term, json_count(copy) + 1);
+    JSON_FOREACH(copy, item) {
+        struct sched_node_term *to = &list[claim->term_count++];
+
+        *to = (struct sched_node_term){0};
+        to->labels = decode_expressions(&claim->allocation, json_get(item, "matchExpressions"),
+                                        &to->label_count);
+        to->fields =
+            decode_expressions(&claim->allocation, json_get(item, "matchFields"), &to->field_count);
+    }
+    claim->terms = list;
+    JSON_FOREACH(json_at(allocation, "devices.results"), item)
+        VEC_PUSH(
+            NULL, &claim->picks,
+            (struct pick){.device = device_get(sched->devices, json_str(json_get(item, "driver")),
+                                               json_str(json_get(item, "pool")),
+                                               json_str(json_get(item, "device")))});
+}
+
+void claim_describe(struct sched *sched, struct claim *claim, const struct sched_claim *spec)
+{
+    if (!spec->devices)
+        return;
+    if (!claim->ask) /* it never changes */
+        claim->ask = device_ask_new(sched->devices, spec->devices);
+    claim->spec.device_count =
+        device_ask_gpus(claim->ask, json_at(spec->allocation, "devices.results"));
+    if (spec->allocation || claim->allocated)
+        claim_take_allocation(sched, claim, spec->allocation);
+    claim_hold(claim);
+}
+
+bool claim_reaches(const struct claim *claim, const struct node *node)
+{
+    if (claim->allocated) {
+        for (size_t i = 0; i < claim->term_count; i++)
+            if (node_term_matches(node, &claim->terms[i]))
+                return true;
+        return !claim->term_count;
+    }
+    if (claim->hold == HOLD_NONE || claim->picked_on == node)
+        return true;
+    for (size_t i = 0; i < claim->picks.count; i++)
+        if (!device_is_everywhere(claim->picks.items[i].device))
+            return false;
+    return true;
 }
 
 void claims_weigh(struct pod *pod, struct node *node, int64_t sign)
@@ -53,6 +176,8 @@ void claims_weigh(struct pod *pod, struct node *node, int64_t sign)
             claim->node = node;
         else if (!claim->holders)
             claim->node = NULL;
+        if (!claim->holders && !claim->allocated)
+            hold_set(claim, HOLD_NONE);
     }
 }
 
@@ -214,6 +339,9 @@ static void claim_settled(struct sched *sched, struct claim *claim)
 
 void claims_settled(struct sched *sched, const struct pod *pod)
 {
-    for (size_t i = 0; i < pod->claim_count && !QUIRK(sched, CLAIM_PER_POD); i++)
-        claim_settled(sched, pod->claims[i]);
+    for (size_t i = 0; i < pod->claim_count; i++) {
+        if (!QUIRK(sched, CLAIM_PER_POD))
+            claim_settled(sched, pod->claims[i]);
+        claim_hold(pod->claims[i]);
+    }
 }

@@ -502,20 +502,15 @@ void decode_topology(struct decode *decode, struct sched_topology *ret)
 
 void decode_claim(struct decode *decode, struct sched_claim *ret)
 {
-    const struct json *request = json_at(decode->tree, "spec.devices.requests.0");
-    const struct json *exactly = json_get(request, "exactly");
+    const struct json *devices = json_at(decode->tree, "spec.devices");
+    const struct json *allocation = json_at(decode->tree, "status.allocation");
 
-    if (exactly)
-        request = exactly;
     *ret = (struct sched_claim){
         .ns = decode->object->ns,
         .name = decode->object->name,
         .queue = object_label(decode->object, decode->config->queue_label.p),
-        .device_class = json_str(json_get(request, "deviceClassName")),
-        .device_count = json_i64_or(json_get(request, "count"), 1),
+        .devices = devices ? devices : json_new_object(decode->arena),
+        .allocation = json_is_null(allocation) ? NULL : allocation,
         .consumers = (int64_t)json_count(json_at(decode->tree, "status.reservedFor")),
-        .node = json_str_at(decode->tree,
-                            "status.allocation.nodeSelector.nodeSelectorTerms.0.matchFields.0."
-                            "values.0"),
     };
 }

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/claim.h"
+#include "sched/device.h"
 #include "sched/filter.h"
 #include "sched/journal.h"
 #include "sched/names.h"
@@ -27,18 +27,18 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Nodes, queues, classes, topologies and claims. Each event costs what the object itself is worth;
+/* Nodes, queues, classes and topologies. Each event costs what the object itself is worth;
  * only queue, class and node-shape changes leave work (flags) for the next cycle to do once. */
 
 /* ---- nodes ---- */
-static void node_totals(struct sched *sched, struct node *node)
+void node_totals(struct sched *sched, struct node *node)
 {
     const struct sched_node *spec = &node->spec;
     int64_t total[RES_MAX] = {0};
 
     total[RES_CPU] = spec->cpu_milli;
     total[RES_MEMORY] = spec->memory_bytes;
-    total[RES_GPU] = spec->gpus;
+    total[RES_GPU] = spec->gpus ? spec->gpus : node->device_gpus;
     total[RES_PODS] = spec->pods;
     for (size_t i = 0; i < spec->amount_count; i++)
         total[res_id(sched, spec->amounts[i].name)] = spec->amounts[i].amount;
@@ -137,6 +137,7 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
     shape_node_changed(sched, node->slot);
     sched->totals_dirty = true;
     sched->nodes_version++;
+    sched->devices->dirty = sched->devices->dirty || sched->devices->slices.count;
     sched->changed = true;
 }
 
@@ -184,7 +185,7 @@ void sched_drop_node(struct sched *sched, struct str name)
     node_release(sched, node);
 }
 
-/* ---- queues, classes, topologies, claims ---- */
+/* ---- queues, classes, topologies ---- */
 static bool amount_same(double a, double b)
 {
     return !islessgreater(a, b);
@@ -304,32 +305,4 @@ void sched_drop_topology(struct sched *sched, struct str name)
     mem_free(topology);
     sched->nodes_version++;
     sched->changed = true;
-}
-
-void sched_put_claim(struct sched *sched, const struct sched_claim *spec)
-{
-    struct claim *claim = claim_get(sched, spec->ns, spec->name, true);
-
-    mem_free(claim->block);
-    pack_claim(spec, &claim->spec, &claim->block);
-    claim->known = true;
-    claim->gpu = str_contains(spec->device_class, STR("gpu"));
-    if (!claim->holders)
-        claim->node = spec->node.len ? node_get(sched, spec->node, true) : NULL;
-    for (uint32_t i = 0; i < claim->users.count; i++)
-        pod_reclaimed(sched, claim->users.items[i]);
-    sched->changed = true;
-}
-
-void sched_drop_claim(struct sched *sched, struct str ns, struct str name)
-{
-    struct claim *claim = claim_get(sched, ns, name, false);
-
-    if (!claim || !claim->known)
-        return;
-    claim->known = false;
-    for (uint32_t i = 0; i < claim->users.count; i++)
-        pod_reclaimed(sched, claim->users.items[i]);
-    sched->changed = true;
-    claim_release(sched, claim);
 }

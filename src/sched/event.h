@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct group;
+struct node;
 struct sched;
 struct sched_pod;
 
@@ -21,6 +22,11 @@ void pod_forget(struct sched *sched, struct pod *pod);
 void pod_call(struct sched *sched, struct pod *pod, const struct sched_pod *spec);
 /* What one of its claims is has changed. */
 void pod_reclaimed(struct sched *sched, struct pod *pod);
+
+/* What it has to give, from its description and its devices. */
+void node_totals(struct sched *sched, struct node *node);
+/* Slices that changed are looked at again. */
+void devices_settled(struct sched *sched);
 
 /* Until when the room of a pod that left it now would be held; 0: it is not. `gone`: it did not
  * fail, it is just not there any more. */

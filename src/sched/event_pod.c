@@ -73,7 +73,7 @@ static void pod_wants(struct sched *sched, struct pod *pod)
             /* A place for every claim, so that claims_settled() finds it. */
             int64_t count = claim->known ? claim->spec.device_count : 0;
 
-            if (claim->known && !claim->gpu)
+            if (claim->known && !claim->gpu && !claim->ask)
                 res = res_id(sched, claim->spec.device_class);
             else
                 pod->gpus += count;

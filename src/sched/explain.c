@@ -600,14 +600,23 @@ static struct str user_text(const struct matter *matter)
                       STR_ARG(explain_amount(arena, r, group->payer->held[r])));
 }
 
+static struct str trouble_text(struct matter *matter)
+{
+    const struct claim *claim = tasks_claim_trouble(&matter->tasks);
+
+    return claim ? str_printf(matter->sched->arena, "; claim " STR_FMT ": " STR_FMT,
+                              STR_ARG(claim_name(claim)), STR_ARG(claim->trouble))
+                 : STR("");
+}
+
 static struct str room_text(struct matter *matter)
 {
     struct arena *arena = matter->sched->arena;
     struct str needs = needs_text(matter);
     struct str user = str_printf(
-        arena, STR_FMT STR_FMT,
+        arena, STR_FMT STR_FMT STR_FMT,
         STR_ARG(holds_text(matter->sched, matter->group, matter->why.request[SCHED_GPU])),
-        STR_ARG(user_text(matter)));
+        STR_ARG(user_text(matter)), STR_ARG(trouble_text(matter)));
 
     if (!matter->pod)
         return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT STR_FMT STR_FMT, STR_ARG(needs),

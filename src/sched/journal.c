@@ -9,6 +9,7 @@
 #include "sched/lists.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
+#include "sched/pick.h"
 #include "sched/pod.h"
 #include "sched/shape.h"
 #include "sched/state.h"
@@ -29,6 +30,8 @@ static void node_attach(struct sched *sched, struct pod *pod, struct node *node)
     pod->node_index = (uint32_t)node->pods.count;
     VEC_PUSH(NULL, &node->pods, pod);
     node_weigh(pod, node, pod->status, pod_shares(pod), 1);
+    if (pod->claim_count && ST_IN(pod->status, ST_BIT(ST_BINDING) | ST_BIT(ST_PIPELINED)))
+        pick_devices(sched, pod, node);
     claims_weigh(pod, node, 1);
 }
 

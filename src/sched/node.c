@@ -50,6 +50,7 @@ struct node *node_get(struct sched *sched, struct str name, bool make)
 void node_free(struct node *node)
 {
     VEC_DONE(&node->pods);
+    VEC_DONE(&node->devices);
     mem_free(node->shares);
     mem_free(node->block);
     mem_free(node->total);

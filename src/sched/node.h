@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct device;
 struct keep;
 struct name;
 struct pool;
@@ -53,7 +54,9 @@ struct node {
     int64_t shut_ms;      /* no device is opened for sharing until then; 0: it may be */
     int64_t gpu_memory;   /* MiB of one device as the rules count it */
     uint64_t devices_used[DEVICES_MAX / 64];
-    uint32_t legacy_mig; /* pods here that use legacy MIG */
+    VEC(struct device *) devices; /* that drivers publish for this node; see device.h */
+    int64_t device_gpus;          /* of them */
+    uint32_t legacy_mig;          /* pods here that use legacy MIG */
     struct node_link {
         struct node *left, *right;
         int64_t key;

@@ -48,6 +48,14 @@ static int observe_put(struct sched *sched, struct decode *decode)
         struct sched_claim claim;
         decode_claim(decode, &claim);
         sched_put_claim(sched, &claim);
+    } else if (kind == &kind_resourceslice) {
+        sched_put_slice(sched, &(struct sched_slice){.name = decode->object->name,
+                                                     .spec = json_get(decode->tree, "spec")});
+    } else if (kind == &kind_deviceclass) {
+        sched_put_device_class(
+            sched, &(struct sched_device_class){.name = decode->object->name,
+                                                .created_ms = decode->object->created_ms,
+                                                .spec = json_get(decode->tree, "spec")});
     }
     return decode->code;
 }
@@ -70,6 +78,10 @@ static void observe_drop(struct sched *sched, const struct object *object)
         sched_drop_topology(sched, object->name);
     else if (kind == &kind_resourceclaim)
         sched_drop_claim(sched, object->ns, object->name);
+    else if (kind == &kind_resourceslice)
+        sched_drop_slice(sched, object->name);
+    else if (kind == &kind_deviceclass)
+        sched_drop_device_class(sched, object->name);
 }
 
 int sched_observe(struct sched *sched,

@@ -261,6 +261,8 @@ static struct sched_claim fill_claim(struct pack *pack, const struct sched_claim
     claim.queue = pack_str(pack, claim.queue);
     claim.device_class = pack_str(pack, claim.device_class);
     claim.node = pack_str(pack, claim.node);
+    claim.devices = NULL; /* read as a device_ask */
+    claim.allocation = NULL;
     return claim;
 }
 

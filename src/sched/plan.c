@@ -7,6 +7,8 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "sched/action.h"
+#include "sched/claim.h"
+#include "sched/device.h"
 #include "sched/explain.h"
 #include "sched/filter.h"
 #include "sched/group.h"
@@ -188,6 +190,41 @@ static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind
     }
 }
 
+/* What its claims are given, and that it has them. */
+static void bind_claims(struct sched *sched, const struct pod *pod, struct sched_bind *bind)
+{
+    struct sched_bind_claim *claims =
+        ARENA_ARRAY(sched->arena, struct sched_bind_claim, pod->claim_count + 1);
+
+    bind->claims = claims;
+    for (size_t i = 0; i < pod->claim_count; i++) {
+        const struct claim *claim = pod->claims[i];
+        struct sched_bind_device *devices =
+            ARENA_ARRAY(sched->arena, struct sched_bind_device, claim->picks.count + 1);
+        struct str name = claim_name(claim);
+
+        if (!claim->ask)
+            continue;
+        claims[bind->claim_count++] =
+            (struct sched_bind_claim){.name = str_dup(sched->arena, name),
+                                      .devices = devices,
+                                      .device_count = claim->allocated ? 0 : claim->picks.count,
+                                      .everywhere = true};
+        for (size_t p = 0; !claim->allocated && p < claim->picks.count; p++) {
+            const struct pick *pick = &claim->picks.items[p];
+
+            devices[p] = (struct sched_bind_device){
+                .request = str_dup(sched->arena, pick->choice ? pick->choice->name : STR("")),
+                .class = str_dup(sched->arena, pick->choice ? pick->choice->class : STR("")),
+                .driver = str_dup(sched->arena, pick->device->driver),
+                .pool = str_dup(sched->arena, pick->device->pool),
+                .device = str_dup(sched->arena, pick->device->name)};
+            if (!device_is_everywhere(pick->device))
+                claims[bind->claim_count - 1].everywhere = false;
+        }
+    }
+}
+
 static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
 {
     struct group *group = pod->group;
@@ -214,6 +251,8 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     else
         number_whole(sched, pod);
     bind_devices(sched, pod, &bind);
+    if (pod->claim_count)
+        bind_claims(sched, pod, &bind);
     VEC_PUSH(sched->arena, &plan->binds, bind);
 }
 

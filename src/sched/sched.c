@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/claim.h"
+#include "sched/device.h"
 #include "sched/event.h"
 #include "sched/fragment.h"
 #include "sched/leaving.h"
@@ -51,6 +52,9 @@ struct sched *sched_new(const struct sched_config *config)
                           &sched->names,          &sched->resource_ids};
     const struct str names[] = {STR("cpu"), STR("memory"), STR("nvidia.com/gpu"), STR("pods")};
 
+    sched->devices = MEM_NEW(struct devices);
+    sched->devices->by_key.seed = sched->devices->selectors.seed = config->seed;
+    sched->devices->slices.seed = sched->devices->classes.seed = config->seed;
     sched->config = *config;
     sched->config.scheduler_name = str_dup(&sched->config_arena, config->scheduler_name);
     sched->config.queue_label = str_dup(&sched->config_arena, config->queue_label);
@@ -238,6 +242,7 @@ void sched_free(struct sched *sched)
     if (!sched)
         return;
     objects_free(sched);
+    devices_free(sched->devices);
     fragment_free(sched);
     names_swept(sched);
     for (size_t i = 0; i < sched->pools.count; i++) {

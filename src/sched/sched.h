@@ -277,6 +277,10 @@ void sched_put_topology(struct sched *sched, const struct sched_topology *topolo
 void sched_drop_topology(struct sched *sched, struct str name);
 void sched_put_claim(struct sched *sched, const struct sched_claim *claim);
 void sched_drop_claim(struct sched *sched, struct str ns, struct str name);
+void sched_put_slice(struct sched *sched, const struct sched_slice *slice);
+void sched_drop_slice(struct sched *sched, struct str name);
+void sched_put_device_class(struct sched *sched, const struct sched_device_class *spec);
+void sched_drop_device_class(struct sched *sched, struct str name);
 
 /* A write of the plan did not happen: take the decision back. Unknown pods are ignored. */
 void sched_bind_failed(struct sched *sched, struct str ns, struct str name);
@@ -306,6 +310,22 @@ struct sched_pod_ref {
     struct str uid;
 };
 
+/* A claim that the pod uses: it is reserved for the pod before the bind. `devices`: what it is given,
+ * where it has nothing yet. */
+struct sched_bind_device {
+    struct str request; /* "request", or "request/choice" */
+    struct str class;
+    struct str driver;
+    struct str pool;
+    struct str device;
+};
+struct sched_bind_claim {
+    struct str name;
+    const struct sched_bind_device *devices;
+    size_t device_count;
+    bool everywhere; /* they can be used from every node, else from this one */
+};
+
 /* Bind a pod to a node. Binds of one `batch` belong together (one gang): all of them or none. */
 struct sched_bind {
     struct sched_pod_ref pod;
@@ -320,6 +340,8 @@ struct sched_bind {
     int64_t gpu_memory_mib;       /* of each shared device */
     const struct str *gpu_groups; /* names of the shared devices, as bound pods name them */
     size_t gpu_group_count;
+    const struct sched_bind_claim *claims;
+    size_t claim_count;
     /* The pod is suspended on that node: it has its GPUs there again, and goes on. */
     bool resume;
     bool first_start;   /* first pods of this group: record last-start-timestamp = now */

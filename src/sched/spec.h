@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct json;
+
 /* spec: what the scheduler needs to know about each object, as plain values.
  *
  * A spec is an event's contents: everything in it is borrowed for the length of the call and copied
@@ -360,12 +362,28 @@ struct sched_topology {
     const struct str *aliases; /* as many: other names of the levels, or empty; NULL: none */
 };
 
+/* A claim either asks for devices that drivers publish, as the API says it, or for so many of a
+ * class, which a node has by number. */
 struct sched_claim {
     struct str ns;
     struct str name;
-    struct str queue;        /* label kai.scheduler/queue */
-    struct str device_class; /* of its first request */
+    struct str queue;              /* label kai.scheduler/queue */
+    const struct json *devices;    /* spec.devices; NULL: by number */
+    const struct json *allocation; /* status.allocation; NULL: not allocated */
+    struct str device_class;       /* by number */
     int64_t device_count;
-    struct str node;   /* allocated on this node; empty: not allocated */
+    struct str node;   /* by number: allocated on this node; empty: not allocated */
     int64_t consumers; /* status.reservedFor */
+};
+
+/* spec of a ResourceSlice and of a DeviceClass, as the API has them. */
+struct sched_slice {
+    struct str name;
+    const struct json *spec;
+};
+
+struct sched_device_class {
+    struct str name;
+    int64_t created_ms;
+    const struct json *spec;
 };

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct devices;
 struct fragment;
 struct group;
 struct keep;
@@ -31,12 +32,12 @@ struct undo;
  * The files of the core, from below; no line uses one further down:
  *
  *   objects    names pack resource shape pool nodeindex node pod group
- *   charged    charge share queue runtime quota claim
+ *   charged    charge share queue runtime quota device claim pick
  *   derived    victims lists journal link leaving
  *   one pod    filter affinity fit fragment fragment_best place
  *   one gang   tasks topology keep allocate
  *   evictions  order pending propose hopeless reclaim search action
- *   way in     decode decode_pod event event_pod event_group event_hold observe
+ *   way in     decode decode_pod event event_device event_pod event_group event_hold observe
  *   cycle      reserve explain hold plan verify verify_structures cycle
  *   way out    view explain_view policy */
 struct sched {
@@ -93,6 +94,7 @@ struct sched {
     int64_t wake_ms;
     struct arena *arena; /* of the cycle under way */
     struct topology_cache *topology_cache;
+    struct devices *devices;   /* that claims ask for */
     struct fragment *fragment; /* NULL: no pool has a strategy that counts the workload */
     struct sched_tally tally[SCHED_ACTION_COUNT];
     void (*measure)(void *user, enum sched_step step); /* NULL: nobody does */

@@ -166,6 +166,15 @@ const struct claim *tasks_claim_missing(const struct pod_vec *tasks, struct pod 
     return NULL;
 }
 
+const struct claim *tasks_claim_trouble(const struct pod_vec *tasks)
+{
+    for (size_t i = 0; i < tasks->count; i++)
+        for (size_t c = 0; c < tasks->items[i]->claim_count; c++)
+            if (tasks->items[i]->claims[c]->trouble.len)
+                return tasks->items[i]->claims[c];
+    return NULL;
+}
+
 void tasks_request(const struct sched *sched,
                    const struct pod_vec *tasks,
                    int64_t ret[static SCHED_RESOURCES])

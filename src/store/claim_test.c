@@ -65,6 +65,13 @@ TEST(what_cannot_be_given_is_refused_when_it_is_claimed)
         {"an attribute of nobody", &kind_resourceclaim,
          CLAIM(REQUEST(GPU) ",\"constraints\":[{\"matchAttribute\":\"numa\"}]"),
          "must include a domain"},
+        {"an expression that is none", &kind_resourceclaim,
+         CLAIM(REQUEST(GPU ",\"selectors\":[{\"cel\":{\"expression\":\"device.driver ==\"}}]")),
+         "spec.devices.requests[0].exactly.selectors[0].cel.expression"},
+        {"an expression that is no question", &kind_deviceclass,
+         "{\"metadata\":{\"name\":\"c\"},\"spec\":{\"selectors\":[{\"cel\":{\"expression\":\"'gpu'"
+         "\"}}]}}",
+         "must evaluate to bool"},
         {"a slice that is nowhere", &kind_resourceslice, SLICE(""), "exactly one of `nodeName`"},
         {"a device twice", &kind_resourceslice,
          SLICE(",\"nodeName\":\"n\",\"devices\":[{\"name\":\"a\"},{\"name\":\"a\"}]"),

@@ -27,6 +27,7 @@
 #include "store/policy.h"
 #include "store/quota.h"
 #include "store/reply.h"
+#include "store/selectors.h"
 #include "store/shelf.h"
 #include "store/state.h"
 #include "store/sums.h"
@@ -520,6 +521,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
             str_printf(write->arena, STR_FMT "%s" STR_FMT, STR_ARG(write->reply->result.warnings),
                        write->reply->result.warnings.len ? "\n" : "", STR_ARG(admit.warnings));
     check_rules(write, &admit, crd);
+    selectors_check(&admit);
     if (admit.causes.count)
         return write_refuse(write, &admit);
     struct str words = quota_refusal(write, &admit);
