@@ -154,6 +154,10 @@ EXCUSED = {
     ("authorization.k8s.io/v1", "SubjectAccessReview"): "is answered and not stored",
     ("scheduling.k8s.io/v1beta1", "PodGroup"): "is of Kubernetes 1.37; ../e2e/test_workload_api.py",
     ("scheduling.k8s.io/v1beta1", "Workload"): "is of Kubernetes 1.37; src/store/workload_test.c",
+    ("resource.k8s.io/v1", "DeviceClass"): "is of Kubernetes 1.34; src/store/claim_test.c",
+    ("resource.k8s.io/v1", "ResourceClaim"): "is of Kubernetes 1.34; ../e2e/test_claims.py",
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): "is of Kubernetes 1.34; ../e2e/test_claims.py",
+    ("resource.k8s.io/v1", "ResourceSlice"): "is of Kubernetes 1.34; src/store/claim_test.c",
     ("metrics.k8s.io/v1beta1", "NodeMetrics"): "is measured and not stored",
     ("metrics.k8s.io/v1beta1", "PodMetrics"): "is measured and not stored",
 }
@@ -289,6 +293,8 @@ UNTYPED = {  # kinds that client-go has no types for; the modules that have them
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"), ("apiregistration.k8s.io/v1", "APIService"),
     ("metrics.k8s.io/v1beta1", "NodeMetrics"), ("metrics.k8s.io/v1beta1", "PodMetrics"),
     ("scheduling.k8s.io/v1beta1", "PodGroup"), ("scheduling.k8s.io/v1beta1", "Workload"),  # of Kubernetes 1.37
+    ("resource.k8s.io/v1", "DeviceClass"), ("resource.k8s.io/v1", "ResourceClaim"),  # of Kubernetes 1.34
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"), ("resource.k8s.io/v1", "ResourceSlice"),
 }
 NAMES = {"IPAddress": "10.0.0.9"}  # that must be something else than a word
 
