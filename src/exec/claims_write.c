@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/quantity.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -13,6 +14,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "cache/cache.h"
+#include "control/core/owner.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -21,6 +23,8 @@
 #include <stdint.h>
 
 #define PROTECTION "resource.kubernetes.io/delete-protection"
+#define EXTENDED   "resource.kubernetes.io/extended-resource-claim"
+#define GPU_NAME   "nvidia.com/gpu"
 
 struct claim_change {
     struct claims_write *write;
@@ -32,6 +36,7 @@ struct claim_change {
     size_t device_count;
     bool everywhere;
     bool written;
+    bool extended; /* it is made for GPUs that the pod has not claimed */
     VEC(struct sched_pod_ref) pods;
 };
 
@@ -75,6 +80,36 @@ static struct claim_change *change_new(struct claims_write *write,
     return change;
 }
 
+static void change_user(struct claim_change *change, const struct sched_bind *bind)
+{
+    struct arena *arena = change->write->arena;
+
+    VEC_PUSH(arena, &change->pods,
+             (struct sched_pod_ref){.ns = change->ns,
+                                    .name = str_dup(arena, bind->pod.name),
+                                    .uid = str_dup(arena, bind->pod.uid)});
+}
+
+/* The same name each time: what is tried again finds what it made. */
+static void change_whole(struct claims_write *write, const struct sched_bind *bind)
+{
+    struct str name =
+        str_printf(write->arena, STR_FMT "-extended-resources-%05llx", STR_ARG(bind->pod.name),
+                   (unsigned long long)(str_hash(bind->pod.uid, 1) & 0xfffff));
+    struct claim_change *change =
+        change_new(write, bind,
+                   &(struct sched_bind_claim){
+                       .name = name, .devices = bind->whole, .device_count = bind->whole_count});
+
+    change->extended = true;
+    change_user(change, bind);
+    if ((int64_t)bind->whole_count < bind->whole_gpus)
+        write->code = err_set(&write->err, -EAGAIN,
+                              "pod " STR_FMT ": devices of node " STR_FMT
+                              " that count as its GPUs are claimed in other ways",
+                              STR_ARG(bind->pod.name), STR_ARG(bind->node));
+}
+
 struct claims_write *claims_write_new(struct arena *arena,
                                       const struct sched_bind *binds,
                                       size_t count,
@@ -83,22 +118,22 @@ struct claims_write *claims_write_new(struct arena *arena,
     struct claims_write *write = NULL;
     struct map known = {0};
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (!write && (binds[i].claim_count || binds[i].whole_gpus)) {
+            write = ARENA_NEW(arena, struct claims_write);
+            *write = (struct claims_write){.arena = arena, .now_ms = now_ms};
+        }
+        if (binds[i].whole_gpus)
+            change_whole(write, &binds[i]);
         for (size_t c = 0; c < binds[i].claim_count; c++) {
-            if (!write) {
-                write = ARENA_NEW(arena, struct claims_write);
-                *write = (struct claims_write){.arena = arena, .now_ms = now_ms};
-            }
             struct claim_change *change = map_get(&known, binds[i].claims[c].name);
             if (!change) {
                 change = change_new(write, &binds[i], &binds[i].claims[c]);
                 map_set(&known, change->name, change);
             }
-            VEC_PUSH(arena, &change->pods,
-                     (struct sched_pod_ref){.ns = change->ns,
-                                            .name = str_dup(arena, binds[i].pod.name),
-                                            .uid = str_dup(arena, binds[i].pod.uid)});
+            change_user(change, &binds[i]);
         }
+    }
     map_done(&known);
     return write;
 }
@@ -191,6 +226,66 @@ static bool is_reserved(const struct json *claim, struct str uid)
     return false;
 }
 
+/* ---- GPUs that were not claimed ---- */
+
+static int64_t gpus_of(const struct json *container)
+{
+    const struct json *resources = json_get(container, "resources");
+    const struct json *amount = json_get(json_get(resources, "requests"), GPU_NAME);
+    int64_t gpus = 0;
+
+    if (json_is_null(amount))
+        amount = json_get(json_get(resources, "limits"), GPU_NAME);
+    (void)quantity_whole_json(amount, &gpus, NULL);
+    return gpus;
+}
+
+/* A request for each container that asks for GPUs; its devices are the next ones. */
+static struct json *whole_requests(struct claim_change *change,
+                                   const struct json *pod,
+                                   struct arena *arena,
+                                   struct json *mappings)
+{
+    struct json *requests = json_new_array(arena);
+    size_t next = 0;
+    int index = 0;
+
+    JSON_FOREACH(json_at(pod, "spec.containers"), container) {
+        int64_t gpus = gpus_of(container);
+        struct str name = str_printf(change->write->arena, "container-%d-request-0", index++);
+
+        if (gpus <= 0)
+            continue;
+        struct str class = next < change->device_count ? change->devices[next].class : STR("");
+        json_push(requests, json_make(arena,
+                                      "{name: $, exactly: {deviceClassName: $, allocationMode: "
+                                      "'ExactCount', count: $}}",
+                                      name, class, gpus));
+        json_push(mappings, json_make(arena, "{containerName: $, resourceName: $, requestName: $}",
+                                      json_str(json_get(container, "name")), GPU_NAME, name));
+        for (int64_t i = 0; i < gpus && next < change->device_count; i++)
+            change->devices[next++].request = name;
+    }
+    return requests;
+}
+
+static struct json *whole_claim(struct claim_change *change,
+                                const struct object *pod,
+                                struct arena *arena)
+{
+    struct json *mappings = json_new_array(arena);
+    struct json *requests = whole_requests(change, object_json(pod, arena), arena, mappings);
+    struct json *meta = json_make(arena, "{name: $, namespace: $, finalizers: [$]}", change->name,
+                                  change->ns, PROTECTION);
+
+    json_add_c(arena, json_add_object(arena, meta, "annotations"), EXTENDED, "true");
+    owner_set(arena, meta, pod);
+    return json_make(arena,
+                     "{apiVersion: 'resource.k8s.io/v1', kind: 'ResourceClaim', metadata: $, "
+                     "spec: {devices: {requests: $}}}",
+                     meta, requests);
+}
+
 /* ---- the writes ---- */
 
 static void change_done(struct claim_change *change, int code, const struct err *err)
@@ -210,12 +305,48 @@ static void change_done(struct claim_change *change, int code, const struct err 
     write->done(write->user, write->code, write->code ? &write->err : NULL);
 }
 
+static void on_told(void *user, const struct api_result *result)
+{
+    struct claim_change *change = user;
+
+    change_done(change, result->code, result->err);
+}
+
+/* The pod learns which claim its containers' GPUs are. */
+static void tell_pod(struct claim_change *change)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct sched_pod_ref *pod = &change->pods.items[0];
+    const struct object *object = cache_get(change->write->cache, &kind_pod, pod->ns, pod->name);
+    struct json *mappings = json_new_array(&arena);
+
+    if (object)
+        (void)whole_requests(change, object_json(object, &arena), &arena, mappings);
+    struct json *body = json_make(&arena,
+                                  "{status: {extendedResourceClaimStatus: {resourceClaimName: $, "
+                                  "requestMappings: $}}}",
+                                  change->name, mappings);
+    api_call(change->write->api,
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = &kind_pod,
+                                   .ns = pod->ns,
+                                   .name = pod->name,
+                                   .uid = pod->uid,
+                                   .subresource = STR("status"),
+                                   .patch = API_PATCH_STRATEGIC,
+                                   .body = json_text(&arena, body)},
+             on_told, change);
+}
+
 static void on_status(void *user, const struct api_result *result)
 {
     struct claim_change *change = user;
 
     change->written = !result->code;
-    change_done(change, result->code, result->err);
+    if (change->written && change->extended)
+        tell_pod(change);
+    else
+        change_done(change, result->code, result->err);
 }
 
 static void send_patch(const struct claim_change *change,
@@ -271,6 +402,37 @@ static void on_protected(void *user, const struct api_result *result)
         send_status(change);
 }
 
+static void on_made(void *user, const struct api_result *result)
+{
+    struct claim_change *change = user;
+    bool there = result->err && result->err->http_status == 409; /* tried before */
+
+    if (result->code && !there)
+        change_done(change, result->code, result->err);
+    else
+        send_status(change);
+}
+
+static void whole_send(struct claim_change *change)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *pod =
+        cache_get(change->write->cache, &kind_pod, change->ns, change->pods.items[0].name);
+    struct err err = {0};
+
+    if (!pod) {
+        (void)err_set(&err, -ENOENT, "its pod is gone");
+        change_done(change, -ENOENT, &err);
+        return;
+    }
+    api_call(change->write->api,
+             &(struct api_request){.verb = API_CREATE,
+                                   .kind = &kind_resourceclaim,
+                                   .ns = change->ns,
+                                   .body = json_text(&arena, whole_claim(change, pod, &arena))},
+             on_made, change);
+}
+
 static void change_send(struct claim_change *change)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -278,6 +440,10 @@ static void change_send(struct claim_change *change)
         cache_get(change->write->cache, &kind_resourceclaim, change->ns, change->name);
     struct err err = {0};
 
+    if (change->extended) {
+        whole_send(change);
+        return;
+    }
     if (!object || object->deleted_ms) {
         (void)err_set(&err, -ENOENT, "it is gone");
         change_done(change, -ENOENT, &err);
@@ -312,8 +478,9 @@ void claims_write_send(struct claims_write *write,
     write->done = done;
     write->user = user;
     /* One more than there are, so that the last one to end is not the first. */
-    write->pending = write->changes.count + 1;
-    for (size_t i = 0; i < write->changes.count; i++)
+    size_t count = write->code ? 0 : write->changes.count; /* hopeless from the start */
+    write->pending = count + 1;
+    for (size_t i = 0; i < count; i++)
         change_send(write->changes.items[i]);
     if (--write->pending == 0) {
         if (write->code)

@@ -161,6 +161,22 @@ struct device_class *device_class_get(const struct devices *devices, struct str 
     return map_get(&devices->classes, name);
 }
 
+const struct device_class *device_class_of_gpus(const struct devices *devices)
+{
+    const struct device_class *best = NULL;
+
+    MAP_FOREACH(&devices->classes, entry) {
+        const struct device_class *class = entry->value;
+
+        if (!str_is(class->extended, "nvidia.com/gpu"))
+            continue;
+        if (!best || class->created_ms > best->created_ms ||
+            (class->created_ms == best->created_ms && str_cmp(class->name, best->name) < 0))
+            best = class;
+    }
+    return best;
+}
+
 /* ---- what a claim asks for ---- */
 
 static struct device_choice choice_of(struct devices *devices,

@@ -143,6 +143,9 @@ struct device *device_get(struct devices *devices,
                           struct str name);
 void device_unref(struct devices *devices, struct device *device);
 
+/* The class whose devices serve GPUs that pods ask for as nvidia.com/gpu: of several the newest, of
+ * those the first by name; NULL: there is none. */
+const struct device_class *device_class_of_gpus(const struct devices *devices);
 /* Works out which devices there are, and puts those of single nodes on their nodes. */
 void devices_gathered(struct sched *sched);
 bool device_reaches(const struct device *device, const struct node *node);

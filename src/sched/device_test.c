@@ -336,3 +336,44 @@ TEST(only_whole_pools_of_the_latest_generation_have_devices)
         cluster_close(&c);
     }
 }
+
+/* The devices behind the GPUs of a pod that claims none, "gpu-0 gpu-1 @node"; "": it is not bound. */
+static struct str bound_whole(struct cluster *c, const char *pod)
+{
+    const struct sched_bind *bind = cluster_bind(c, pod);
+    struct str text = STR("");
+
+    for (size_t i = 0; bind && i < bind->whole_count; i++)
+        text = str_printf(&c->arena, STR_FMT STR_FMT " ", STR_ARG(text),
+                          STR_ARG(bind->whole[i].device));
+    return bind ? str_printf(&c->arena, STR_FMT "@" STR_FMT, STR_ARG(text), STR_ARG(bind->node))
+                : text;
+}
+
+TEST(gpus_of_a_node_without_a_device_plugin_are_had_by_their_old_name)
+{
+    struct cluster c;
+
+    open_gpus(&c);
+    put_gpus(&c, "a", 4);
+    put_claim_of(&c, "c", ONE(",\"count\":1"), NULL);
+    cluster_put(&c, &(struct job){.name = "k", .claim = "c"});
+    cluster_put(&c, &(struct job){.name = "j", .gpus = 2});
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "k-0"));
+    EXPECT(!cluster_bound(&c, "j-0")); /* no class says so */
+    put_class(
+        &c, "gpu.nvidia.com",
+        "{\"extendedResourceName\":\"nvidia.com/gpu\",\"selectors\":[{\"cel\":{\"expression\":"
+        "\"device.driver == 'gpu.nvidia.com'\"}}]}");
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_whole(&c, "j-0"), "gpu-1 gpu-2 @a"));
+    cluster_put(&c, &(struct job){.name = "l", .gpus = 2});
+    cluster_decide(&c, 1000);
+    EXPECT(!cluster_bound(&c, "l-0")); /* one is left */
+    cluster_drop(&c, "j-0");
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_whole(&c, "l-0"), "gpu-1 gpu-2 @a"));
+    EXPECT(cluster_used(&c, "q") > 2.9 && cluster_used(&c, "q") < 3.1);
+    cluster_close(&c);
+}

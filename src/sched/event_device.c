@@ -68,6 +68,7 @@ void sched_drop_slice(struct sched *sched, struct str name)
 void sched_put_device_class(struct sched *sched, const struct sched_device_class *spec)
 {
     device_class_put(sched->devices, spec->name, spec->created_ms, spec->spec);
+    sched->devices->dirty = true;
     sched->nodes_version++;
     sched->changed = true;
 }
@@ -75,11 +76,14 @@ void sched_put_device_class(struct sched *sched, const struct sched_device_class
 void sched_drop_device_class(struct sched *sched, struct str name)
 {
     sched->changed = device_class_drop(sched->devices, name) || sched->changed;
+    sched->devices->dirty = true;
 }
 
 /* A node without a device plugin has as many GPUs as drivers publish for it. */
 void devices_settled(struct sched *sched)
 {
+    bool served = device_class_of_gpus(sched->devices) != NULL;
+
     if (!sched->devices->dirty)
         return;
     devices_gathered(sched);
@@ -89,10 +93,11 @@ void devices_settled(struct sched *sched)
 
         for (size_t d = 0; node && d < node->devices.count; d++)
             gpus += device_is_gpu(node->devices.items[d]);
-        if (!node || gpus == node->device_gpus)
+        if (!node || (gpus == node->device_gpus && served == node->device_served))
             continue;
         index_remove(node);
         node->device_gpus = gpus;
+        node->device_served = served;
         node_totals(sched, node);
         index_update(sched, node);
         shape_node_changed(sched, node->slot);

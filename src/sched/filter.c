@@ -113,8 +113,8 @@ static bool gpu_type_fits(const struct shape *shape, const struct node *node)
 
     if (spec->gpu_memory_mib > 0 && node->spec.gpu_memory_mib <= 0)
         return false;
-    /* Its GPUs are claimed: no device plugin hands them out. */
-    if ((whole || shape->shared) && !node->spec.gpus && node->device_gpus)
+    /* Its GPUs are claimed: no device plugin hands them out. Parts of them nobody does. */
+    if ((shape->shared || (whole && !node->device_served)) && !node->spec.gpus && node->device_gpus)
         return false;
     if (node->pool->policy.without_filters)
         return true;

@@ -122,6 +122,8 @@ static void place_set(struct sched *sched, const struct undo *to)
             index_update(sched, touched[i]);
     if (pod->claim_count)
         claims_settled(sched, pod);
+    if (pod->whole_count && !ST_IN(pod->status, ST_USED))
+        pick_whole_done(sched, pod);
 }
 
 void pod_set(struct sched *sched,

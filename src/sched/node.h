@@ -56,6 +56,7 @@ struct node {
     uint64_t devices_used[DEVICES_MAX / 64];
     VEC(struct device *) devices; /* that drivers publish for this node; see device.h */
     int64_t device_gpus;          /* of them */
+    bool device_served;           /* they are had as nvidia.com/gpu, too */
     uint32_t legacy_mig;          /* pods here that use legacy MIG */
     struct node_link {
         struct node *left, *right;

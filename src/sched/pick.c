@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/claim.h"
@@ -10,6 +11,7 @@
 #include "sched/node.h"
 #include "sched/place.h"
 #include "sched/pod.h"
+#include "sched/shape.h"
 #include "sched/state.h"
 
 #include <errno.h>
@@ -331,4 +333,39 @@ void pick_devices(struct sched *sched, struct pod *pod, struct node *node)
         }
     }
     VEC_DONE(&picking.stack);
+}
+
+/* ---- GPUs that nobody claimed ---- */
+
+void pick_whole(struct sched *sched, struct pod *pod, struct node *node)
+{
+    const struct device_class *class = device_class_of_gpus(sched->devices);
+    struct device_choice choice = {.class = class ? class->name : STR("")};
+
+    pick_whole_done(sched, pod);
+    for (size_t i = 0; i < node->devices.count && (int64_t)pod->whole_count < pod->shape->spec.gpus;
+         i++) {
+        struct device *device = node->devices.items[i];
+        bool meant = false;
+
+        if (!device_is_free(device, false) || !device_tolerated(device, NULL) ||
+            device_selected(sched->devices, &choice, device, &meant, NULL) < 0 || !meant)
+            continue;
+        if (!pod->whole)
+            pod->whole = mem_alloc((size_t)pod->shape->spec.gpus * sizeof(struct device *));
+        device->firm++;
+        pod->whole[pod->whole_count++] =
+            device_get(sched->devices, device->driver, device->pool, device->name);
+    }
+}
+
+void pick_whole_done(struct sched *sched, struct pod *pod)
+{
+    for (uint32_t i = 0; i < pod->whole_count; i++) {
+        pod->whole[i]->firm--;
+        device_unref(sched->devices, pod->whole[i]);
+    }
+    mem_free(pod->whole);
+    pod->whole = NULL;
+    pod->whole_count = 0;
 }

@@ -18,3 +18,9 @@ struct sched;
 enum fit pick_fit(struct sched *sched, struct pod *pod, struct node *node);
 /* They are the claims' from now on, as far as the pod's status says. */
 void pick_devices(struct sched *sched, struct pod *pod, struct node *node);
+/* The devices of a pod that asks for GPUs as nvidia.com/gpu, on a node that has no device plugin:
+ * how many there are was counted before, now it is said which. Fewer than it asks for where others
+ * claim them by a class that does not count as GPUs. */
+void pick_whole(struct sched *sched, struct pod *pod, struct node *node);
+/* It has none of them any more. */
+void pick_whole_done(struct sched *sched, struct pod *pod);

@@ -16,6 +16,7 @@
 #include "sched/names.h"
 #include "sched/node.h"
 #include "sched/pending.h"
+#include "sched/pick.h"
 #include "sched/pod.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
@@ -225,6 +226,26 @@ static void bind_claims(struct sched *sched, const struct pod *pod, struct sched
     }
 }
 
+/* GPUs that the pod has not claimed, on a node where they are: a claim is made for it. */
+static void bind_whole(struct sched *sched, struct pod *pod, struct sched_bind *bind)
+{
+    const struct device_class *class = device_class_of_gpus(sched->devices);
+
+    if (!pod->whole_count)
+        pick_whole(sched, pod, pod->node);
+    struct sched_bind_device *devices =
+        ARENA_ARRAY(sched->arena, struct sched_bind_device, pod->whole_count + 1);
+    for (uint32_t i = 0; i < pod->whole_count; i++)
+        devices[i] = (struct sched_bind_device){
+            .class = str_dup(sched->arena, class ? class->name : STR("")),
+            .driver = str_dup(sched->arena, pod->whole[i]->driver),
+            .pool = str_dup(sched->arena, pod->whole[i]->pool),
+            .device = str_dup(sched->arena, pod->whole[i]->name)};
+    bind->whole = devices;
+    bind->whole_count = pod->whole_count;
+    bind->whole_gpus = pod->shape->spec.gpus;
+}
+
 static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
 {
     struct group *group = pod->group;
@@ -248,6 +269,8 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     bind.first_start = group->first_start;
     if (pod->share_count)
         name_shares(sched, pod);
+    else if (pod->shape->spec.gpus && !pod->node->spec.gpus && pod->node->device_gpus)
+        bind_whole(sched, pod, &bind);
     else
         number_whole(sched, pod);
     bind_devices(sched, pod, &bind);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct claim;
+struct device;
 struct group;
 struct name;
 struct node;
@@ -107,6 +108,8 @@ struct pod {
     int64_t gpus;                 /* whole devices, claims included */
     struct claim **claims;        /* heap */
     uint32_t claim_count;
+    struct device **whole; /* heap: devices behind its GPUs, where drivers publish them; pick.h */
+    uint32_t whole_count;
     struct sharing *sharing; /* heap; NULL: its shape shares no devices */
     /* A pod that is moved is promised room on `node` while it still holds its old room: */
     struct node *left;

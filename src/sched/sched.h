@@ -342,6 +342,11 @@ struct sched_bind {
     size_t gpu_group_count;
     const struct sched_bind_claim *claims;
     size_t claim_count;
+    /* It asked for GPUs as nvidia.com/gpu, so many, on a node where drivers publish them: a claim is
+     * made for it, which is given these. Their requests are not named. */
+    const struct sched_bind_device *whole;
+    size_t whole_count;
+    int64_t whole_gpus;
     /* The pod is suspended on that node: it has its GPUs there again, and goes on. */
     bool resume;
     bool first_start;   /* first pods of this group: record last-start-timestamp = now */

@@ -88,3 +88,29 @@ def test_a_gang_gets_the_devices_that_it_claims_and_gives_them_back():
         wait_for(lambda: phases(m, "late") == ["Running"], "what a pod leaves behind to be given to the next")
         m.kubectl("delete", "pod", "p1", "late", "--wait=false")
         wait_for(lambda: not m.get("resourceclaims"), "claims to go with their pods")
+
+
+@needs("GPUs of drivers, asked for as nvidia.com/gpu")
+def test_gpus_that_a_driver_publishes_are_had_by_their_old_name():
+    with Muster() as m:
+        node = m.get("nodes")[0]["metadata"]["name"]
+        devices = DEVICES % {"node": node}
+        m.apply(devices.replace("config:", "extendedResourceName: nvidia.com/gpu\n  config:"))
+        m.apply("""
+apiVersion: v1
+kind: Pod
+metadata: {name: plain, labels: {kai.scheduler/queue: default-queue}}
+spec:
+  schedulerName: kai-scheduler
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: any, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: 2}}}]
+""")
+        wait_for(lambda: phases(m, "plain") == ["Running"], "the pod to run")
+        claim = m.get("resourceclaims")[0]
+        check(given(claim) == ["gpu-0", "gpu-1"], f"its devices: {claim}")
+        told = m.get("pod", "plain")["status"]["extendedResourceClaimStatus"]
+        check(told["resourceClaimName"] == claim["metadata"]["name"], f"the pod knows its claim: {told}")
+        check(told["requestMappings"] == [{"containerName": "main", "resourceName": "nvidia.com/gpu",
+                                           "requestName": "container-0-request-0"}], f"and which container has it: {told}")
+        m.kubectl("delete", "pod", "plain", "--wait=false")
+        wait_for(lambda: not m.get("resourceclaims"), "the claim to go with its pod")

@@ -30,6 +30,7 @@ TAKEN_AWAY = {  # role: the test that takes its rules away
     "muster-reservation": "a_reservation_needs_its_rule"}
 LATER = {  # what only a later Kubernetes than this one serves: nobody can miss it here
     ("scheduling.k8s.io", "podgroups/status", "patch"),
+    ("resource.k8s.io", "resourceclaims", "create"),
     ("resource.k8s.io", "resourceclaims", "patch"), ("resource.k8s.io", "resourceclaims/status", "patch"),
     ("resource.k8s.io", "resourceclaims/binding", "patch")}
 REFUSED_WITHIN = 20  # seconds from the start of an operator that lacks a rule
