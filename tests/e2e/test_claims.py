@@ -52,6 +52,16 @@ spec:
   resourceClaims: [{name: gpu, resourceClaimTemplateName: large}]
   containers: [{name: main, image: any, command: [sleep, "600"], resources: {claims: [{name: gpu}]}}]
 """
+GPU_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %(name)s, labels: {kai.scheduler/queue: default-queue}}
+spec:
+  schedulerName: kai-scheduler
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: any, command: [sh, -c, "%(command)s"], resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
 
 
 def given(claim):
@@ -96,15 +106,7 @@ def test_gpus_that_a_driver_publishes_are_had_by_their_old_name():
         node = m.get("nodes")[0]["metadata"]["name"]
         devices = DEVICES % {"node": node}
         m.apply(devices.replace("config:", "extendedResourceName: nvidia.com/gpu\n  config:"))
-        m.apply("""
-apiVersion: v1
-kind: Pod
-metadata: {name: plain, labels: {kai.scheduler/queue: default-queue}}
-spec:
-  schedulerName: kai-scheduler
-  terminationGracePeriodSeconds: 0
-  containers: [{name: main, image: any, command: [sleep, "600"], resources: {limits: {nvidia.com/gpu: 2}}}]
-""")
+        m.apply(GPU_POD.replace("gpu: 1", "gpu: 2") % {"name": "plain", "command": "sleep 600"})
         wait_for(lambda: phases(m, "plain") == ["Running"], "the pod to run")
         claim = m.get("resourceclaims")[0]
         check(given(claim) == ["gpu-0", "gpu-1"], f"its devices: {claim}")
@@ -112,5 +114,8 @@ spec:
         check(told["resourceClaimName"] == claim["metadata"]["name"], f"the pod knows its claim: {told}")
         check(told["requestMappings"] == [{"containerName": "main", "resourceName": "nvidia.com/gpu",
                                            "requestName": "container-0-request-0"}], f"and which container has it: {told}")
-        m.kubectl("delete", "pod", "plain", "--wait=false")
+        m.apply(GPU_POD % {"name": "brief", "command": "true"})
+        wait_for(lambda: phases(m, "brief") == ["Succeeded"], "a pod with the last device to end")
+        wait_for(lambda: sum(map(given, m.get("resourceclaims")), []) == ["gpu-0", "gpu-1"], "its device to be given back")
+        m.kubectl("delete", "pod", "plain", "brief", "--wait=false")
         wait_for(lambda: not m.get("resourceclaims"), "the claim to go with its pod")

@@ -223,9 +223,13 @@ static void pod_keys(const struct object *pod, struct control_keys *ret)
     _cleanup_(arena_done) struct arena arena = {0};
 
     /* Few pods have any: parsing them all would cost more than looking for the word. */
-    if (!str_contains(pod->raw, STR("\"resourceClaims\"")))
+    if (!str_contains(pod->raw, STR("\"resourceClaims\"")) &&
+        !str_contains(pod->raw, STR("\"extendedResourceClaimStatus\"")))
         return;
     const struct json *root = object_json(pod, &arena);
+    struct str whole = json_str_at(root, "status.extendedResourceClaimStatus.resourceClaimName");
+    if (whole.len)
+        key_add(ret, CLAIM_KEY, pod->ns, whole);
     JSON_FOREACH(json_at(root, "spec.resourceClaims"), use)
         if (json_str(json_get(use, "resourceClaimName")).len)
             key_add(ret, CLAIM_KEY, pod->ns, json_str(json_get(use, "resourceClaimName")));
