@@ -17,7 +17,7 @@ const VIEWS = {
     node: { title: "Node", draw: views.node },
     user: { title: "User", draw: views.user },
 };
-const DRAW_MS_MIN = 120; // between two drawings; more when drawing is slow
+const DRAW_MS_MIN = 60; // between two drawings; more when drawing is slow: at most a third of the time is spent on it
 
 const model = new Model();
 const top_ = /** @type {HTMLElement} */ (document.getElementById("top"));
@@ -69,7 +69,7 @@ function go(href) {
 function later() {
     if (app.due)
         return;
-    const pause = Math.max(DRAW_MS_MIN, app.cost * 4) - (performance.now() - app.last);
+    const pause = Math.max(DRAW_MS_MIN, app.cost * 2) - (performance.now() - app.last);
     app.due = setTimeout(() => { app.due = 0; draw(); }, Math.max(0, pause));
 }
 

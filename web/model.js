@@ -58,6 +58,17 @@ export const WATCHES = [
  * @property {string} href
  */
 
+/**
+ * @typedef {object} Card a GPU of a node
+ * @property {number} index
+ * @property {{job: Job | undefined, pod: Obj, share: number}[]} users
+ * @property {string[]} suspended who had it and gave it up for a while
+ * @property {string} reserved for whom it is kept; "": nobody
+ * @property {boolean} unhealthy
+ * @property {number} use percent of the time it was busy; -1: nobody measured
+ * @property {number} mib of its memory in use
+ */
+
 const GPU = "nvidia.com/gpu";
 const COLOURS = 12;
 
@@ -178,14 +189,24 @@ export class Model {
     cards(node, jobOfPod) {
         const count = Math.round(quantity(node.status?.capacity?.[GPU]));
         const healthy = Math.round(quantity(node.status?.allocatable?.[GPU]));
-        /** @type {{index: number, users: {job: Job | undefined, pod: Obj, share: number}[], unhealthy: boolean}[]} */
-        const cards = Array.from({ length: count }, (_, index) => ({ index, users: [], unhealthy: index >= healthy }));
+        const told = node.metadata.annotations?.["muster.dev/gpu-use"]?.split(",") ?? [];
+        /** @type {Card[]} */
+        const cards = Array.from({ length: count }, (_, index) => {
+            const measured = /^(\d+)\/(\d+)$/.exec(told[index] ?? "");
+            return { index, users: [], suspended: [], reserved: "", unhealthy: index >= healthy,
+                use: measured ? Number(measured[1]) : -1, mib: measured ? Number(measured[2]) : 0 };
+        });
         /** @type {[Obj, number][]} */
         const placeless = [];
         for (const pod of this.podsOn(node.metadata.name)) {
             const share = Number(pod.metadata.annotations?.["gpu-fraction"] ?? 1);
             const devices = pod.metadata.annotations?.["torchrun.ai/gpu-devices"];
             const job = jobOfPod.get(uidOf(pod));
+            if (isSuspended(pod)) { // holds no GPU; where it had one, it is said
+                for (const index of devices?.split(",").map(Number) ?? [])
+                    cards[index]?.suspended.push(job?.name ?? pod.metadata.name);
+                continue;
+            }
             if (devices)
                 for (const index of devices.split(",").map(Number))
                     cards[index]?.users.push({ job, pod, share });
@@ -197,7 +218,24 @@ export class Model {
             for (const card of free)
                 card.users.push({ job: jobOfPod.get(uidOf(pod)), pod, share: Math.min(1, podGpus(pod)) });
         }
+        for (const pod of this.podsFor(node.metadata.name))
+            for (const card of cards.filter(c => !c.users.length && !c.reserved).slice(0, Math.ceil(podGpus(pod))))
+                card.reserved = jobOfPod.get(uidOf(pod))?.name ?? pod.metadata.name;
         return cards;
+    }
+
+    /** Pods for which room is kept on a node. @param {string} name */
+    podsFor(name) {
+        if (this.forNode?.version !== this.version) {
+            /** @type {Map<string, Obj[]>} */
+            const map = new Map();
+            for (const pod of this.pods)
+                if (!pod.spec?.nodeName && pod.status?.nominatedNodeName && !isOver(pod))
+                    add(map, pod.status.nominatedNodeName, pod);
+            /** @type {{version: number, map: Map<string, Obj[]>} | undefined} */
+            this.forNode = { version: this.version, map };
+        }
+        return this.forNode?.map.get(name) ?? [];
     }
 
     /** @param {string} name */
@@ -253,6 +291,9 @@ function podsOf(pods, object, group) {
             own.push(pod);
     return own.sort(byName);
 }
+
+/** A pod that gave its GPUs up and stays. @param {Obj} pod */
+export const isSuspended = pod => (pod.status?.conditions ?? []).some(/** @param {Obj} c */ c => c.type === "Suspended" && c.status === "True");
 
 /** @param {Obj} pod */
 export const isOver = pod => pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";

@@ -170,12 +170,17 @@ export function gpuSquares(context, node, owners) {
     return h("div", { class: "cards" }, context.model.cards(node, owners).map(card => {
         const bad = card.unhealthy || /not ready/.test(trouble);
         const [first] = card.users;
-        const words = `GPU ${card.index}: ` + (bad ? "cannot be used" : !first ? "free" : card.users.map(u => u.job ? `${u.job.ns}/${u.job.name}` : u.pod.metadata.name).join(" and "));
+        const busy = card.use >= 0 ? `, busy ${card.use} % of the time, ${bytes(card.mib * 1024 ** 2)} in use` : "";
+        const words = `GPU ${card.index}: ` + (bad ? "cannot be used" : first ? card.users.map(u => u.job ? `${u.job.ns}/${u.job.name}` : u.pod.metadata.name).join(" and ")
+            : card.reserved ? `kept for ${card.reserved}` : "free") + (card.suspended.length ? `; ${card.suspended.join(", ")} had it and is suspended` : "") + busy;
         if (!first || bad)
-            return h("span", { class: `gpu ${bad ? "bad" : trouble ? "held" : "free"}`, title: words, role: "img", "aria-label": words });
+            return h("span", { class: `gpu ${bad ? "bad" : trouble ? "held" : card.reserved ? "kept" : "free"}${card.suspended.length ? " paused" : ""}`, title: words, role: "img", "aria-label": words });
         const shared = card.users.length > 1 || first.share < 1;
-        return h("a", { class: shared ? "gpu shared" : `gpu c${first.job?.colour ?? 0}`, href: first.job?.href ?? `/ui/node/${encodeURIComponent(node.metadata.name)}`, title: words, "aria-label": words },
-            shared ? s("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, shares(card.users)) : null);
+        const inside = shared ? shares(card.users) : card.use >= 0
+            ? s("rect", { class: `f${first.job?.colour ?? 0}`, x: 0, y: 10 - card.use / 10, width: 10, height: card.use / 10 }) : null;
+        return h("a", { class: `gpu ${shared ? "shared" : inside ? `measured o${first.job?.colour ?? 0}` : `c${first.job?.colour ?? 0}`}${card.suspended.length ? " paused" : ""}`,
+            href: first.job?.href ?? `/ui/node/${encodeURIComponent(node.metadata.name)}`, title: words, "aria-label": words },
+        inside ? s("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, inside) : null);
     }));
 }
 
@@ -211,7 +216,7 @@ export function gpus(context) {
                     h("a", { class: "name", href: `/ui/node/${encodeURIComponent(node.metadata.name)}` }, node.metadata.name),
                     h("span", { class: "sub" }, nodeTrouble(node) || node.metadata.labels?.["nvidia.com/gpu.product"] || ""),
                     gpuSquares(context, node, owners)))))),
-            h("p", { class: "legend" }, h("span", { class: "key free" }, "free"), h("span", { class: "key sharedkey" }, "shared"), h("span", { class: "key heldback" }, "cordoned"), h("span", { class: "key badkey" }, "cannot be used")),
+            h("p", { class: "legend" }, h("span", { class: "key free" }, "free"), h("span", { class: "key usekey" }, "how busy, where it is measured"), h("span", { class: "key sharedkey" }, "shared"), h("span", { class: "key keptkey" }, "kept for a job"), h("span", { class: "key pausedkey" }, "a job here is suspended"), h("span", { class: "key heldback" }, "cordoned"), h("span", { class: "key badkey" }, "cannot be used")),
             shown.length ? h("p", { class: "legend jobs" }, shown.map(j => h("a", { key: j.uid, href: j.href, class: "job" }, h("span", { class: `dot c${j.colour}`, "aria-hidden": "true" }), j.name))) : null));
 }
 

@@ -2,6 +2,7 @@
 
 #include "agent/core.h"
 #include "agent/gpu.h"
+#include "agent/gpu_look.h"
 #include "agent/lifecycle.h"
 #include "agent/machine.h"
 #include "agent/network.h"
@@ -83,6 +84,7 @@ static void on_heartbeat(void *user)
     protect_look(agent);
     storage_look(agent);
     usage_sample(agent);
+    gpu_look_begin(agent);
     if (agent->orphans_left)
         recover_orphans(agent);
 }

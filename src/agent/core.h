@@ -70,6 +70,7 @@ struct agent {
     int64_t pods_per_node;
     uint32_t gpus_per_node;
     bool gpus_real;
+    bool gpu_looking; /* a measurement of them is under way */
     const char *gpu_product;
     int64_t gpu_memory_mib;
     unsigned long next_exec;

@@ -40,6 +40,7 @@ static bool nvml_open(struct nvml *nvml, struct gpus *gpus)
     LOAD(nvml, name, "nvmlDeviceGetName");
     LOAD(nvml, uuid, "nvmlDeviceGetUUID");
     LOAD(nvml, memory, "nvmlDeviceGetMemoryInfo");
+    LOAD(nvml, rates, "nvmlDeviceGetUtilizationRates");
     LOAD(nvml, minor, "nvmlDeviceGetMinorNumber");
     LOAD(nvml, driver, "nvmlSystemGetDriverVersion");
     int r = complete ? nvml->init() : -1;
@@ -154,4 +155,60 @@ int64_t gpu_used_mib(const char *uuid)
     (void)nvml.shutdown();
     (void)dlclose(nvml.library);
     return mib;
+}
+
+void gpu_read_use(const struct nvml *nvml,
+                  const struct gpus *gpus,
+                  struct gpu_use ret[static GPU_MAX])
+{
+    for (size_t i = 0; i < gpus->count; i++) {
+        struct nvml_memory memory = {0};
+        struct nvml_rates rates = {0};
+        nvml_device device;
+
+        ret[i] = (struct gpu_use){.percent = -1};
+        if (nvml->by_uuid(gpus->items[i].uuid, &device) != 0 || nvml->rates(device, &rates) != 0 ||
+            nvml->memory(device, &memory) != 0)
+            continue;
+        ret[i].percent = rates.gpu < 100 ? (int)rates.gpu : 100;
+        ret[i].mib = (int64_t)(memory.used >> 20);
+    }
+}
+
+bool gpu_measure(const struct gpus *gpus, struct gpu_use ret[static GPU_MAX])
+{
+    struct nvml nvml;
+    struct gpus unused;
+
+    unused.why[0] = '\0';
+    if (!nvml_open(&nvml, &unused))
+        return false;
+    gpu_read_use(&nvml, gpus, ret);
+    (void)nvml.shutdown();
+    (void)dlclose(nvml.library);
+    return true;
+}
+
+#define USE_STEP_PERCENT 5
+#define USE_STEP_MIB     256
+
+void gpu_use_text(const struct gpu_use *uses, size_t count, char out[static GPU_USE_TEXT])
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        int percent =
+            (uses[i].percent + USE_STEP_PERCENT / 2) / USE_STEP_PERCENT * USE_STEP_PERCENT;
+        long long mib = (uses[i].mib + USE_STEP_MIB / 2) / USE_STEP_MIB * USE_STEP_MIB;
+        int more = uses[i].percent < 0 ? -1
+                                       : snprintf(out + len, GPU_USE_TEXT - len, "%s%d/%lld",
+                                                  i ? "," : "", percent, mib);
+
+        if (more < 0 || (size_t)more >= GPU_USE_TEXT - len) {
+            out[0] = '\0';
+            return;
+        }
+        len += (size_t)more;
+    }
 }

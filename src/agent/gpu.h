@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ typedef void *nvml_device;
 struct nvml_memory {
     unsigned long long total, free, used;
 };
+struct nvml_rates {
+    unsigned gpu, memory; /* percent of the last moment in which it was busy */
+};
 struct nvml {
     void *library;
     int (*init)(void);
@@ -38,6 +42,7 @@ struct nvml {
     int (*name)(nvml_device, char *, unsigned);
     int (*uuid)(nvml_device, char *, unsigned);
     int (*memory)(nvml_device, struct nvml_memory *);
+    int (*rates)(nvml_device, struct nvml_rates *);
     int (*minor)(nvml_device, unsigned *);
     int (*driver)(char *, unsigned);
 };
@@ -49,3 +54,21 @@ void gpu_read(const struct nvml *nvml, struct gpus *gpus);
 int64_t gpu_driver(const struct gpus *gpus);
 /* MiB that are in use on the card of that UUID now; -1: not known. */
 int64_t gpu_used_mib(const char *uuid);
+
+/* What was measured of a card. */
+struct gpu_use {
+    int percent; /* of the time it was busy; -1: not known, as of a card that is split */
+    int64_t mib; /* of its memory that is in use */
+};
+
+/* Of every card of `gpus` at its place. Waits for the driver: for a worker thread. False: the driver
+ * does not answer. */
+bool gpu_measure(const struct gpus *gpus, struct gpu_use ret[static GPU_MAX]);
+/* Its part behind the opening, for the tests. */
+void gpu_read_use(const struct nvml *nvml,
+                  const struct gpus *gpus,
+                  struct gpu_use ret[static GPU_MAX]);
+/* "85/40960,0/0" of `count` cards, as api/gpu.h has it: rounded, so that a card that does nothing says
+ * nothing new. Empty where the use of one is not known. */
+#define GPU_USE_TEXT 1024
+void gpu_use_text(const struct gpu_use *uses, size_t count, char out[static GPU_USE_TEXT]);

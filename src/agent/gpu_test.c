@@ -41,6 +41,7 @@ static int tell_memory(nvml_device device, struct nvml_memory *ret)
 {
     (void)device;
     ret->total = 143771ULL << 20;
+    ret->used = 40000ULL << 20;
     return 0;
 }
 
@@ -57,11 +58,28 @@ static int tell_driver(char *out, unsigned size)
     return 0;
 }
 
+static unsigned card_busy;
+
+static int tell_by_uuid(const char *uuid, nvml_device *ret)
+{
+    *ret = NULL;
+    return strcmp(uuid, "GPU-gone") == 0 ? 6 : 0;
+}
+
+static int tell_rates(nvml_device device, struct nvml_rates *ret)
+{
+    (void)device;
+    ret->gpu = card_busy;
+    return card_busy > 200 ? 3 : 0; /* as a card does that is split */
+}
+
 static const struct nvml driver = {.count = tell_count,
                                    .handle = tell_handle,
                                    .uuid = tell_uuid,
                                    .name = tell_name,
                                    .memory = tell_memory,
+                                   .by_uuid = tell_by_uuid,
+                                   .rates = tell_rates,
                                    .minor = tell_minor,
                                    .driver = tell_driver};
 
@@ -106,4 +124,30 @@ TEST(a_card_whose_uuid_would_be_two_in_a_list_is_passed_over)
         gpu_read(&driver, &gpus);
         EXPECT(gpus.count == 0 && gpus.why[0]);
     }
+}
+
+TEST(the_use_of_cards_is_told_in_steps_and_only_where_it_is_known)
+{
+    static const struct gpus gpus = {.items = {{.uuid = "GPU-1"}, {.uuid = "GPU-2"}}, .count = 2};
+    static const struct gpus lost = {.items = {{.uuid = "GPU-1"}, {.uuid = "GPU-gone"}},
+                                     .count = 2};
+    struct gpu_use uses[GPU_MAX];
+    char text[GPU_USE_TEXT];
+
+    card_busy = 88;
+    gpu_read_use(&driver, &gpus, uses);
+    gpu_use_text(uses, 2, text);
+    EXPECT(strcmp(text, "90/39936,90/39936") == 0);
+    gpu_use_text(uses + 1, 1, text);
+    EXPECT(strcmp(text, "90/39936") == 0);
+    gpu_read_use(&driver, &lost, uses);
+    gpu_use_text(uses, 2, text);
+    EXPECT(text[0] == '\0');
+    card_busy = 300;
+    gpu_read_use(&driver, &gpus, uses);
+    EXPECT(uses[0].percent == -1);
+    for (size_t i = 0; i < GPU_MAX; i++)
+        uses[i] = (struct gpu_use){100, INT64_C(1) << 40};
+    gpu_use_text(uses, GPU_MAX, text);
+    EXPECT(text[0] == '\0'); /* more than is told, and not a part of it */
 }

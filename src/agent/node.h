@@ -1,6 +1,7 @@
 #pragma once
 
 #include "agent/agent.h"
+#include "agent/gpu.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@ struct node {
     struct agent *agent;
     char name[256];
     uint32_t gpu_users[AGENT_GPUS_MAX]; /* pods that have GPU i */
+    char gpu_use[GPU_USE_TEXT];         /* as it was told last */
     bool registered;
 };
 

@@ -21,6 +21,14 @@ await main(async ({ page, troubles }) => {
                 troubles.push(`/ui/${view} is ${wide} pixels wider than ${width}`);
             troubles.push(...(await axe(page)).map(t => `/ui/${view} ${scheme} ${width}: ${t}`));
         }
+    // GPUs: the fill is what was measured, which an agent tells where cards are real.
+    kubectl(["annotate", "node", "node-0", "node-1", "muster.dev/gpu-use=85/40960,0/0,0/0,0/0"]);
+    await page.goto(`${process.env.MUSTER_URL}/ui/gpus`);
+    await page.locator(".gpu.measured").first().waitFor();
+    const said = await page.locator(".gpu.measured").first().getAttribute("aria-label");
+    if (!/busy (85|0) % of the time/.test(said))
+        troubles.push(`a GPU that was measured says "${said}"`);
+    troubles.push(...(await axe(page)).map(t => `measured GPUs: ${t}`));
     // What if: one more job, and one that cannot fit, decided by the scheduler itself.
     await page.goto(`${process.env.MUSTER_URL}/ui/whatif`);
     await page.getByLabel("One more job").fill("gangs:\n- {name: maybe, queue: default-queue, pods: 2, gpus: 2}\n- {name: huge, queue: default-queue, pods: 9, gpus: 4}\n");
