@@ -25,7 +25,7 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const said = /** @type {HTMLElement} */ (document.getElementById("said"));
 
 const app = {
-    /** @type {{user: string, owner: boolean, version: string} | null} */
+    /** @type {{user: string, owner: boolean, version: string, cluster?: boolean} | null} */
     who: null,
     live: { state: "connecting", why: "" },
     filter: "",
@@ -121,7 +121,7 @@ function draw() {
     else if (!model.ready && !model.synced)
         inside = h("p", { class: "quiet" }, app.live.state === "lost" ? `${app.live.why}; trying again…` : "Loading…");
     else
-        inside = view.draw({ model, now: Date.now(), params, filter: app.filter, events: app.events, state: app.state, redraw: later });
+        inside = view.draw({ model, now: Date.now(), params, filter: app.filter, events: app.events, state: app.state, redraw: later, cluster: !!app.who.cluster });
     if (model.ready)
         model.synced = 1;
     morph(main, h("main", { id: "main", tabindex: -1, "data-view": name || "overview" }, model.ready ? refusedNote() : null, inside));
@@ -158,7 +158,8 @@ const DOES = {
         if (found)
             act(value, found, say);
     },
-    log: value => { app.state.pod = value; app.state.previous = false; draw(); },
+    log: value => { app.state.pod = value; app.state.previous = false; app.state.generation = undefined; draw(); },
+    generation: value => { app.state.generation = Number(value); app.state.previous = false; draw(); },
     container: value => { app.state.container = value; draw(); },
     previous: () => { app.state.previous = !app.state.previous; draw(); },
     span: value => { app.state.span = Number(value); draw(); },

@@ -1,4 +1,5 @@
 // job: the page of one job: why it waits or how it runs, its ranks, their logs, and what can be done with it.
+import { Curves } from "./curves.js";
 import { h, own } from "./dom.js";
 import { amount, clock, duration, plural, time } from "./format.js";
 import { ask, askJson, lines, patch, Refused } from "./link.js";
@@ -10,6 +11,7 @@ import { missing } from "./views.js";
 /** @typedef {import("./model.js").Obj} Obj */
 
 const LINES_MAX = 5000; // of a log in the page; the download has all
+const GENERATIONS_MAX = 8; // before this one, whose logs can be chosen
 
 /** @param {Job} job */
 const apiPath = job => (job.kind ? `/apis/${job.kind.path}/namespaces/${encodeURIComponent(job.ns)}/${job.kind.plural}` :
@@ -228,15 +230,20 @@ function logs(context, job) {
     state.pod = pod.metadata.name;
     const containers = (pod.spec?.containers ?? []).map(/** @param {Obj} c */ c => c.name);
     const container = containers.includes(state.container) ? state.container : containers[0] ?? "";
-    const before = (pod.status?.containerStatuses ?? []).some(/** @param {Obj} c */ c => c.restartCount > 0);
-    const path = `/api/v1/namespaces/${encodeURIComponent(job.ns)}/pods/${encodeURIComponent(pod.metadata.name)}/log?container=${encodeURIComponent(container)}${state.previous ? "&previous=true" : ""}`;
-    if (pod.status?.phase !== "Pending")
-        pane.show(`${pod.metadata.name} ${container}${state.previous ? " before" : ""} ${uidOf(pod)}`, path);
+    const generation = Number(pod.metadata.labels?.["torchrun.ai/generation"] ?? 0);
+    const older = state.generation !== undefined && state.generation < generation ? state.generation : generation;
+    const before = older === generation && (pod.status?.containerStatuses ?? []).some(/** @param {Obj} c */ c => c.restartCount > 0);
+    const path = `/api/v1/namespaces/${encodeURIComponent(job.ns)}/pods/${encodeURIComponent(pod.metadata.name)}/log?container=${encodeURIComponent(container)}${older < generation ? `&generation=${older}` : state.previous && before ? "&previous=true" : ""}`;
+    if (pod.status?.phase !== "Pending" || older < generation)
+        pane.show(`${pod.metadata.name} ${container}${older < generation ? ` generation ${older}` : state.previous && before ? " before" : ""} ${uidOf(pod)}`, path);
     return card("Log", h("div", { class: "choices" }, h("span", { class: "sub" }, `of ${pod.metadata.name}`),
         containers.length > 1 ? containers.map(/** @param {string} name */ name => h("button", { type: "button", "data-do": "container", "data-value": name, "aria-pressed": String(name === container) }, name)) : null,
-        before ? h("button", { type: "button", "data-do": "previous", "aria-pressed": String(!!state.previous) }, "Before its last restart") : null), own(pane.element),
-        job.kindName === "TorchrunJob" && (job.object.status?.generation ?? 0) > 0
-            ? h("p", { class: "quiet" }, "Logs of generations whose pods are gone:", " ", h("code", null, `kubectl torchrun logs -n ${job.ns} ${job.name} --generation 0`)) : null);
+        before ? h("button", { type: "button", "data-do": "previous", "aria-pressed": String(!!state.previous) }, "Before its last restart") : null,
+        generation > 0 && !context.cluster ? Array.from({ length: Math.min(generation, GENERATIONS_MAX) + 1 }, (_, i) => generation - i).reverse().map(n =>
+            h("button", { type: "button", "data-do": "generation", "data-value": n, "aria-pressed": String(n === older) }, n === generation ? "This generation" : `Generation ${n}`)) : null),
+    own(pane.element),
+    generation > 0 && context.cluster
+        ? h("p", { class: "quiet" }, "Nodes of a cluster keep no logs of pods that are gone; the sync pod of a job that was submitted with a folder does:", " ", h("code", null, `kubectl torchrun logs -n ${job.ns} ${job.name} --generation 0`)) : null);
 }
 
 /** @param {import("./views.js").Context} context @param {Job} job */
@@ -281,6 +288,11 @@ export function job(context) {
     if (!found)
         return missing(context, JOB_KINDS.some(k => k.kind === kind) ? kind : "job", `${ns}/${name}`);
     fetchMore(context, found);
+    /** @type {Curves} */
+    const curves = state.curves ??= new Curves();
+    curves.note(found, now);
+    curves.fetch(found, now, context.redraw);
+    const drawn = curves.draw();
     const ran = found.started ? (found.ended || now) - found.started : 0;
     const causes = (state.events ?? []).filter(/** @param {Obj} e */ e => /restart|evict|preempt|fail|hung/i.test(`${e.reason} ${e.message}`));
     return h("div", { class: "grid" },
@@ -298,6 +310,7 @@ export function job(context) {
         waitCard(context, found),
         card("Ranks", ranks(context, found)),
         logs(context, found),
+        drawn.length ? card("Curves", h("div", { class: "curves" }, drawn)) : null,
         causes.length ? card("Restarts and their causes", eventTable(causes, "Causes of restarts")) : null,
         card("Events", state.events?.length ? eventTable(state.events.slice(0, 100), "Events of this job") : empty(state.eventsTrouble ? `The events cannot be read: ${state.eventsTrouble}` : "Nothing was reported.")),
         state.manifest ? h("section", { class: "card", key: "manifest" }, h("details", null, h("summary", null, h("h2", null, "Manifest")), h("pre", { class: "manifest", tabindex: 0 }, state.manifest))) : null);

@@ -15,6 +15,7 @@ import { card, empty, facts, jobTable, shareBar, table, tile } from "./parts.js"
  * @property {any[]} events of the cluster, newest first; empty until asked for
  * @property {Record<string, any>} state of this view, kept while it is open
  * @property {() => void} redraw
+ * @property {boolean} cluster whether the API server is another one than muster's own
  */
 /** @typedef {(context: Context) => HTMLElement} View */
 

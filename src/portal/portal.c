@@ -118,8 +118,9 @@ struct sign_in {
 static void session_reply(struct visit *visit, int code, struct str user, const char *key)
 {
     struct arena *arena = request_arena(&visit->request);
-    struct json *answer = json_make(arena, "{user: $, owner: false, version: $, key: $?}", user,
-                                    MUSTER_VERSION, key ? str_from(key) : STR_NONE);
+    struct json *answer =
+        json_make(arena, "{user: $, owner: false, cluster: true, version: $, key: $?}", user,
+                  MUSTER_VERSION, key ? str_from(key) : STR_NONE);
 
     http_reply(visit->request.x, code, "application/json", json_text(arena, answer));
 }

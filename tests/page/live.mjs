@@ -3,6 +3,27 @@ import { job, kubectl, link, main } from "./browser.mjs";
 
 const MARKUP = "<script>alert(1)</script><img src=x onerror=alert(2)>";
 
+const EVENTS = `
+import struct, os
+def field(n, b): return bytes([n << 3 | 2, len(b)]) + b
+os.makedirs("runs", exist_ok=True)
+with open("runs/events.out.tfevents.1.host", "wb") as f:
+    for step in range(10):
+        value = field(1, b"train/loss") + bytes([2 << 3 | 5]) + struct.pack("<f", 1 / (step + 1))
+        event = bytes([1 << 3 | 1]) + struct.pack("<d", 1.0) + bytes([2 << 3, step]) + field(5, field(1, value))
+        f.write(struct.pack("<QI", len(event), 0) + event + struct.pack("<I", 0))
+    f.write(b"\\xff" * 30)
+`;
+
+/** The job with an emptyDir at /out: such folders can be read from outside. */
+function withFolder(text) {
+    const object = JSON.parse(text);
+    const { spec } = object.spec.pytorchReplicaSpecs.Worker.template;
+    spec.volumes = [{ name: "out", emptyDir: {} }];
+    spec.containers[0].volumeMounts = [{ name: "out", mountPath: "/out" }];
+    return JSON.stringify(object);
+}
+
 await main(async ({ page }) => {
     await page.goto(link);
     await page.locator("main[data-view=overview] .tiles").waitFor();
@@ -27,4 +48,11 @@ await main(async ({ page }) => {
         throw new Error("the page was loaded again");
     if (await page.locator("main script, main img[src=x]").count())
         throw new Error("what a job said became markup");
+    // Curves of the event files that a job wrote, as TensorBoard reads them; broken bytes at the end do no harm.
+    kubectl(["apply", "-f", "-"], withFolder(job("curved", `cd /out; python3 -c '${EVENTS}'; sleep 600`)));
+    await page.goto(`${process.env.MUSTER_URL}/ui/job/default/PyTorchJob/curved`);
+    const loss = page.locator("figure.curve", { hasText: "train/loss" });
+    await loss.waitFor();
+    if (!/train\/loss: 0.1 at 9, between 0.1 and 1$/.test(await loss.locator("svg").getAttribute("aria-label")))
+        throw new Error(`the curve says ${await loss.locator("svg").getAttribute("aria-label")}`);
 });
