@@ -42,7 +42,7 @@ def test_a_proxy_names_the_viewer_and_the_operator_needs_the_right_for_it():
     port = free_port()
     rights = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "muster-page-proxy"},
               "rules": [{"apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"]}]}
-    with Cluster(nodes=1, operators=0) as m:
+    with Cluster(nodes=1, operators=0, quiet=True) as m:  # refusals of what ann may not are wanted
         secret = os.path.join(m.folder, "secret")
         with open(secret, "w") as f:
             f.write(SECRET)
