@@ -7,7 +7,7 @@
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
 # make test-page  the web page in a real Chromium: views, actions, accessibility, types (TESTS="live types": some of them)
 # make page-shots  pictures of every view in build/page-shots, light, dark and narrow; docs/page has some of them
-# make bench-page  what the page costs with 1,000 nodes, 10,000 pods and 20 viewers (docs/page.md has figures)
+# make bench-page  what the page costs with 1,000 nodes, 10,000 pods and 20 viewers
 # make seeds      the guides that the project began with, typed line by line (SEEDS_OF="002 003": some of them)
 # make failures   twenty failures planted in real gangs, and whether status, events and logs tell them truly (FAILURES="killed setup": some)
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
