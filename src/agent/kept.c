@@ -93,10 +93,8 @@ static void burial_run(struct agent_work *work)
 static void on_job_looked(void *user, const struct api_result *result)
 {
     struct burial *burial = user;
-    const struct object *job = result->code == 0 ? result->object : NULL;
 
-    burial->results.job_is_there =
-        job && !job->deleted_ms && str_is(job->uid, burial->results.job_uid);
+    burial->results.job_is_there = results_job_is_there(&burial->results, result);
     agent_work(burial->work.agent, &burial->work);
 }
 

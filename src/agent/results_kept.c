@@ -4,6 +4,7 @@
 #include "agent/pod.h"
 #include "agent/results.h"
 #include "agent/trash.h"
+#include "api/api.h"
 #include "api/launch.h"
 #include "api/object.h"
 #include "base/count.h"
@@ -76,19 +77,31 @@ bool results_burial_prepare(const struct pod *pod, struct results_burial *ret)
     return true;
 }
 
+bool results_job_is_there(const struct results_burial *burial, const struct api_result *result)
+{
+    const struct object *job = result->code == 0 ? result->object : NULL;
+
+    if (!job)
+        return result->code != 0 && result->code != -ENOENT;
+    return !job->deleted_ms && str_is(job->uid, burial->job_uid);
+}
+
 /* ---- in the worker thread: nothing but the file system ---- */
 
-static void kept_drop_job(const char *all, const char *job_uid, struct trash *trash)
+/* A pod may name any owner: what is kept of other namespaces is not its. */
+static void kept_drop_job(const struct results_burial *burial, struct trash *trash)
 {
-    DIR *folder = opendir(all);
+    DIR *folder = opendir(burial->all);
+    size_t ns_len = strcspn(burial->name, "_") + 1;
 
     for (struct dirent *e; folder && (e = readdir(folder));) {
         char path[RESULTS_KEPT_PATH + NAME_MAX + 2];
         const char *uid = strrchr(e->d_name, '_');
 
-        if (!uid || strcmp(uid + 1, job_uid) != 0)
+        if (!uid || strcmp(uid + 1, burial->job_uid) != 0 ||
+            strncmp(e->d_name, burial->name, ns_len) != 0)
             continue;
-        (void)snprintf(path, sizeof(path), "%s/%s", all, e->d_name);
+        (void)snprintf(path, sizeof(path), "%s/%s", burial->all, e->d_name);
         trash_put(trash, path);
     }
     if (folder)
@@ -102,7 +115,7 @@ void results_burial_run(const struct results_burial *burial, struct trash *trash
     if (!burial->from[0])
         return;
     if (!burial->job_is_there) {
-        kept_drop_job(burial->all, burial->job_uid, trash);
+        kept_drop_job(burial, trash);
         return;
     }
     (void)snprintf(path, sizeof(path), "%s/%s", burial->all, burial->name);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct api_result;
 struct pod;
 struct trash;
 
@@ -37,7 +38,10 @@ struct results_burial {
 
 /* False: nothing of this pod is kept. */
 bool results_burial_prepare(const struct pod *pod, struct results_burial *ret);
-/* Moves the volume, or, where the job is gone, removes all that was kept of it. */
+/* What a look for the job says. An answer that is none says nothing of the job, which may be there: its
+ * files stay. */
+bool results_job_is_there(const struct results_burial *burial, const struct api_result *result);
+/* Moves the volume, or, where the job is gone, removes all that was kept of it in its namespace. */
 void results_burial_run(const struct results_burial *burial, struct trash *trash);
 
 struct results_kept_request {

@@ -1,5 +1,8 @@
 #include "agent/results_kept.h"
 #include "agent/trash.h"
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -89,6 +92,37 @@ TEST(results_of_each_generation_are_kept_while_the_job_is_there)
     EXPECT(!scene_keeps(&scene, "1", "u1", "second"));
     EXPECT(!scene_keeps(&scene, "2", "u1", "third"));
     files_remove(scene.data);
+}
+
+TEST(results_of_a_job_in_another_namespace_stay)
+{
+    struct scene scene;
+
+    scene_make(&scene);
+    scene_bury(&scene, "0", "first");
+    scene.burial.job_is_there = false; /* a pod elsewhere says that this job is its owner */
+    (void)snprintf(scene.burial.name, sizeof(scene.burial.name), "n_any_0_u1");
+    results_burial_run(&scene.burial, &scene.trash);
+    EXPECT(scene_keeps(&scene, "0", "u1", "first"));
+    files_remove(scene.data);
+}
+
+TEST(results_go_only_when_the_job_is_known_to_be_gone)
+{
+    struct object *job = NULL;
+    struct results_burial own = {.job_uid = "u1"};
+    struct results_burial older = {.job_uid = "u0"};
+
+    EXPECT(object_new(&kind_torchrunjob,
+                      STR("{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\","
+                          "\"metadata\":{\"name\":\"job\",\"namespace\":\"ns\",\"uid\":\"u1\"}}"),
+                      &job, NULL) == 0);
+    EXPECT(results_job_is_there(&own, &(struct api_result){.object = job}));
+    EXPECT(!results_job_is_there(&older, &(struct api_result){.object = job}));
+    EXPECT(!results_job_is_there(&own, &(struct api_result){.code = -ENOENT}));
+    EXPECT(results_job_is_there(&own, &(struct api_result){.code = -ECANCELED}));
+    EXPECT(results_job_is_there(&own, &(struct api_result){.code = -EIO}));
+    object_unref(job);
 }
 
 TEST(results_that_are_kept_are_bounded_in_age_count_and_bytes)
