@@ -308,16 +308,18 @@ static void whatif_post(struct visit *visit)
 
 /* ---- a request's way ---- */
 
-/* A URL is made of it: what would end the path there, or mean something else, is refused. */
+/* A URL is made of it: what would end the path there, or mean something else, is refused. The API
+ * server takes %2F for the slash that it stands for, and we look at the path before that. */
 static bool path_is_plain(struct str path)
 {
     for (size_t i = 0; i < path.len; i++) {
         char c = path.p[i];
+        struct str escape = str_sub(path, i, 3);
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                      c == '/' || c == '-' || c == '.' || c == '_' || c == '~' || c == '%' ||
                      c == ':';
 
-        if (!plain)
+        if (!plain || http_equal_nocase(escape, STR("%2f")))
             return false;
     }
     return true;

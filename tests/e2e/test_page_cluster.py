@@ -109,6 +109,9 @@ def test_page_of_the_operator_is_read_with_the_viewers_own_token():
         check("system:serviceaccount:default:ann" in refusal["message"], f"in whose name: {refusal}")
         ann.says(403, "DELETE", "/ui/api/v1/namespaces/default/configmaps/none")
         ann.says(403, "GET", "/ui/api/v1/namespaces/default/pods/x/proxy/")
+        ann.says(400, "GET", "/ui/api/v1/namespaces/default/pods/x%2Fproxy/")  # to an API server the same
+        ann.says(400, "GET", "/ui/api/v1/namespaces/default/pods/x%2fproxy")
+        ann.says(403, "GET", "/ui/api/v1/namespaces/default/pods/x/%70roxy/")
         cut = http.client.HTTPConnection(url.split("//")[1], timeout=60)
         cut.request("GET", "/ui/api/v1/namespaces/default/pods/x/proxy#", headers=ann.headers)
         check(cut.getresponse().status == 400, "a path that ends early on its way to the API server")
