@@ -43,11 +43,12 @@ class Visitor(Browser):
         return code, said
 
     def lines(self, query, **headers):
-        """Lines of the change stream, as they come."""
+        """Lines of the change stream, as they come, less those that only say that it is there."""
         request = urllib.request.Request(self.url + "/ui/stream?" + query, headers={**self.headers, **headers})
         with urllib.request.urlopen(request, timeout=60) as answer:
-            for line in answer:
-                yield json.loads(line)
+            for line in map(json.loads, answer):
+                if line["t"] != "PING":
+                    yield line
 
 
 @contextlib.contextmanager
