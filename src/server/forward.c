@@ -265,7 +265,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     if (!pair->forward)
         return;
     if (status < 0) {
-        pair_finish(pair, uv_strerror(status));
+        pair_finish(pair, pod_socket_trouble(pair->fd, status));
         return;
     }
     if (events & UV_WRITABLE) {

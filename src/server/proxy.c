@@ -260,6 +260,16 @@ static void receive(struct proxy *proxy)
         proxy->reading_paused = true;
 }
 
+const char *pod_socket_trouble(int fd, int status)
+{
+    int code = 0;
+    socklen_t size = sizeof(code);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code)
+        status = -code;
+    return uv_strerror(status);
+}
+
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct proxy *proxy = handle->data;
@@ -267,7 +277,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     if (proxy->closing)
         return;
     if (status < 0) {
-        fail(proxy, uv_strerror(status));
+        fail(proxy, pod_socket_trouble(proxy->fd, status));
         return;
     }
     if (events & UV_WRITABLE)

@@ -172,6 +172,9 @@ void forward_handle(struct request *request);
 
 /* Streams its body, so it is called when the head is there. */
 void proxy_begin(struct request *request);
+/* proxy.c: why polling a connection to a pod failed. libuv says EBADF of every error; the socket knows
+ * more, once. */
+const char *pod_socket_trouble(int fd, int status);
 
 /* view.c: the answer for an object or list in the form the client asked for. view_accept() says
  * which that is, and false when it is none that is there and 406 was the answer. */
