@@ -39,19 +39,23 @@ static void sample_told(void *user, const struct api_result *result)
     struct node *node = user;
 
     if (result->code) /* the next one says it again */
-        node->gpu_use[0] = '\0';
+        node->gpu_use_told = false;
 }
 
+/* Empty: it is not known, and what was said before, by an earlier muster too, is not true any more. */
 static void node_tell_use(struct agent *agent, struct node *node, const char *text)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *patch = json_new_object(&arena);
     struct json *metadata = json_add_object(&arena, patch, "metadata");
+    struct json *annotations = json_add_object(&arena, metadata, "annotations");
 
-    if (strcmp(node->gpu_use, text) == 0)
+    if (node->gpu_use_told && strcmp(node->gpu_use, text) == 0)
         return;
     (void)snprintf(node->gpu_use, sizeof(node->gpu_use), "%s", text);
-    json_add_c(&arena, json_add_object(&arena, metadata, "annotations"), GPU_ANNOTATION_USE, text);
+    node->gpu_use_told = true;
+    (void)json_set(annotations, STR(GPU_ANNOTATION_USE),
+                   *text ? json_new_str(&arena, str_from(text)) : json_new_null(&arena));
     struct api_request request = {.verb = API_PATCH,
                                   .kind = &kind_node,
                                   .name = str_from(node->name),
@@ -65,14 +69,14 @@ static void sample_taken(uv_work_t *work, int status)
     struct gpu_sample *sample = work->data;
     struct agent *agent = sample->agent;
 
-    for (uint32_t i = 0;
-         status == 0 && sample->known && !agent->stopping && i < agent->options.node_count; i++) {
+    for (uint32_t i = 0; status == 0 && !agent->stopping && i < agent->options.node_count; i++) {
         size_t from = (size_t)i * agent->gpus_per_node;
-        char text[GPU_USE_TEXT];
+        char text[GPU_USE_TEXT] = "";
 
         if (from + agent->gpus_per_node > sample->gpus.count)
             break;
-        gpu_use_text(&sample->uses[from], agent->gpus_per_node, text);
+        if (sample->known)
+            gpu_use_text(&sample->uses[from], agent->gpus_per_node, text);
         node_tell_use(agent, &agent->nodes[i], text);
     }
     mem_free(sample);

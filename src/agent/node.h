@@ -14,6 +14,7 @@ struct node {
     char name[256];
     uint32_t gpu_users[AGENT_GPUS_MAX]; /* pods that have GPU i */
     char gpu_use[GPU_USE_TEXT];         /* as it was told last */
+    bool gpu_use_told;
     bool registered;
 };
 
