@@ -284,6 +284,21 @@ static bool line_matches(struct str line, const struct top_state *state)
     return false;
 }
 
+/* A row is one line, whatever a message or an annotation has in it. */
+static void cells_join(struct draft *draft)
+{
+    for (size_t i = 0; i < draft->table.cells.count; i++) {
+        struct str *cell = &draft->table.cells.items[i];
+
+        if (str_find(*cell, '\n') == cell->len)
+            continue;
+        char *text = str_c(draft->arena, *cell);
+        for (size_t k = 0; k < cell->len; k++)
+            text[k] = text[k] == '\n' ? ' ' : text[k];
+        cell->p = text;
+    }
+}
+
 void top_rows(struct arena *arena,
               const struct top_objects *objects,
               const struct top_state *state,
@@ -300,6 +315,7 @@ void top_rows(struct arena *arena,
     case TOP_PANES: gpus_draft(&draft, objects); break;
     }
     *ret = (struct top_rows){.items = draft.rows.items};
+    cells_join(&draft);
     table_write(&text, &draft.table, true);
     struct str rest = str_dup(arena, buf_str(&text));
     (void)str_cut(&rest, '\n', &ret->head);
@@ -391,7 +407,10 @@ static void text_add(struct buf *out, struct str text, size_t width)
 
         if (!follows && columns++ >= width)
             return;
-        if (c == '\t')
+        if (c == 0xc2 && i + 1 < text.len && (text.p[i + 1] & 0xe0) == 0x80) {
+            buf_addc(out, '?'); /* one of U+0080 to U+009F: terminals take them for commands too */
+            i++;
+        } else if (c == '\t')
             buf_addc(out, ' ');
         else
             buf_addc(out, c < 0x20 || c == 0x7f ? '?' : (char)c);

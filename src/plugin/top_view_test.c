@@ -83,6 +83,23 @@ TEST(top_shows_jobs_of_every_kind_once)
     scene_done(&s);
 }
 
+TEST(top_has_a_line_for_each_job_whatever_their_messages_are)
+{
+    struct scene s;
+    struct top_rows rows;
+    struct top_state state = {.pane = TOP_JOBS};
+
+    scene_make(&s);
+    object_unref(s.items[2]);
+    s.items[2] = made(&kind_torchrunjob,
+                      "{\"metadata\":{\"name\":\"own\",\"namespace\":\"t\",\"uid\":\"u1\"},"
+                      "\"status\":{\"phase\":\"Failed\",\"message\":\"one\\ntwo\\nthree\"}}");
+    top_rows(&s.arena, &s.objects, &state, &rows);
+    EXPECT(rows.count == 2 && str_contains(rows.items[0].line, STR("one two three")) &&
+           str_contains(rows.items[1].line, STR("PyTorchJob")));
+    scene_done(&s);
+}
+
 TEST(top_shows_gpus_with_their_measured_use_and_who_holds_them)
 {
     struct scene s;
@@ -136,7 +153,11 @@ TEST(top_lets_no_text_of_the_cluster_command_the_terminal)
     EXPECT(!str_contains(buf_str(&out), STR("\033[2J")));
     buf_clear(&out);
     state.open = state.log = true;
-    top_screen(&out, &state, &rows, STR("step 1\033]0;title\007\nstep 2\n"), 24, 10);
+    top_screen(&out, &state, &rows,
+               STR("step 1\033]0;title\007\nstep 2\n\xc2\x9b"
+                   "2J\xc2\xb5s\n"),
+               24, 10);
+    EXPECT(str_contains(buf_str(&out), STR("?2J\xc2\xb5s")));
     EXPECT(str_contains(buf_str(&out), STR("step 1?]0;")) &&
            str_contains(buf_str(&out), STR("step 2")));
     scene_done(&s);
