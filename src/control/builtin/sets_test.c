@@ -346,6 +346,20 @@ TEST(a_pod_leaves_a_node_whose_taint_it_does_not_tolerate)
     EXPECT(str_is(scene_names(&scene, &kind_pod), "ever all late"));
 }
 
+TEST(a_taint_that_was_added_before_1970_has_been_there_for_long)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene.now_ms = 100000;
+    scene_put(&scene, &kind_node,
+              "{'metadata':{'name':'n1','namespace':''},'spec':{'taints':[{'key':'k',"
+              "'effect':'NoExecute','timeAdded':'0001-01-01T00:00:00Z'}]}}");
+    put_tainted(&scene, "some", "{'key':'k','operator':'Exists','tolerationSeconds':10}");
+    put_tainted(&scene, "ever", "{'key':'k','operator':'Exists'}");
+    EXPECT(str_is(scene_names(&scene, &kind_pod), "ever"));
+}
+
 TEST(a_replicationcontroller_keeps_its_number_of_pods)
 {
     _cleanup_(scene_close) struct scene scene;

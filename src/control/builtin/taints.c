@@ -49,7 +49,8 @@ static int64_t leave_ms(const struct json *spec, const struct json *taint, int64
     int64_t least_s = FOREVER;
     bool tolerated = false;
 
-    (void)time_parse(json_str(json_get(taint, "timeAdded")), &since_ms);
+    if (time_parse(json_str(json_get(taint, "timeAdded")), &since_ms) && since_ms < 0)
+        since_ms = 0; /* somebody wrote the year 1, as Go does for "never" */
     JSON_FOREACH(json_get(spec, "tolerations"), toleration) {
         int64_t seconds = FOREVER;
 
