@@ -53,6 +53,7 @@ struct client {
     int64_t away_since_ms; /* nothing but failures since; 0: the server answers */
     int64_t back_ms;       /* when it was back after it had been away; 0: it never was */
     struct client_stats stats;
+    bool of_many;
     const struct log *log;
 };
 
@@ -145,7 +146,8 @@ static void count(struct client *client, const struct transport_reply *reply)
         client->stats.throttled++;
         if (pause > RETRY_AFTER_MAX_MS)
             pause = RETRY_AFTER_MAX_MS;
-        limiter_pause(&client->limiter, clock_monotonic_ms() + pause);
+        if (!client->of_many)
+            limiter_pause(&client->limiter, clock_monotonic_ms() + pause);
     }
 }
 
@@ -334,6 +336,7 @@ int client_new(const struct client_options *options, struct client **ret, struct
 
     client->loop = options->loop;
     client->log = options->log;
+    client->of_many = options->of_many;
     limiter_init(&client->limiter, options->per_second, options->burst, options->under_way_max,
                  clock_monotonic_ms());
     r = auth_new(options->loop, options->config, on_credential, client, &client->auth, err);

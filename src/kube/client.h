@@ -34,6 +34,7 @@ struct client_options {
     int64_t per_second;
     int64_t burst;
     size_t under_way_max;
+    bool of_many; /* requests of many users: who is told to wait (429) does so alone */
     const struct log *log;
 };
 

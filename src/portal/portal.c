@@ -455,6 +455,7 @@ static int clients_open(struct portal *portal, const struct kube_config *config,
         .per_second = KUBE_PER_SECOND,
         .burst = KUBE_BURST,
         .under_way_max = KUBE_UNDER_WAY,
+        .of_many = true,
         .log = portal->log,
     };
 
