@@ -39,6 +39,9 @@ struct secure {
     uv_thread_t thread;
     uv_async_t over;
     struct secure_request request; /* done NULL: cancelled */
+    uv_mutex_t lock;               /* of the two below */
+    int fd;                        /* that is asked; -1: none */
+    bool cancelled;
     char ns[64];
     char host[64];
     char text[TEXT_BYTES];
@@ -218,14 +221,26 @@ static void secure_ask_grpc(struct secure *s, int fd)
     }
 }
 
+/* What is asked from now on; false: nobody waits for it any more. */
+static bool secure_hold(struct secure *s, int fd)
+{
+    uv_mutex_lock(&s->lock);
+    bool cancelled = s->cancelled;
+    s->fd = cancelled ? -1 : fd;
+    uv_mutex_unlock(&s->lock);
+    return !cancelled;
+}
+
 static void secure_ask(void *user)
 {
     struct secure *s = user;
     int fd = secure_dial(s);
-    if (fd >= 0 && s->request.grpc)
+    bool wanted = fd >= 0 && secure_hold(s, fd);
+    if (wanted && s->request.grpc)
         secure_ask_grpc(s, fd);
-    else if (fd >= 0)
+    else if (wanted)
         secure_ask_https(s, fd);
+    (void)secure_hold(s, -1);
     if (fd >= 0)
         close(fd);
     (void)uv_async_send(&s->over);
@@ -237,6 +252,7 @@ static void secure_closed(uv_handle_t *handle)
 {
     struct secure *s = handle->data;
     struct agent *agent = s->request.agent;
+    uv_mutex_destroy(&s->lock);
     mem_free(s);
     agent->streams_open--;
     agent_maybe_free(agent);
@@ -286,6 +302,8 @@ struct secure *secure_start(const struct secure_request *request)
         memcpy(s->text, request->text.p, s->text_len);
     if (s->request.timeout_ms <= 0)
         s->request.timeout_ms = 1000;
+    s->fd = -1;
+    (void)uv_mutex_init(&s->lock);
     s->over.data = s;
     (void)uv_async_init(agent->loop, &s->over, secure_asked);
     agent->streams_open++;
@@ -299,6 +317,12 @@ struct secure *secure_start(const struct secure_request *request)
 
 void secure_cancel(struct secure *secure)
 {
-    if (secure)
-        secure->request.done = NULL;
+    if (!secure)
+        return;
+    secure->request.done = NULL;
+    uv_mutex_lock(&secure->lock);
+    secure->cancelled = true;
+    if (secure->fd >= 0) /* its calls wait anew for whoever says one byte at a time */
+        (void)shutdown(secure->fd, SHUT_RDWR);
+    uv_mutex_unlock(&secure->lock);
 }

@@ -30,5 +30,5 @@ struct secure_request {
 
 /* NULL: there are too many already. */
 struct secure *secure_start(const struct secure_request *request);
-/* done is not called any more; NULL is fine. */
+/* done is not called any more, and its thread ends soon; NULL is fine. */
 void secure_cancel(struct secure *secure);

@@ -88,6 +88,39 @@ TEST(checks_that_wait_for_ever_take_no_worker_thread_from_others)
     EXPECT(uv_loop_close(&bench.loop) == 0);
 }
 
+/* A pod that says a byte now and then would keep them for as long as it likes. */
+TEST(checks_that_nobody_waits_for_end_whatever_the_pod_says)
+{
+    struct bench bench;
+    int taken[WORKERS / 2]; /* and nothing is said there */
+
+    open_bench(&bench);
+    for (size_t i = 0; i < WORKERS; i++) {
+        struct secure_request request = {.agent = &bench.agent,
+                                         .ns = STR("a"),
+                                         .host = "127.0.0.1",
+                                         .port = bench.port,
+                                         .timeout_ms = 600000,
+                                         .grpc = true,
+                                         .done = on_done,
+                                         .user = &bench};
+        struct secure *secure = secure_start(&request);
+
+        EXPECT(secure);
+        if (i % 2) { /* some have connected by then, and some have not */
+            taken[i / 2] = accept(bench.listener, NULL, NULL);
+            EXPECT(taken[i / 2] >= 0);
+        }
+        secure_cancel(secure);
+    }
+    EXPECT(uv_run(&bench.loop, UV_RUN_DEFAULT) == 0);
+    EXPECT(bench.done == 0 && !bench.agent.secures && !bench.agent.streams_open);
+    for (size_t i = 0; i < WORKERS / 2; i++)
+        close(taken[i]);
+    close(bench.listener);
+    EXPECT(uv_loop_close(&bench.loop) == 0);
+}
+
 TEST(a_namespace_has_only_so_many_slow_checks_and_others_have_theirs)
 {
     struct bench bench;
