@@ -443,3 +443,30 @@ TEST(a_claim_that_nobody_has_any_more_gives_its_devices_back)
         EXPECT(str_is(react(&stage, &resource_claims_controller, "n", "claim/c"), rows[i].does));
     }
 }
+
+TEST(a_claim_that_is_about_to_be_given_devices_stays_protected)
+{
+    static const struct {
+        const char *why;
+        const char *more;
+        const char *does;
+    } rows[] = {
+        {"nothing is given yet", "", ""},
+        {"it is deleted instead", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"",
+         "patch resourceclaim/c {\"metadata\":{\"finalizers\":[]}}\n"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage);
+        put(&stage, &kind_resourceclaim,
+            str_printf(&stage.arena,
+                       "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\",\"finalizers\":["
+                       "\"resource.kubernetes.io/delete-protection\"]%s}}",
+                       rows[i].more)
+                .p);
+        EXPECT(str_is(react(&stage, &resource_claims_controller, "n", "claim/c"), rows[i].does));
+    }
+}

@@ -174,6 +174,7 @@ static void claim_reconcile(const struct control_input *input,
     const struct json *root = object_json(claim, arena);
     const struct json *users = json_at(root, "status.reservedFor");
     bool allocated = !json_is_null(json_at(root, "status.allocation"));
+    bool freed = false;
     struct json *left = json_new_array(arena);
 
     JSON_FOREACH(users, user)
@@ -185,12 +186,16 @@ static void claim_reconcile(const struct control_input *input,
         if (!json_count(left))
             json_set(json_get(patch, "status"), STR("allocation"), json_new_null(arena));
         action_patch_status(actions, claim, patch);
-        allocated = json_count(left) > 0;
+        /* A pod that was given it meanwhile keeps it. */
+        actions->list.items[actions->list.count - 1].revision = claim->revision;
+        freed = !json_count(left);
     } else if (claim->deleted_ms && allocated && !json_count(users)) {
         action_patch_status(actions, claim, json_make(arena, "{status: {allocation: null}}"));
-        allocated = false;
+        actions->list.items[actions->list.count - 1].revision = claim->revision;
+        freed = true;
     }
-    if (!allocated)
+    /* The scheduler protects a claim before it gives it anything: that is left alone. */
+    if (freed || (claim->deleted_ms && !allocated))
         protection_dropped(claim, root, actions);
     if (!claim->deleted_ms && is_left_over(input, claim, arena))
         action_delete(actions, claim);
