@@ -36,6 +36,7 @@ struct claim_change {
     size_t device_count;
     bool everywhere;
     bool written;
+    bool reserved; /* by a try before this one, which is not to be taken back with this one */
     bool extended; /* it is made for GPUs that the pod has not claimed */
     VEC(struct sched_pod_ref) pods;
 };
@@ -342,7 +343,7 @@ static void on_status(void *user, const struct api_result *result)
 {
     struct claim_change *change = user;
 
-    change->written = !result->code;
+    change->written = !result->code && !change->reserved;
     if (change->written && change->extended)
         tell_pod(change);
     else
@@ -376,20 +377,22 @@ static void send_status(struct claim_change *change)
     struct json *users = json_new_array(&arena);
     struct json *status = json_new_object(&arena);
 
-    for (size_t i = 0; i < change->pods.count; i++)
-        if (!is_reserved(claim, change->pods.items[i].uid))
-            json_push(users, json_make(&arena, "{resource: 'pods', name: $, uid: $}",
-                                       change->pods.items[i].name, change->pods.items[i].uid));
+    change->reserved = object && !change->device_count;
+    for (size_t i = 0; i < change->pods.count; i++) {
+        change->reserved = change->reserved && is_reserved(claim, change->pods.items[i].uid);
+        json_push(users, json_make(&arena, "{resource: 'pods', name: $, uid: $}",
+                                   change->pods.items[i].name, change->pods.items[i].uid));
+    }
     if (change->device_count)
         json_set(status, STR("allocation"), allocation_of(change, claim, &arena));
     json_set(status, STR("reservedFor"), users);
-    if (!change->device_count && !json_count(users)) {
-        change_done(change, 0, NULL);
-        return;
-    }
-    /* Strategic: who else has it is kept. */
-    send_patch(change, "status", API_PATCH_STRATEGIC,
-               json_text(&arena, json_make(&arena, "{status: $}", status)), on_status);
+    struct json *body = json_make(&arena, "{status: $}", status);
+    /* The try before may be taking back both this and the devices, unseen yet: then this fails. */
+    if (change->reserved)
+        json_add_str(&arena, json_make_path(&arena, body, "metadata"), "resourceVersion",
+                     str_printf(&arena, "%llu", (unsigned long long)object->revision));
+    /* Strategic: who else has it is kept, and who has it already is there once. */
+    send_patch(change, "status", API_PATCH_STRATEGIC, json_text(&arena, body), on_status);
 }
 
 static void on_protected(void *user, const struct api_result *result)
