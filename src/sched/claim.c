@@ -87,6 +87,8 @@ static void claim_hold(struct claim *claim)
         hold_set(claim, HOLD_FIRM);
     else if (seen & ST_BIT(ST_PIPELINED))
         hold_set(claim, claim->allocated ? HOLD_FIRM : HOLD_PROMISED);
+    else if (claim->allocated && !claim->users.count && claim->spec.consumers)
+        hold_set(claim, HOLD_FIRM); /* of a pod that has it without naming it */
     else if (claim->allocated || (seen & ST_BIT(ST_RELEASING)))
         hold_set(claim, HOLD_ENDING);
     else

@@ -350,6 +350,10 @@ static struct str bound_whole(struct cluster *c, const char *pod)
                 : text;
 }
 
+#define OLD_NAME_CLASS                                                                      \
+    "{\"extendedResourceName\":\"nvidia.com/gpu\",\"selectors\":[{\"cel\":{\"expression\":" \
+    "\"device.driver == 'gpu.nvidia.com'\"}}]}"
+
 TEST(gpus_of_a_node_without_a_device_plugin_are_had_by_their_old_name)
 {
     struct cluster c;
@@ -362,10 +366,7 @@ TEST(gpus_of_a_node_without_a_device_plugin_are_had_by_their_old_name)
     cluster_decide(&c, 1000);
     EXPECT(cluster_bound(&c, "k-0"));
     EXPECT(!cluster_bound(&c, "j-0")); /* no class says so */
-    put_class(
-        &c, "gpu.nvidia.com",
-        "{\"extendedResourceName\":\"nvidia.com/gpu\",\"selectors\":[{\"cel\":{\"expression\":"
-        "\"device.driver == 'gpu.nvidia.com'\"}}]}");
+    put_class(&c, "gpu.nvidia.com", OLD_NAME_CLASS);
     cluster_decide(&c, 1000);
     EXPECT(str_is(bound_whole(&c, "j-0"), "gpu-1 gpu-2 @a"));
     cluster_put(&c, &(struct job){.name = "l", .gpus = 2});
@@ -375,5 +376,63 @@ TEST(gpus_of_a_node_without_a_device_plugin_are_had_by_their_old_name)
     cluster_decide(&c, 1000);
     EXPECT(str_is(bound_whole(&c, "l-0"), "gpu-1 gpu-2 @a"));
     EXPECT(cluster_used(&c, "q") > 2.9 && cluster_used(&c, "q") < 3.1);
+    cluster_close(&c);
+}
+
+TEST(a_pod_that_is_written_while_it_is_bound_keeps_its_devices)
+{
+    struct cluster c;
+
+    open_gpus(&c);
+    put_class(&c, "gpu.nvidia.com", OLD_NAME_CLASS);
+    put_gpus(&c, "a", 2);
+    cluster_put(&c, &(struct job){.name = "j", .gpus = 1});
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_whole(&c, "j-0"), "gpu-0 @a"));
+    sched_put_pod(c.sched, &(struct sched_pod){.ns = STR("ns"),
+                                               .name = STR("j-0"),
+                                               .uid = STR("j-0"),
+                                               .group = STR("j"),
+                                               .created_ms = c.now,
+                                               .cpu_milli = 2000,
+                                               .memory_bytes = INT64_C(1) << 30,
+                                               .gpus = 1,
+                                               .role_rank = 2});
+    cluster_put(&c, &(struct job){.name = "l", .gpus = 1});
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_whole(&c, "l-0"), "gpu-1 @a"));
+    cluster_drop(&c, "j-0");
+    cluster_put(&c, &(struct job){.name = "m", .gpus = 1});
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_whole(&c, "m-0"), "gpu-0 @a"));
+    cluster_close(&c);
+}
+
+TEST(devices_that_a_pod_has_by_their_old_name_are_not_about_to_be_free)
+{
+    struct cluster c;
+
+    open_gpus(&c);
+    put_class(&c, "gpu.nvidia.com", OLD_NAME_CLASS);
+    put_gpus(&c, "a", 2);
+    sched_put_claim(
+        c.sched,
+        &(struct sched_claim){
+            .ns = STR("ns"),
+            .name = STR("e"),
+            .devices = parse(&c, ONE("")),
+            .allocation = parse(&c, "{\"devices\":{\"results\":[{\"request\":\"r\",\"driver\":"
+                                    "\"gpu.nvidia.com\",\"pool\":\"a\",\"device\":\"gpu-0\"}]}}"),
+            .consumers = 1});
+    cluster_put(&c, &(struct job){.name = "j", .gpus = 1, .node = "a"});
+    put_claim_of(&c, "c", ONE(CEL("device.attributes['gpu.nvidia.com'].index == 0")), NULL);
+    cluster_put(&c, &(struct job){.name = "k", .claim = "c"});
+    cluster_decide(&c, 1000);
+    EXPECT(!cluster_bound(&c, "k-0"));
+    EXPECT(!cluster_promised(&c, "k-0"));
+    cluster_drop(&c, "j-0");
+    sched_drop_claim(c.sched, STR("ns"), STR("e"));
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_devices(&c, "k-0"), "r=gpu-0 @a"));
     cluster_close(&c);
 }

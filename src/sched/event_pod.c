@@ -18,6 +18,7 @@
 #include "sched/lists.h"
 #include "sched/names.h"
 #include "sched/node.h"
+#include "sched/pick.h"
 #include "sched/pod.h"
 #include "sched/resource.h"
 #include "sched/sched.h"
@@ -401,12 +402,39 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     return true;
 }
 
+/* Devices behind its GPUs, while the pod is taken out and put in again: as long as it stays where it
+ * is, they are its own. Nothing else says so before their claim is written. */
+struct whole {
+    struct device **devices;
+    uint32_t count;
+};
+
+static struct whole whole_aside(struct pod *pod)
+{
+    struct whole whole = {pod->whole, pod->whole_count};
+
+    pod->whole = NULL;
+    pod->whole_count = 0;
+    return whole;
+}
+
+static void whole_back(struct sched *sched, struct pod *pod, struct whole whole, bool stays)
+{
+    if (!whole.count)
+        return;
+    pod->whole = whole.devices;
+    pod->whole_count = whole.count;
+    if (!stays)
+        pick_whole_done(sched, pod);
+}
+
 /* What is known of the pod. */
 static void pod_put(struct sched *sched, const struct sched_pod *spec, const struct home *home)
 {
     struct pod *pod = pod_get(sched, spec->ns, spec->name);
     struct shape *shape = shape_get(sched, spec);
     struct decided decided = {0};
+    struct whole whole = {0};
 
     tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_POD, .pod = spec});
     if (pod && (!str_eq(pod_uid(pod), spec->uid) || spec->phase == SCHED_FAILED) &&
@@ -421,6 +449,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
                                    str_eq(pod_uid(pod), spec->uid), pod->lent_for};
         if (home->node.len && !pod->home) /* it has left its GPUs, as the plan wanted */
             decided = (struct decided){.same_pod = decided.same_pod};
+        whole = whole_aside(pod);
         pod_out(sched, pod);
         shape_unref(sched, pod->shape);
     } else {
@@ -452,6 +481,9 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
     pod_wants(sched, pod);
     claims_settled(sched, pod);
     pod_enter(sched, pod, spec, &decided);
+    whole_back(sched, pod, whole,
+               decided.same_pod && pod->node && pod->node == decided.node &&
+                   ST_IN(pod->status, ST_USED));
     if (pod->group && pod->deadline_ms > pod->group->deadline_ms) {
         pod->group->deadline_ms = pod->deadline_ms;
         if (pod->group->queue && pod->group->queue->spec.order == SCHED_ORDER_EXPECTED)
