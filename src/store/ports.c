@@ -27,8 +27,8 @@ static bool has_node_ports(const struct json *spec)
 /* Ports of other Services and of this one: two protocols may share a number, which nobody who asks
  * for nothing is given. */
 struct ports_taken {
-    bool any[NODE_PORT_COUNT];
     bool tcp[NODE_PORT_COUNT];
+    bool other[NODE_PORT_COUNT]; /* by UDP or SCTP */
 };
 
 static bool is_tcp(const struct json *port)
@@ -44,8 +44,7 @@ static void take(struct ports_taken *taken, const struct json *port)
 
     if (number < 0 || number >= NODE_PORT_COUNT)
         return;
-    taken->any[number] = true;
-    taken->tcp[number] |= is_tcp(port);
+    *(is_tcp(port) ? &taken->tcp[number] : &taken->other[number]) = true;
 }
 
 static struct ports_taken *taken_by_others(struct write *write)
@@ -69,9 +68,12 @@ static int64_t free_port(struct write *write, const struct ports_taken *taken)
 {
     size_t first = (size_t)(store_random(write->store) % NODE_PORT_COUNT);
 
-    for (size_t i = 0; i < NODE_PORT_COUNT; i++)
-        if (!taken->any[(first + i) % NODE_PORT_COUNT])
-            return (int64_t)((first + i) % NODE_PORT_COUNT) + NODE_PORT_FIRST;
+    for (size_t i = 0; i < NODE_PORT_COUNT; i++) {
+        size_t number = (first + i) % NODE_PORT_COUNT;
+
+        if (!taken->tcp[number] && !taken->other[number])
+            return (int64_t)number + NODE_PORT_FIRST;
+    }
     return 0;
 }
 
@@ -99,7 +101,7 @@ static void check_port(struct write *write,
         admit_invalid(admit, field, given,
                       "provided port is not in the valid range. The range of valid ports is "
                       "30000-32767");
-    else if (is_tcp(port) ? taken->tcp[number] : taken->any[number] && !taken->tcp[number])
+    else if (is_tcp(port) ? taken->tcp[number] : taken->other[number])
         admit_invalid(admit, field, given, "provided port is already allocated");
 }
 

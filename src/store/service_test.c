@@ -82,6 +82,29 @@ TEST(a_service_of_a_node_has_a_port_of_it)
     harness_close(&h);
 }
 
+TEST(a_port_of_the_node_is_given_once_for_each_protocol)
+{
+    static const struct {
+        const char *name;
+        const char *protocol;
+        bool given;
+    } rows[] = {{"a", "TCP", true}, {"b", "UDP", true}, {"c", "UDP", false}, {"d", "TCP", false}};
+    struct harness h;
+
+    harness_open(&h, NULL);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char body[256];
+
+        test_case(rows[i].name);
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"name\":\"%s\"},\"spec\":{\"type\":\"NodePort\","
+                       "\"ports\":[{\"port\":80,\"protocol\":\"%s\",\"nodePort\":30100}]}}",
+                       rows[i].name, rows[i].protocol);
+        EXPECT((harness_create(&h, &kind_service, "default", body) == 0) == rows[i].given);
+    }
+    harness_close(&h);
+}
+
 TEST(an_address_that_was_asked_for_is_given_once_and_only_from_the_network)
 {
     static const struct {
