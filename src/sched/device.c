@@ -27,8 +27,9 @@ enum answer {
     ANSWER_UNKNOWN,
     ANSWER_YES,
     ANSWER_NO,
-    ANSWER_NONE, /* an error; its words are the selector's */
+    ANSWER_NONE, /* an error: the first of the selector's, the next number is the second */
 };
+#define ERRORS_MAX (UINT8_MAX - ANSWER_NONE)
 
 /* ---- selectors ---- */
 
@@ -57,6 +58,9 @@ static void selector_unref(struct devices *devices, struct selector *selector)
     map_remove(&devices->selectors, selector->text);
     heap_str_free(selector->text);
     heap_str_free(selector->wrong);
+    for (size_t i = 0; i < selector->errors.count; i++)
+        heap_str_free(selector->errors.items[i]);
+    VEC_DONE(&selector->errors);
     VEC_DONE(&selector->answers);
     arena_done(&selector->arena);
     mem_free(selector);
@@ -76,6 +80,21 @@ static struct selector **selectors_of(struct devices *devices,
     return selectors;
 }
 
+/* Errors are kept as answers are: who claims what has none, at some cost, would have it tried for
+ * every pod and node in every cycle. */
+static uint8_t selector_error(struct selector *selector, struct str words)
+{
+    size_t index = 0;
+
+    while (index < selector->errors.count && !str_eq(selector->errors.items[index], words))
+        index++;
+    if (index == ERRORS_MAX)
+        index--; /* so many speak for the others */
+    else if (index == selector->errors.count)
+        VEC_PUSH(NULL, &selector->errors, heap_str(words));
+    return (uint8_t)(ANSWER_NONE + index);
+}
+
 static int selector_answer(struct selector *selector,
                            const struct device *device,
                            bool *ret,
@@ -89,17 +108,17 @@ static int selector_answer(struct selector *selector,
     while (selector->answers.count <= device->id)
         VEC_PUSH(NULL, &selector->answers, (uint8_t)ANSWER_UNKNOWN);
     uint8_t *answer = &selector->answers.items[device->id];
-    if (*answer == ANSWER_UNKNOWN || *answer == ANSWER_NONE) {
+    if (*answer == ANSWER_UNKNOWN) {
         int r = cel_device_matches(selector->program, device->driver, device->body, &yes, &own);
 
-        *answer = r < 0 ? ANSWER_NONE : yes ? ANSWER_YES : ANSWER_NO;
-        if (r < 0) {
-            heap_str_free(selector->wrong);
-            selector->wrong = heap_str(str_from(own.text));
-        }
+        if (r < 0)
+            *answer = selector_error(selector, str_from(own.text));
+        else
+            *answer = yes ? ANSWER_YES : ANSWER_NO;
     }
-    if (*answer == ANSWER_NONE)
-        return err_set(err, -EINVAL, STR_FMT, STR_ARG(selector->wrong));
+    if (*answer >= ANSWER_NONE)
+        return err_set(err, -EINVAL, STR_FMT,
+                       STR_ARG(selector->errors.items[*answer - ANSWER_NONE]));
     *ret = *answer == ANSWER_YES;
     return 0;
 }

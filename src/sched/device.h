@@ -60,8 +60,9 @@ struct selector {
     uint32_t refs;
     struct arena arena;
     struct cel_program *program; /* NULL: it cannot be read */
-    struct str wrong;            /* why, or what it said last where it had no answer */
+    struct str wrong;            /* why */
     VEC(uint8_t) answers;        /* by device: enum answer */
+    VEC(struct str) errors;      /* what it said, each once, where it had no answer; heap */
 };
 
 struct device_class {
