@@ -141,8 +141,14 @@ static bool is_meant(struct picking *picking, const struct chosen *next)
     struct err err = {0};
     bool meant = false;
 
-    if (++picking->steps > PICK_STEPS_MAX)
+    if (++picking->steps > PICK_STEPS_MAX && !picking->ended) {
         picking->ended = true;
+        (void)err_set(&err, -E2BIG,
+                      "there are too many ways to choose devices of node " STR_FMT
+                      ": %d were looked at, and none was found",
+                      STR_ARG(picking->node->name), PICK_STEPS_MAX);
+        trouble_set(next->claim, &err);
+    }
     if (picking->ended || !next->device->usable || !device_reaches(next->device, picking->node))
         return false;
     if (device_selected(picking->sched->devices, next->choice, next->device, &meant, &err) < 0) {
