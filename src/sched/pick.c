@@ -300,12 +300,16 @@ enum fit pick_fit(struct sched *sched, struct pod *pod, struct node *node)
     return fit;
 }
 
-/* What it had here before is there still, so it is given the same again. */
+/* What it had here before is there still, so it is given the same again. The node may be another
+ * one, in the place of the one that was meant. */
 static bool picks_stay(const struct claim *claim, const struct node *node, bool later)
 {
-    for (size_t i = 0; i < claim->picks.count; i++)
-        if (!device_is_free(claim->picks.items[i].device, later))
+    for (size_t i = 0; i < claim->picks.count; i++) {
+        const struct device *device = claim->picks.items[i].device;
+
+        if (!device_is_free(device, later) || !device_reaches(device, node))
             return false;
+    }
     return claim->picked_on == node && (claim->picks.count || !claim->ask->request_count);
 }
 
