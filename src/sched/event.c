@@ -120,6 +120,8 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
 
     sched->soft_taints -= softly_tainted(node);
     index_remove(node);
+    if (!node->known && sched->devices->slices.count)
+        sched->devices->dirty = true; /* some may be its own */
     if (!node->known || !str_eq(node->pool->name, spec->pool))
         sched->ranks_valid = false;
     mem_free(node->block);
@@ -137,7 +139,6 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
     shape_node_changed(sched, node->slot);
     sched->totals_dirty = true;
     sched->nodes_version++;
-    sched->devices->dirty = sched->devices->dirty || sched->devices->slices.count;
     sched->changed = true;
 }
 
