@@ -320,7 +320,7 @@ struct device *device_get(struct devices *devices,
     struct str key = str_printf(&arena, STR_FMT "/" STR_FMT "/" STR_FMT, STR_ARG(driver),
                                 STR_ARG(pool), STR_ARG(name));
     struct device *device = map_get(&devices->by_key, key);
-    size_t id = 0;
+    size_t id = devices->hole;
 
     if (device) {
         device->refs++;
@@ -338,6 +338,7 @@ struct device *device_get(struct devices *devices,
         VEC_PUSH(NULL, &devices->all, device);
     devices->all.items[id] = device;
     device->id = (uint32_t)id;
+    devices->hole = id + 1;
     answers_forget(devices, device->id);
     map_set(&devices->by_key, device->key, device);
     return device;
@@ -349,6 +350,8 @@ void device_unref(struct devices *devices, struct device *device)
         return;
     map_remove(&devices->by_key, device->key);
     devices->all.items[device->id] = NULL;
+    if (device->id < devices->hole)
+        devices->hole = device->id;
     heap_str_free(device->key);
     mem_free(device);
 }

@@ -113,6 +113,7 @@ struct devices {
     struct map classes;
     struct map selectors;
     VEC(struct device *) all;  /* by id; NULL holes */
+    size_t hole;               /* there is none before this id */
     VEC(struct device *) wide; /* usable from more than one node */
     uint32_t mark;
     bool dirty;
