@@ -48,6 +48,7 @@ struct claims_write {
     VEC(struct claim_change *) changes;
     int64_t now_ms;
     size_t pending;
+    bool stopped;
     int code;
     struct err err;
     void (*done)(void *user, int code, const struct err *err);
@@ -301,7 +302,7 @@ static void change_done(struct claim_change *change, int code, const struct err 
     }
     if (--write->pending)
         return;
-    if (write->code)
+    if (write->code && !write->stopped)
         claims_write_undo(write);
     write->done(write->user, write->code, write->code ? &write->err : NULL);
 }
@@ -344,7 +345,7 @@ static void on_status(void *user, const struct api_result *result)
     struct claim_change *change = user;
 
     change->written = !result->code && !change->reserved;
-    if (change->written && change->extended)
+    if (change->written && change->extended && !change->write->stopped)
         tell_pod(change);
     else
         change_done(change, result->code, result->err);
@@ -399,7 +400,7 @@ static void on_protected(void *user, const struct api_result *result)
 {
     struct claim_change *change = user;
 
-    if (result->code)
+    if (result->code || change->write->stopped)
         change_done(change, result->code, result->err);
     else
         send_status(change);
@@ -410,7 +411,7 @@ static void on_made(void *user, const struct api_result *result)
     struct claim_change *change = user;
     bool there = result->err && result->err->http_status == 409; /* tried before */
 
-    if (result->code && !there)
+    if ((result->code && !there) || change->write->stopped)
         change_done(change, result->code, result->err);
     else
         send_status(change);
@@ -490,6 +491,13 @@ void claims_write_send(struct claims_write *write,
             claims_write_undo(write);
         write->done(write->user, write->code, write->code ? &write->err : NULL);
     }
+}
+
+void claims_write_stop(struct claims_write *write)
+{
+    write->stopped = true;
+    if (!write->code)
+        write->code = err_set(&write->err, -ECANCELED, "the scheduler ends");
 }
 
 void claims_write_undo(struct claims_write *write)

@@ -30,3 +30,6 @@ void claims_write_send(struct claims_write *write,
                        void *user);
 /* The pods were not bound after all. */
 void claims_write_undo(struct claims_write *write);
+/* Neither the API nor the cache may be used any more: nothing is sent after what is under way, and
+ * `done` hears -ECANCELED at its end. */
+void claims_write_stop(struct claims_write *write);

@@ -749,8 +749,11 @@ void applier_free(struct applier *applier)
 {
     if (!applier)
         return;
-    for (struct call *call = applier->calls; call; call = call->next)
+    for (struct call *call = applier->calls; call; call = call->next) {
         call->applier = NULL;
+        if (call->claims)
+            claims_write_stop(call->claims);
+    }
     for (size_t i = 0; i < applier->held.count; i++)
         call_free(applier->held.items[i]);
     VEC_DONE(&applier->held);

@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/object.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -176,4 +177,65 @@ TEST(applier_takes_a_pod_that_is_gone_for_evicted)
     stage_answer(&stage, -ENOENT, 404);
     EXPECT(stage.evict_bad == 0 && stage.binds == 1);
     stage_close(&stage);
+}
+
+/* An API that answers its last call when the test says so. */
+static void slow_call(struct api *api,
+                      const struct api_request *request,
+                      api_done_fn *done,
+                      void *user)
+{
+    struct stage *stage = (struct stage *)api;
+
+    (void)request;
+    stage->asked++;
+    stage->evicted = done;
+    stage->evicted_user = user;
+}
+
+static void stage_put(struct stage *stage, const struct kind *kind, const char *text)
+{
+    struct object *object = NULL;
+
+    EXPECT(object_new(kind, str_from(text), &object, NULL) == 0);
+    if (object)
+        cache_put(stage->cache, object);
+    object_unref(object);
+}
+
+TEST(applier_that_is_gone_writes_nothing_more_about_claims)
+{
+    static const struct api_ops ops = {.call = slow_call, .bind = stage_bind};
+    static const struct sched_bind_device device = {.request = STR("r"),
+                                                    .class = STR("gpu"),
+                                                    .driver = STR("d"),
+                                                    .pool = STR("p"),
+                                                    .device = STR("gpu-0")};
+    static const struct sched_bind_claim claim = {
+        .name = STR("c"), .devices = &device, .device_count = 1};
+    static const struct sched_bind bind = {
+        .pod = {.ns = STR("ns"), .name = STR("new"), .uid = STR("1")},
+        .group = STR("g"),
+        .node = STR("n"),
+        .claims = &claim,
+        .claim_count = 1};
+    struct stage stage = {.api = {.ops = &ops}, .cache = cache_new(1)};
+
+    stage_put(&stage, &kind_pod,
+              "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"new\",\"uid\":\"1\"}}");
+    stage_put(&stage, &kind_resourceclaim,
+              "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"c\",\"uid\":\"2\"}}");
+    stage.applier = applier_new(&(struct applier_options){.api = &stage.api,
+                                                          .cache = stage.cache,
+                                                          .done = stage_done,
+                                                          .may_bind = stage_may_bind,
+                                                          .is_promised = stage_promised,
+                                                          .ready = stage_ready,
+                                                          .keeps_starts = stage_keeps_starts,
+                                                          .user = &stage});
+    applier_apply(stage.applier, &(struct sched_plan){.binds = &bind, .bind_count = 1}, 1000);
+    EXPECT(stage.asked == 1 && stage.binds == 0); /* its finalizer */
+    stage_close(&stage);
+    stage_answer(&stage, 0, 0);
+    EXPECT(stage.asked == 1 && stage.binds == 0 && stage.outcomes == 0);
 }
