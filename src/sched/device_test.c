@@ -436,3 +436,25 @@ TEST(devices_that_a_pod_has_by_their_old_name_are_not_about_to_be_free)
     EXPECT(str_is(bound_devices(&c, "k-0"), "r=gpu-0 @a"));
     cluster_close(&c);
 }
+
+TEST(devices_of_a_claim_that_is_gone_stay_those_of_the_pod_that_runs)
+{
+    struct cluster c;
+
+    open_gpus(&c);
+    put_gpus(&c, "a", 2);
+    put_claim_of(&c, "c", ONE(""),
+                 "{\"devices\":{\"results\":[{\"request\":\"r\",\"driver\":\"gpu.nvidia.com\","
+                 "\"pool\":\"a\",\"device\":\"gpu-0\"}]}}");
+    cluster_put(&c, &(struct job){.name = "j", .claim = "c", .node = "a"});
+    cluster_decide(&c, 1000);
+    sched_drop_claim(c.sched, STR("ns"), STR("c"));
+    put_claim_of(&c, "d", ONE(CEL("device.attributes['gpu.nvidia.com'].index == 0")), NULL);
+    cluster_put(&c, &(struct job){.name = "k", .claim = "d"});
+    cluster_decide(&c, 1000);
+    EXPECT(!cluster_bound(&c, "k-0"));
+    cluster_drop(&c, "j-0");
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_devices(&c, "k-0"), "r=gpu-0 @a"));
+    cluster_close(&c);
+}

@@ -44,7 +44,11 @@ void sched_drop_claim(struct sched *sched, struct str ns, struct str name)
         return;
     claim->known = false;
     claim->allocated = false;
-    claim_forget_picks(sched, claim);
+    /* Whoever may write claims can make one go whose pods run: they have its devices until they end. */
+    if (!claim->holders)
+        claim_forget_picks(sched, claim);
+    for (size_t i = 0; i < claim->picks.count; i++)
+        claim->picks.items[i].choice = NULL; /* of what it asked for */
     device_ask_free(sched->devices, claim->ask);
     claim->ask = NULL;
     for (uint32_t i = 0; i < claim->users.count; i++)
