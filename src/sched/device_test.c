@@ -458,3 +458,21 @@ TEST(devices_of_a_claim_that_is_gone_stay_those_of_the_pod_that_runs)
     EXPECT(str_is(bound_devices(&c, "k-0"), "r=gpu-0 @a"));
     cluster_close(&c);
 }
+
+TEST(a_pod_whose_claim_is_written_while_it_is_bound_keeps_its_other_devices)
+{
+    struct cluster c;
+
+    open_gpus(&c);
+    put_class(&c, "gpu.nvidia.com", OLD_NAME_CLASS);
+    put_gpus(&c, "a", 3);
+    put_claim_of(&c, "c", ONE(CEL("device.attributes['gpu.nvidia.com'].index == 2")), NULL);
+    cluster_put(&c, &(struct job){.name = "j", .gpus = 1, .claim = "c"});
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_whole(&c, "j-0"), "gpu-0 @a"));
+    put_claim_of(&c, "c", ONE(CEL("device.attributes['gpu.nvidia.com'].index == 2")), NULL);
+    cluster_put(&c, &(struct job){.name = "l", .gpus = 1});
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(bound_whole(&c, "l-0"), "gpu-1 @a"));
+    cluster_close(&c);
+}

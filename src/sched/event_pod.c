@@ -85,10 +85,37 @@ static void pod_wants(struct sched *sched, struct pod *pod)
     pod_ask(sched, pod);
 }
 
+/* Devices behind its GPUs, while the pod is taken out and put in again: as long as it stays where it
+ * is, they are its own. Nothing else says so before their claim is written. */
+struct whole {
+    struct device **devices;
+    uint32_t count;
+};
+
+static struct whole whole_aside(struct pod *pod)
+{
+    struct whole whole = {pod->whole, pod->whole_count};
+
+    pod->whole = NULL;
+    pod->whole_count = 0;
+    return whole;
+}
+
+static void whole_back(struct sched *sched, struct pod *pod, struct whole whole, bool stays)
+{
+    if (!whole.count)
+        return;
+    pod->whole = whole.devices;
+    pod->whole_count = whole.count;
+    if (!stays)
+        pick_whole_done(sched, pod);
+}
+
 void pod_reclaimed(struct sched *sched, struct pod *pod)
 {
     struct undo place = {
         .pod = pod, .node = pod->node, .status = pod->status, .share_count = pod->share_count};
+    struct whole whole = whole_aside(pod);
 
     if (pod->share_count)
         memcpy(place.shares, pod_shares(pod), pod->share_count);
@@ -96,6 +123,7 @@ void pod_reclaimed(struct sched *sched, struct pod *pod)
     pod_wants(sched, pod);
     claims_settled(sched, pod);
     pod_set(sched, pod, place.status, place.node, place.shares, place.share_count);
+    whole_back(sched, pod, whole, ST_IN(pod->status, ST_USED));
 }
 
 static void pod_take_claims(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
@@ -400,32 +428,6 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     }
     leaving_note(sched, pod, spec->deleted_ms);
     return true;
-}
-
-/* Devices behind its GPUs, while the pod is taken out and put in again: as long as it stays where it
- * is, they are its own. Nothing else says so before their claim is written. */
-struct whole {
-    struct device **devices;
-    uint32_t count;
-};
-
-static struct whole whole_aside(struct pod *pod)
-{
-    struct whole whole = {pod->whole, pod->whole_count};
-
-    pod->whole = NULL;
-    pod->whole_count = 0;
-    return whole;
-}
-
-static void whole_back(struct sched *sched, struct pod *pod, struct whole whole, bool stays)
-{
-    if (!whole.count)
-        return;
-    pod->whole = whole.devices;
-    pod->whole_count = whole.count;
-    if (!stays)
-        pick_whole_done(sched, pod);
 }
 
 /* What is known of the pod. */
