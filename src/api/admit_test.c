@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Rules that look at one object; the field of the first cause, or nothing. JSON with ' for ". */
 static struct str refused(struct arena *arena,
@@ -159,6 +160,125 @@ TEST(objects_that_could_never_work_are_refused_with_the_field)
         test_case(rows[i].why);
         EXPECT(str_is(refused_field(&arena, rows[i].kind, rows[i].spec), rows[i].field));
     }
+}
+
+#define ENDING "{'spec':{'containers':[{'name':'c','image':'i'}],'restartPolicy':"
+#define ON_EXIT(op)                                                                    \
+    "{'podFailurePolicy':{'rules':[{'action':'FailJob','onExitCodes':{'operator':'" op \
+    "','values':[1]}}]},'template':" ENDING "'Never'}}}"
+#define TORCH(name)                                                                     \
+    "{'pytorchReplicaSpecs':{'Master':{'replicas':1,'template':{'spec':{'containers':[" \
+    "{'name':'" name "','image':'i'},{'name':'beside','image':'i'}]}}}}}"
+#define PARTS \
+    "{'replicatedJobs':[{'name':'w','template':{'spec':{'template':" ENDING "'Never'}}}}}]}"
+#define CONTROLLED(group)                                                                    \
+    "{'controllerRef':{'apiGroup':'" group "','kind':'Job','name':'j'},'podGroupTemplates':" \
+    "[{'name':'a','schedulingPolicy':{'basic':{}}}]}"
+
+TEST(what_clusters_take_is_taken_and_what_they_refuse_is_refused)
+{
+    static const struct {
+        const char *why;
+        const struct kind *kind;
+        const char *name;
+        const char *spec;
+        const char *field;
+    } rows[] = {
+        {"a job", &kind_job, "j", "{'template':" ENDING "'OnFailure'}}}", ""},
+        {"a job whose pods never end", &kind_job, "j", "{'template':" ENDING "'Always'}}}",
+         "spec.template.spec.restartPolicy"},
+        {"codes to fail by", &kind_job, "j", ON_EXIT("In"), ""},
+        {"codes not to fail by", &kind_job, "j", ON_EXIT("NotIn"), ""},
+        {"codes compared in a way that is none", &kind_job, "j", ON_EXIT("Like"),
+         "spec.podFailurePolicy.rules[0].onExitCodes.operator"},
+        {"any printed character but = in a variable's name", &kind_pod, "p",
+         "{'containers':[{'name':'c','image':'i','env':[{'name':'a ~','value':'b'}]}]}", ""},
+        {"a control character is none", &kind_pod, "p",
+         "{'containers':[{'name':'c','image':'i','env':[{'name':'a\\u007f','value':'b'}]}]}",
+         "spec.containers[0].env[0].name"},
+        {"the container that trains, and one beside it", &kind_pytorchjob, "t", TORCH("pytorch"),
+         ""},
+        {"nothing that trains", &kind_pytorchjob, "t", TORCH("torch"),
+         "spec.pytorchReplicaSpecs.Master.template.spec.containers"},
+        {"a set of jobs", &kind_jobset, "s", PARTS, ""},
+        {"names of pods begin with a letter", &kind_jobset, "1s", PARTS,
+         "spec.replicatedJobs[0].name"},
+        {"a workload of a group", &kind_workload, "w", CONTROLLED("batch"), ""},
+        {"of no group", &kind_workload, "w", CONTROLLED(""), ""},
+        {"of what is no group", &kind_workload, "w", CONTROLLED("Batch"),
+         "spec.controllerRef.apiGroup"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].why);
+        EXPECT(str_is(refused(&arena, rows[i].kind, rows[i].name, rows[i].spec), rows[i].field));
+    }
+}
+
+TEST(a_webhook_is_called_at_a_port_that_there_is)
+{
+    static const struct {
+        const char *port;
+        size_t causes;
+    } rows[] = {{"0", 1}, {"1", 0}, {"65535", 0}, {"65536", 1}, {"-1", 1}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct admit admit = {.arena = &arena, .kind = &kind_validatingwebhooks};
+        struct str text = str_printf(
+            &arena,
+            "{\"metadata\":{\"name\":\"w\"},\"webhooks\":[{\"name\":\"a.b.c\","
+            "\"admissionReviewVersions\":[\"v1\"],\"sideEffects\":\"None\",\"clientConfig\":{"
+            "\"service\":{\"name\":\"s\",\"namespace\":\"n\",\"port\":%s}}}]}",
+            rows[i].port);
+
+        test_case(rows[i].port);
+        EXPECT(json_parse(&arena, text, &admit.object, NULL) == 0);
+        admit_validate(&admit);
+        EXPECT(admit.causes.count == rows[i].causes);
+        if (admit.causes.count)
+            EXPECT(str_is(admit.causes.items[0].field, "webhooks[0].clientConfig.service.port"));
+    }
+}
+
+TEST(annotations_have_no_more_bytes_than_may_be)
+{
+    static const size_t bytes_max = 262144; /* as in Kubernetes */
+
+    for (size_t more = 0; more < 2; more++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct admit admit = {.arena = &arena, .kind = &kind_queue};
+        size_t len = bytes_max - 1 + more; /* the key has one */
+        char *value = ARENA_ARRAY(&arena, char, len);
+
+        memset(value, 'x', len);
+        EXPECT(json_parse(&arena, STR("{\"metadata\":{\"name\":\"q\",\"annotations\":{}}}"),
+                          &admit.object, NULL) == 0);
+        json_set(json_at(admit.object, "metadata.annotations"), STR("k"),
+                 json_new_str(&arena, (struct str){value, len}));
+        admit_validate(&admit);
+        EXPECT(admit.causes.count == more);
+        if (admit.causes.count)
+            EXPECT(str_is(admit.causes.items[0].field, "metadata.annotations"));
+    }
+}
+
+TEST(a_limitrange_asks_for_the_least_where_nothing_else_is_said)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct admit admit = {.arena = &arena, .kind = &kind_limitrange};
+    struct json *wanted = NULL;
+
+    EXPECT(json_parse(&arena,
+                      STR("{\"metadata\":{\"name\":\"l\"},\"spec\":{\"limits\":[{\"type\":"
+                          "\"Container\",\"max\":{\"cpu\":\"4\"},\"min\":{\"cpu\":\"1\","
+                          "\"memory\":\"1Gi\"}}]}}"),
+                      &admit.object, NULL) == 0);
+    EXPECT(json_parse(&arena, STR("{\"cpu\":\"4\",\"memory\":\"1Gi\"}"), &wanted, NULL) == 0);
+    EXPECT(admit_default(&admit, NULL) == 0);
+    EXPECT(json_equal(json_at(admit.object, "spec.limits.0.defaultRequest"), wanted));
 }
 
 TEST(a_job_is_refused_whose_name_its_service_and_pods_could_not_have)

@@ -151,6 +151,8 @@ TEST(protobuf_that_is_wrong_is_refused_in_words)
         {"0a 0d 42 0b 08 ffffffffffffffffff7f", "", "a time beyond 64 bits"},
         {"0a 09 42 07 08 ffffffff ff7f", "metadata.creationTimestamp: not a time",
          "the year 400000"},
+        {"0a 0f 42 0d 08 01 10 ffffffffffffffffff01", "metadata.creationTimestamp: not a time",
+         "less than no nanoseconds"},
         {"12 07 c8 01 80 80 80 80 10", "spec.priority: a number beyond 32 bits", "2^32"},
         {"0a 07 6a 05 0a 04 61 62 00", "metadata.ownerReferences[0]: cut short",
          "a list cut in the middle"},
