@@ -1,5 +1,7 @@
 #include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -118,5 +120,49 @@ TEST(printer_column_paths_find_what_crds_ask_for)
 
         test_case(rows[i].path);
         EXPECT(rows[i].value ? found && str_is(json_text(&arena, found), rows[i].value) : !found);
+    }
+}
+
+TEST(rows_of_nodes_and_volumes_have_a_cell_for_each_column)
+{
+    static const struct {
+        const struct kind *kind;
+        const char *object;
+        const char *cells;
+    } rows[] = {
+        {&kind_node,
+         "{\"metadata\":{\"name\":\"n\",\"labels\":{\"node-role.kubernetes.io/worker\":\"\"}},"
+         "\"spec\":{\"unschedulable\":true},\"status\":{\"conditions\":[{\"type\":\"Ready\","
+         "\"status\":\"True\"}],\"addresses\":[{\"type\":\"InternalIP\",\"address\":\"10.0.0.1\"}],"
+         "\"nodeInfo\":{\"kubeletVersion\":\"v1\",\"osImage\":\"os\",\"kernelVersion\":\"k\","
+         "\"containerRuntimeVersion\":\"r\"}}}",
+         "[\"n\",\"Ready,SchedulingDisabled\",\"worker\",\"<unknown>\",\"v1\",\"10.0.0.1\","
+         "\"<none>\",\"os\",\"k\",\"r\"]"},
+        {&kind_pv,
+         "{\"metadata\":{\"name\":\"v\"},\"spec\":{\"capacity\":{\"storage\":\"1Gi\"},"
+         "\"accessModes\":[\"ReadWriteOnce\"],\"persistentVolumeReclaimPolicy\":\"Delete\","
+         "\"claimRef\":{\"namespace\":\"a\",\"name\":\"b\"},\"storageClassName\":\"s\"},"
+         "\"status\":{\"phase\":\"Bound\"}}",
+         "[\"v\",\"1Gi\",\"RWO\",\"Delete\",\"Bound\",\"a/b\",\"s\",\"\",\"<unknown>\"]"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf cells = {0};
+        _cleanup_(buf_done) struct buf columns = {0};
+        _cleanup_(object_unrefp) struct object *object = NULL;
+        struct json *heads = NULL;
+        struct json *wanted = NULL;
+
+        test_case(rows[i].cells);
+        EXPECT(object_new(rows[i].kind, str_from(rows[i].object), &object, NULL) == 0);
+        buf_addc(&cells, '[');
+        table_cells(&arena, &cells, object, object_json(object, &arena), 0);
+        buf_addc(&cells, ']');
+        table_columns(&columns, rows[i].kind);
+        EXPECT(str_is(buf_str(&cells), rows[i].cells));
+        EXPECT(json_parse(&arena, str_from(rows[i].cells), &wanted, NULL) == 0);
+        EXPECT(json_parse(&arena, buf_str(&columns), &heads, NULL) == 0);
+        EXPECT(json_count(heads) == json_count(wanted));
     }
 }

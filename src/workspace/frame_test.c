@@ -65,6 +65,22 @@ TEST(frames_survive_any_cut_of_the_stream)
     }
 }
 
+TEST(frame_that_begins_says_from_what_to_what_and_whether_all_comes)
+{
+    for (int full = 0; full < 2; full++) {
+        _cleanup_(buf_done) struct buf out = {0};
+        struct frame_begin begin = {.target = {3, 4}, .base = {5, 6}, .full = full};
+        struct seen seen = {0};
+
+        frame_add_begin(&out, &begin);
+        EXPECT(frame_read_all(buf_str(&out), see, &seen, NULL) == 0);
+        EXPECT(seen.count == 1 && seen.last.type == FRAME_BEGIN);
+        EXPECT(hash_eq(seen.last.begin.target, begin.target));
+        EXPECT(hash_eq(seen.last.begin.base, begin.base));
+        EXPECT(seen.last.begin.full == begin.full);
+    }
+}
+
 TEST(frames_that_end_early_are_an_error_when_complete)
 {
     _cleanup_(buf_done) struct buf whole = {0};
