@@ -1,3 +1,4 @@
+#include "api/api.h"
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -24,11 +25,11 @@
 
 /* Requests as they come over a socket, to a server on a store in memory. */
 
-#define OWNER_TOKEN     "0123456789abcdef0123456789abcdef"
-#define ANSWER_MS_MAX   30000
-#define ANSWER_BYTES    ((size_t)1 << 20)
-#define CONFIGMAPS      "/api/v1/namespaces/default/configmaps"
-#define CONFIGMAP(name) "{\"metadata\":{\"name\":\"" name "\"}}"
+#define OWNER_TOKEN   "0123456789abcdef0123456789abcdef"
+#define ANSWER_MS_MAX 30000
+#define ANSWER_BYTES  ((size_t)1 << 20)
+#define CONFIGMAPS    "/api/v1/namespaces/default/configmaps"
+#define NAMED(name)   "{\"metadata\":{\"name\":\"" name "\"}}"
 
 struct world {
     struct harness harness;
@@ -140,7 +141,7 @@ TEST(only_what_is_written_over_http_has_a_line_in_the_audit_log)
 
         (void)snprintf(path, sizeof(path), "%s/log", folder);
         world_open(&world, audited ? path : NULL);
-        EXPECT(post(&world, CONFIGMAPS, CONFIGMAP("a")).status == 201);
+        EXPECT(post(&world, CONFIGMAPS, NAMED("a")).status == 201);
         EXPECT(ask(&world, "GET", CONFIGMAPS "/a", "", "").status == 200);
         EXPECT(post(&world, "/healthz", "{}").status == 405);
         EXPECT(post(&world, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "{}").status ==
@@ -161,8 +162,7 @@ TEST(a_token_of_an_account_tells_its_name_and_groups)
     struct world world;
 
     world_open(&world, NULL);
-    EXPECT(post(&world, "/api/v1/namespaces/default/serviceaccounts", CONFIGMAP("a")).status ==
-           201);
+    EXPECT(post(&world, "/api/v1/namespaces/default/serviceaccounts", NAMED("a")).status == 201);
     struct answer made =
         post(&world, "/api/v1/namespaces/default/serviceaccounts/a/token", "{\"spec\":{}}");
     EXPECT(made.status == 201);
@@ -177,6 +177,39 @@ TEST(a_token_of_an_account_tells_its_name_and_groups)
     EXPECT(json_count(json_get(user, "groups")) == COUNT_OF(groups));
     for (size_t i = 0; i < COUNT_OF(groups); i++)
         EXPECT(str_is(json_str(json_index(json_get(user, "groups"), i)), groups[i]));
+    world_close(&world);
+}
+
+static const struct api_ops *ops_below;
+static size_t made_count;
+
+static void counted_call(struct api *api,
+                         const struct api_request *request,
+                         api_done_fn *done,
+                         void *user)
+{
+    made_count += request->verb == API_CREATE && request->kind == &kind_serviceaccount;
+    ops_below->call(api, request, done, user);
+}
+
+TEST(a_token_is_asked_for_and_nothing_is_made)
+{
+    struct world world;
+
+    world_open(&world, NULL);
+    EXPECT(post(&world, "/api/v1/namespaces/default/serviceaccounts", NAMED("a")).status == 201);
+    ops_below = world.harness.api->ops;
+    struct api_ops counted = *ops_below;
+    counted.call = counted_call;
+    made_count = 0;
+    world.harness.api->ops = &counted;
+    EXPECT(post(&world, "/api/v1/namespaces/default/serviceaccounts/a/token", "{\"spec\":{}}")
+               .status == 201);
+    EXPECT(made_count == 0);
+    /* An account that is made is counted. */
+    EXPECT(post(&world, "/api/v1/namespaces/default/serviceaccounts", NAMED("b")).status == 201);
+    EXPECT(made_count == 1);
+    world.harness.api->ops = ops_below;
     world_close(&world);
 }
 
