@@ -261,6 +261,21 @@ TEST(a_deployment_keeps_so_many_old_replicasets)
     EXPECT(str_is(revision_of(&scene, nth(&scene, &kind_replicaset, 1)), "3"));
 }
 
+TEST(old_replicasets_stay_until_the_new_one_serves)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment, DEPLOYMENT("2", ROLLING ",'revisionHistoryLimit':0"));
+    turns(&scene);
+    scene_patch(&scene, &kind_deployment, "d", "{'spec':{" TEMPLATE("i2") "}}");
+    turn(&scene, false);
+    EXPECT(count(&scene, &kind_replicaset) == 2);
+    turns(&scene);
+    EXPECT(count(&scene, &kind_replicaset) == 1);
+    EXPECT(str_is(revision_of(&scene, nth(&scene, &kind_replicaset, 0)), "2"));
+}
+
 TEST(a_deployment_in_the_middle_of_a_rollout_is_scaled_in_proportion)
 {
     _cleanup_(scene_close) struct scene scene;

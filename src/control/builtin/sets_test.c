@@ -225,6 +225,7 @@ TEST(a_daemonset_has_a_pod_on_every_node_that_it_may_use)
     EXPECT(number(&scene, &kind_daemonset, "s", "status.desiredNumberScheduled") == 2);
     all_serve(&scene);
     EXPECT(number(&scene, &kind_daemonset, "s", "status.numberAvailable") == 2);
+    EXPECT(number(&scene, &kind_daemonset, "s", "status.numberReady") == 2);
     scene_put(&scene, &kind_node, "{'metadata':{'name':'n4'}}");
     scene_run(&scene, &daemonset_controller, "s");
     EXPECT(str_is(pods_by_node(&scene), "n1:i1 n3:i1 n4:i1"));

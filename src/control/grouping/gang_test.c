@@ -229,3 +229,38 @@ TEST(the_group_says_why_it_waits_and_once_that_it_was_scheduled)
     EXPECT(str_is(json_str_at(status, "status.conditions.0.reason"), "Scheduled"));
     stage_close(&stage);
 }
+
+#define OWNED(version)                                                                             \
+    "{\"metadata\":{\"name\":\"pg-g-gu\",\"namespace\":\"d\",\"uid\":\"x\",\"ownerReferences\":[{" \
+    "\"apiVersion\":\"" version                                                                    \
+    "\",\"kind\":\"PodGroup\",\"name\":\"g\",\"uid\":\"gu\"}]},\"spec\":{\"minMember\":3}}"
+
+static bool wakes(struct stage *stage, const struct kind *kind, const char *name)
+{
+    struct control_keys keys = {.arena = &stage->arena};
+    const struct object *object = cache_get(stage->cache, kind, STR("d"), str_from(name));
+
+    EXPECT(object);
+    if (object)
+        gang_status_controller.keys(stage->cache, object, &keys);
+    EXPECT(keys.list.count <= 1);
+    return keys.list.count == 1 && str_is(keys.list.items[0].ns, "d") &&
+           str_is(keys.list.items[0].name, "g");
+}
+
+TEST(what_becomes_of_our_group_and_its_pods_wakes_the_group_it_was_made_for)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    put(&stage, &kind_pod, MEMBER("a", ""));
+    EXPECT(wakes(&stage, &kind_podgroup_k8s, "g"));
+    EXPECT(!wakes(&stage, &kind_pod, "a")); /* our group is not there yet */
+    put(&stage, &kind_podgroup, OWNED("scheduling.k8s.io/v1beta1"));
+    EXPECT(wakes(&stage, &kind_podgroup, "pg-g-gu"));
+    EXPECT(wakes(&stage, &kind_pod, "a"));
+    put(&stage, &kind_podgroup, OWNED("scheduling.sigs.k8s.io/v1alpha1"));
+    EXPECT(!wakes(&stage, &kind_podgroup, "pg-g-gu"));
+    stage_close(&stage);
+}
