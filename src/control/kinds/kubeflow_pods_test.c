@@ -291,6 +291,11 @@ TEST(metrics_make_an_autoscaler_that_goes_with_the_job)
     scene_run(&scene, &pytorch_job_controller, "j");
     spec = json_get(scene_get(&scene, &kind_hpa, "j"), "spec");
     EXPECT(json_i64_or(json_get(spec, "maxReplicas"), 0) == 5);
+    scene_patch(&scene, &kind_pytorchjob, "j",
+                "{'spec':{'elasticPolicy':{'metrics':[{'type':'Pods'}]}}}");
+    scene_run(&scene, &pytorch_job_controller, "j");
+    spec = json_get(scene_get(&scene, &kind_hpa, "j"), "spec");
+    EXPECT(str_is(json_str_at(spec, "metrics.0.type"), "Pods"));
     scene_patch(&scene, &kind_pytorchjob, "j", "{'spec':{'runPolicy':{'suspend':true}}}");
     scene_run(&scene, &pytorch_job_controller, "j");
     EXPECT(scene_get(&scene, &kind_hpa, "j") == NULL);

@@ -91,6 +91,68 @@ TEST(a_scheduling_queue_stays_until_the_last_job_of_a_deleted_queue_is_over)
     EXPECT(scene_get(&scene, &kind_queue, "dev") == NULL);
 }
 
+TEST(a_scheduling_queue_that_is_made_has_the_shares_that_were_given)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_torchrunqueue,
+              TORCHRUN(",'queue':{'name':'dev','resources':{'gpu':{'quota':5,'limit':8}}}"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    const struct json *shares = json_at(scene_get(&scene, &kind_queue, "dev"), "spec.resources");
+    EXPECT(json_i64_or(json_at(shares, "gpu.quota"), 0) == 5);
+    EXPECT(json_i64_or(json_at(shares, "gpu.limit"), 0) == 8);
+    EXPECT(json_i64_or(json_at(shares, "gpu.overQuotaWeight"), 0) == 1);
+    EXPECT(json_i64_or(json_at(shares, "cpu.quota"), 0) == -1);
+}
+
+TEST(a_further_object_is_kept_as_its_template_says_unless_immutable_or_going)
+{
+    static const struct {
+        const char *why;
+        const char *immutable;
+        const char *deleted;
+        size_t patches;
+    } cases[] = {
+        {"it differs", "false", "", 1},
+        {"it is not to be changed", "true", "", 0},
+        {"it goes, and is made anew then", "false", ",'deletionTimestamp':'2026-01-01T00:00:00Z'",
+         0},
+    };
+    struct kinds *kinds = kinds_new();
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        struct control_config config = {.default_queue = STR("leaf")};
+        size_t patches = 0;
+
+        test_case(cases[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_torchrunqueue,
+                  str_printf(&scene.arena,
+                             "{'metadata':{'name':'dev'},'spec':{'nodeResources':{'gpus':2},"
+                             "'resources':[{'name':'x','immutable':%s,'template':{'apiVersion':'v1'"
+                             ",'kind':'ConfigMap','data':{'a':'new'}}}]}}",
+                             cases[i].immutable)
+                      .p);
+        scene_put(&scene, &kind_configmap,
+                  str_printf(&scene.arena, "{'metadata':{'name':'x'%s},'data':{'a':'old'}}",
+                             cases[i].deleted)
+                      .p);
+        struct control_input input = {.cache = scene.cache, .config = &config, .kinds = kinds};
+        struct actions actions = {.arena = &scene.arena};
+        torchrun_queue_controller.reconcile(&input, &(struct control_key){STR("n"), STR("dev")},
+                                            &actions);
+        for (size_t a = 0; a < actions.list.count; a++) {
+            EXPECT(actions.list.items[a].kind != &kind_configmap ||
+                   actions.list.items[a].type == ACTION_PATCH);
+            patches += actions.list.items[a].kind == &kind_configmap;
+        }
+        EXPECT(patches == cases[i].patches);
+    }
+    kinds_free(kinds);
+}
+
 TEST(the_memory_of_nodeResources_is_a_limit_too)
 {
     static const struct {

@@ -396,6 +396,25 @@ TEST(what_initializers_fetch_reaches_the_trainer_whatever_the_runtime_says_of_vo
                       "/workspace"));
 }
 
+TEST(a_model_that_is_fetched_reaches_the_trainer_too)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(
+        &scene, &kind_clustertrainingruntime,
+        RUNTIME("", PART("model-initializer", "model-initializer", "model-initializer") "," NODE));
+    scene_put(&scene, &kind_trainjob, JOB(",'initializer':{'model':{'storageUri':'hf://a'}}"));
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *parts =
+        json_at(scene_get(&scene, &kind_jobset, "tj"), "spec.replicatedJobs");
+    EXPECT(json_count(parts) == 2);
+    JSON_FOREACH(parts, part)
+        EXPECT(str_is(json_str_at(part, "template.spec.template.spec.containers.0.volumeMounts.0."
+                                        "mountPath"),
+                      "/workspace"));
+}
+
 TEST(an_elastic_trainjob_begins_with_its_fewest_nodes)
 {
     _cleanup_(scene_close) struct scene scene;
