@@ -79,6 +79,31 @@ TEST(a_shard_of_kai_0_17_says_when_a_pod_is_stuck_and_counts_in_weeks)
     EXPECT(!shard.ignored.len);
 }
 
+TEST(a_plugin_of_gpus_packs_or_spreads_them_only_where_it_is_on)
+{
+    static const struct {
+        const char *plugins;
+        enum sched_strategy gpus;
+        const char *why;
+    } rows[] = {
+        {"\"gpuspread\":{}", SCHED_SPREAD, "named, it is on"},
+        {"\"gpuspread\":{\"enabled\":false}", SCHED_BINPACK, "what is off changes nothing"},
+        {"\"gpuspread\":{},\"gpupack\":{}", SCHED_BINPACK, "the last one counts"},
+        {"\"gpuspread\":{},\"gpupack\":{\"enabled\":false}", SCHED_SPREAD, "of those that are on"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct shard shard;
+
+        test_case(rows[i].why);
+        read_text(&arena, str_printf(&arena, "{\"spec\":{\"plugins\":{%s}}}", rows[i].plugins).p,
+                  &shard);
+        EXPECT(shard.policy.gpu_strategy == rows[i].gpus);
+        EXPECT(!shard.ignored.len);
+    }
+}
+
 TEST(what_a_shard_cannot_have_is_named_with_its_field)
 {
     static const struct {
