@@ -278,6 +278,27 @@ TEST(one_elastic_worker_that_is_done_means_that_the_job_is)
                   "Running=False Created=True Succeeded=True"));
 }
 
+/* It was not taken from us: nobody wants it any more. */
+TEST(a_failed_pod_that_is_one_too_many_goes_and_counts_for_nothing)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_tfjob,
+              JOB("'tfReplicaSpecs':{" ROLE("Worker", "2", POD("tensorflow")) "}"));
+    scene_run(&scene, &tf_job_controller, "j");
+    scene_patch(&scene, &kind_pod, "j-worker-0", RUNS);
+    scene_patch(&scene, &kind_pod, "j-worker-1", RUNS);
+    scene_run(&scene, &tf_job_controller, "j");
+    scene_patch(&scene, &kind_pod, "j-worker-1", "{'status':{'phase':'Failed'}}");
+    scene_patch(&scene, &kind_tfjob, "j", "{'spec':{'tfReplicaSpecs':{'Worker':{'replicas':1}}}}");
+    scene_run(&scene, &tf_job_controller, "j");
+    EXPECT(str_is(scene_names(&scene, &kind_pod), "j-worker-0"));
+    const struct json *status = json_get(scene_get(&scene, &kind_tfjob, "j"), "status");
+    EXPECT(json_i64_or(json_get(status, "preemptions"), -1) == 0);
+    EXPECT(json_i64_or(json_get(status, "restarts"), -1) == 0);
+}
+
 TEST(metrics_make_an_autoscaler_that_goes_with_the_job)
 {
     _cleanup_(scene_close) struct scene scene;
