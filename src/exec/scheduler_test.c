@@ -258,6 +258,33 @@ TEST(scheduler_does_not_wait_for_ever_with_what_it_tells)
     close_bench(&bench);
 }
 
+/* Of a long line nobody's words are written again with every pod that starts. */
+TEST(scheduler_tells_other_words_for_the_same_reason_once_a_second)
+{
+    struct bench bench;
+    char first[512], reason[64];
+
+    open_bench(&bench);
+    add_group(&bench, "g", 1);
+    add_pod_as(&bench, "p", "g", "", "\"limits\":{\"nvidia.com/gpu\":2}");
+    settle(&bench);
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "g") == 0);
+    (void)snprintf(first, sizeof(first), "%s", harness_text(&bench.h, "status.message"));
+    (void)snprintf(reason, sizeof(reason), "%s",
+                   harness_text(&bench.h, "status.schedulingConditions.0.reason"));
+    EXPECT(first[0]);
+    add_node(&bench, "n2");
+    settle(&bench);
+    later(&bench, REPORTER_AGAIN_MS - 1);
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "g") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.message"), first) == 0);
+    later(&bench, 1);
+    EXPECT(harness_get(&bench.h, &kind_podgroup, "default", "g") == 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.message"), first) != 0);
+    EXPECT(strcmp(harness_text(&bench.h, "status.schedulingConditions.0.reason"), reason) == 0);
+    close_bench(&bench);
+}
+
 /* The first attempt that fails holds up nobody but its own gang, which waits longer each time. */
 TEST(scheduler_goes_on_with_others_when_a_bind_fails)
 {
@@ -630,5 +657,55 @@ TEST(a_shadow_tells_no_pod_that_it_waits)
     settle(&bench);
     EXPECT(verdict_is(&bench, "bothWait"));
     EXPECT(!is_told(&bench, "p"));
+    close_bench(&bench);
+}
+
+/* Where the operator has made none yet; whoever named them may forget the names. */
+TEST(a_shadow_takes_the_default_queues_to_be_there)
+{
+    char leaf[] = "leaf", top[] = "top";
+    struct sched_queue_view view;
+    struct bench bench;
+
+    open_bench_as(&bench, &(struct scheduler_options){.now = now,
+                                                      .now_user = &bench,
+                                                      .seed = 1,
+                                                      .shadow = true,
+                                                      .default_queue = str_from(leaf),
+                                                      .default_parent = str_from(top)});
+    memset(leaf, 'x', sizeof(leaf) - 1);
+    memset(top, 'x', sizeof(top) - 1);
+    EXPECT(
+        harness_create(&bench.h, &kind_pod, "default",
+                       "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":[{\"name\":\"c\","
+                       "\"image\":\"x\"}]}}") == 0);
+    settle(&bench);
+    EXPECT(verdict_is(&bench, "onlyOurs"));
+    EXPECT(sched_queue_view(scheduler_core(bench.scheduler), STR("leaf"), &view));
+    EXPECT(sched_queue_view(scheduler_core(bench.scheduler), STR("top"), &view));
+    EXPECT(!sched_queue_view(scheduler_core(bench.scheduler), STR("xxxx"), &view));
+    EXPECT(!sched_queue_view(scheduler_core(bench.scheduler), STR("xxx"), &view));
+    close_bench(&bench);
+}
+
+/* The other scheduler knows nothing of it. */
+TEST(a_shadow_promises_no_room_that_is_still_in_use)
+{
+    struct bench bench;
+    struct str node;
+
+    open_bench_as(&bench, &(struct scheduler_options){
+                              .now = now, .now_user = &bench, .seed = 1, .shadow = true});
+    add_group(&bench, "g", 1);
+    add_whole(&bench, "a", "g");
+    api_bind(bench.h.api,
+             &(struct api_binding){.ns = STR("default"), .pod = STR("a"), .node = STR("n")}, 1,
+             api_ignore, NULL);
+    settle(&bench);
+    EXPECT(harness_delete(&bench.h, &kind_pod, "default", "a", "{\"gracePeriodSeconds\":30}") == 0);
+    add_group(&bench, "h", 1);
+    add_whole(&bench, "b", "h");
+    settle(&bench);
+    EXPECT(!sched_promised(scheduler_core(bench.scheduler), STR("default"), STR("b"), &node));
     close_bench(&bench);
 }
