@@ -1,13 +1,19 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/count.h"
+#include "base/map.h"
 #include "base/str.h"
+#include "sched/names.h"
 #include "sched/sched.h"
+#include "sched/state.h"
 #include "sched/world_test.h"
 #include "test.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Shared devices as bound pods name them, where reservation pods hold them. */
 
@@ -21,11 +27,11 @@ static void open_reserved(struct cluster *cluster)
     cluster_queue(cluster, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
 }
 
-static void observe_share(struct cluster *cluster,
-                          const char *name,
-                          const char *notes,
-                          const char *labels,
-                          const char *node)
+static int observe(struct cluster *cluster,
+                   const char *name,
+                   const char *notes,
+                   const char *labels,
+                   const char *node)
 {
     struct object *object = NULL;
     struct str text =
@@ -37,8 +43,18 @@ static void observe_share(struct cluster *cluster,
                    name, name, labels, notes, node);
 
     EXPECT(object_new(&kind_pod, text, &object, NULL) == 0);
-    EXPECT(sched_observe(cluster->sched, SCHED_PUT, object, NULL) == 0);
+    int r = sched_observe(cluster->sched, SCHED_PUT, object, NULL);
     object_unref(object);
+    return r;
+}
+
+static void observe_share(struct cluster *cluster,
+                          const char *name,
+                          const char *notes,
+                          const char *labels,
+                          const char *node)
+{
+    EXPECT(observe(cluster, name, notes, labels, node) == 0);
 }
 
 TEST(every_group_of_a_pod_with_shares_of_several_devices_is_known_again)
@@ -206,5 +222,60 @@ TEST(a_device_that_a_pod_was_to_share_may_be_a_whole_ones_by_the_next_time)
     EXPECT(device_of(&c, "whole-0") == 0 && !cluster_bound(&c, "first"));
     cluster_decide(&c, SCHED_RETRY_MIN_MS);
     EXPECT(device_of(&c, "first") == 1);
+    cluster_close(&c);
+}
+
+TEST(a_share_that_cannot_be_given_says_what_stands_in_the_way)
+{
+    static const struct {
+        const char *why;
+        const char *notes;
+        const char *said;
+        enum sched_devices devices;
+    } rows[] = {
+        {"no shares here", "\"gpu-fraction\":\"0.5\"", "GPU sharing is off on this cluster",
+         SCHED_DEVICES_WHOLE},
+        {"of memory neither", "\"gpu-memory\":\"100\"", "GPU sharing is off on this cluster",
+         SCHED_DEVICES_WHOLE},
+        {"what is wrong anywhere", "\"gpu-fraction\":\"0.5\",\"gpu-memory\":\"100\"",
+         "gpu-fraction, gpu-memory and whole GPUs exclude each other", SCHED_DEVICES_NUMBERED},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct sched_config config;
+        struct cluster c;
+
+        test_case(rows[i].why);
+        sched_config_default(&config);
+        config.devices = rows[i].devices;
+        cluster_open_as(&c, &config);
+        cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+        cluster_node(&c, "a", 2);
+        cluster_put(&c, &(struct job){.name = "g", .pods = 1, .priority = 50});
+        cluster_drop(&c, "g-0");
+        EXPECT(observe(&c, "p", rows[i].notes, "", "") == -EINVAL);
+        cluster_decide(&c, 1000);
+        const struct sched_waiting *waiting = cluster_waiting(&c, "g");
+        EXPECT(!cluster_bound(&c, "p"));
+        EXPECT(waiting && strstr(str_c(&c.arena, waiting->message), rows[i].said));
+        cluster_close(&c);
+    }
+}
+
+TEST(the_name_of_a_shared_device_is_forgotten_with_the_last_who_shared_it)
+{
+    struct cluster c;
+
+    open_reserved(&c);
+    cluster_node(&c, "a", 1);
+    cluster_put(&c, &(struct job){.name = "g", .pods = 1, .priority = 50});
+    observe_share(&c, "one", "\"gpu-fraction\":\"0.5\"", "\"runai-gpu-group\":\"device\"", "a");
+    observe_share(&c, "two", "\"gpu-fraction\":\"0.5\"", "\"runai-gpu-group\":\"device\"", "a");
+    cluster_drop(&c, "one");
+    cluster_decide(&c, 1000);
+    EXPECT(map_get(&c.sched->names, STR("device")));
+    cluster_drop(&c, "two");
+    names_swept(c.sched);
+    EXPECT(!map_get(&c.sched->names, STR("device")));
     cluster_close(&c);
 }
