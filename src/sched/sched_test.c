@@ -1,12 +1,15 @@
 #include "base/arena.h"
 #include "base/count.h"
+#include "base/json.h"
 #include "base/str.h"
+#include "sched/policy.h"
 #include "sched/sched.h"
 #include "test.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* A cluster of one queue, made by hand. */
 static struct sched *cluster(int64_t nodes, int64_t gpus)
@@ -376,4 +379,48 @@ TEST(a_memory_request_that_comes_before_its_group_is_charged_by_the_true_size)
     EXPECT(view.requested[SCHED_GPU] < 3); /* 2, or 2.5 with the gated one; not 1600 */
     sched_free(sched);
     arena_done(&arena);
+}
+
+TEST(nodes_with_room_for_a_part_of_a_gang_are_counted_in_words)
+{
+    static const struct {
+        int64_t pods;
+        const char *said;
+    } rows[] = {{2, ", 1 node with room for one pod"}, {3, ", 2 nodes with room for one pod"}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct sched *sched = cluster(rows[i].pods, 4);
+        struct sched_plan plan;
+
+        gang(sched, "first", 1, 1);
+        sched_cycle(sched, 1000, &arena, &plan);
+        EXPECT(plan.bind_count == 1);
+        gang(sched, "waits", rows[i].pods, 4);
+        sched_cycle(sched, 2000, &arena, &plan);
+        EXPECT(plan.waiting_count == 1);
+        EXPECT(strstr(str_c(&arena, plan.waiting[0].message), rows[i].said));
+        sched_free(sched);
+        arena_done(&arena);
+    }
+}
+
+TEST(a_policy_tells_numbers_with_a_sign_only_below_zero)
+{
+    static const struct {
+        double value;
+        const char *said;
+    } rows[] = {{0, "0.000000000"}, {-1.5, "-1.500000000"}, {0.25, "0.250000000"}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct json *told = json_new_object(&arena);
+        struct sched_config config;
+
+        sched_config_default(&config);
+        config.policy.k_value = rows[i].value;
+        policy_tell_one(&arena, &config.policy, told);
+        EXPECT(str_is(json_number_text(json_get(told, "kValue")), rows[i].said));
+        arena_done(&arena);
+    }
 }
