@@ -97,6 +97,25 @@ TEST(fragmentation_keeps_a_model_for_those_who_ask_for_it)
     cluster_close(&cluster);
 }
 
+TEST(fragmentation_keeps_the_model_that_is_scarcer_for_as_many_who_ask_for_it)
+{
+    struct cluster cluster;
+
+    open_fragmentation(&cluster, false);
+    put_node(&cluster, "a-scarce", 8, "scarce");
+    put_node(&cluster, "b-plenty", 8, "plenty");
+    put_node(&cluster, "c-plenty", 8, "plenty");
+    for (int i = 0; i < 40; i++) {
+        teach(&cluster, &(struct ask){.gpus = 1, .cpu_milli = 1000, .model = "scarce"}, 1);
+        teach(&cluster, &(struct ask){.gpus = 1, .cpu_milli = 1000, .model = "plenty"}, 1);
+    }
+    put_pod(&cluster, "any", &(struct ask){.gpus = 1, .cpu_milli = 1000});
+    cluster_decide(&cluster, 1000);
+    const struct sched_bind *bind = cluster_bind(&cluster, "any");
+    EXPECT(bind && str_ends(bind->node, STR("-plenty")));
+    cluster_close(&cluster);
+}
+
 TEST(fragmentation_keeps_whole_nodes_for_large_pods_and_fills_shared_gpus)
 {
     struct cluster cluster;

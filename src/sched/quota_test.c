@@ -153,3 +153,35 @@ TEST(a_queue_lends_to_its_own_work_only)
     EXPECT(cluster_waiting(&c, "serves")->reason == SCHED_REASON_OVER_QUOTA);
     cluster_close(&c);
 }
+
+TEST(what_a_group_cannot_lose_counts_as_such_from_when_it_says_so)
+{
+    struct cluster c;
+    struct sched_queue_view view = {0};
+    struct sched_group group = {.ns = STR("ns"),
+                                .name = STR("g"),
+                                .queue = STR("q"),
+                                .min_member = 1,
+                                .has_priority = true,
+                                .priority = 50,
+                                .preemptibility = SCHED_SEMI_PREEMPTIBLE};
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    cluster_node(&c, "a", 4);
+    cluster_put(&c, &(struct job){
+                        .name = "g", .pods = 2, .min = 1, .gpus = 1, .priority = 50, .node = "a"});
+    cluster_decide(&c, 1000);
+    EXPECT(sched_queue_view(c.sched, STR("q"), &view) &&
+           view.allocated_non_preemptible[SCHED_GPU] < 0.001);
+    sched_put_group(c.sched, &group);
+    EXPECT(sched_queue_view(c.sched, STR("q"), &view) &&
+           view.allocated_non_preemptible[SCHED_GPU] > 0.999);
+    cluster_decide(&c, 1000);
+    group.preemptibility = SCHED_PREEMPTIBLE;
+    sched_put_group(c.sched, &group);
+    EXPECT(sched_queue_view(c.sched, STR("q"), &view) &&
+           view.allocated_non_preemptible[SCHED_GPU] < 0.001);
+    cluster_decide(&c, 1000);
+    cluster_close(&c);
+}
