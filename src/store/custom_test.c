@@ -296,3 +296,18 @@ TEST(rules_of_a_crd_are_evaluated_when_its_objects_are_written)
     EXPECT(harness_patch(&h, v1, "default", "a", "{\"spec\":{\"limit\":6}}") == 0);
     harness_close(&h);
 }
+
+TEST(a_crd_that_gets_other_names_is_known_by_them)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_crd, "", WIDGETS("")) == 0);
+    const struct kind *v1 = widget(&h, "v1");
+    EXPECT(v1 && strcmp(v1->short_names, "wg") == 0);
+    EXPECT(harness_patch(&h, &kind_crd, "", "widgets.test.local",
+                         "{\"spec\":{\"names\":{\"shortNames\":[\"wd\"]}}}") == 0);
+    /* The same kind, since whoever looked it up has its address. */
+    EXPECT(v1 && widget(&h, "v1") == v1 && strcmp(v1->short_names, "wd") == 0);
+    harness_close(&h);
+}

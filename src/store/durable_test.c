@@ -10,11 +10,13 @@
 #include "store/faulty.h"
 #include "store/harness.h"
 #include "store/maintain.h"
+#include "store/state.h"
 #include "store/store.h"
 #include "test.h"
 
 #include <errno.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -446,4 +448,76 @@ TEST(a_check_finds_what_is_wrong)
         EXPECT(store_check(folder.file, count_problem, &problems, &report, &err) == 0);
         EXPECT(problems > 0 && problems == report.problems);
     }
+}
+
+struct told {
+    unsigned times;
+    bool trouble; /* the last time */
+    char why[512];
+};
+
+static void on_trouble(void *user, const char *why)
+{
+    struct told *told = user;
+
+    told->times++;
+    told->trouble = why != NULL;
+    (void)snprintf(told->why, sizeof(told->why), "%s", why ? why : "");
+}
+
+TEST(whoever_asked_is_told_once_that_the_disk_is_full_and_again_when_it_is_worse)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct told told = {0};
+    struct harness h;
+    char body[64];
+
+    folder_make(&folder);
+    faulty_install();
+    harness_open(&h, folder.file);
+    h.store->trouble = on_trouble;
+    h.store->trouble_user = &told;
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 0)) == 0);
+    EXPECT(told.times == 0);
+    faulty_set(FAULTY_FULL);
+    for (int i = 1; i < 4; i++) {
+        EXPECT(harness_create(&h, &kind_configmap, "default", config(body, i)) == -EROFS);
+        EXPECT(told.times == 1 && told.trouble && strstr(told.why, "until there is space"));
+    }
+    faulty_set(FAULTY_FINE);
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 4)) == 0);
+    EXPECT(told.times == 2 && !told.trouble);
+    faulty_set(FAULTY_FULL);
+    EXPECT(harness_create(&h, &kind_configmap, "default", config(body, 5)) == -EROFS);
+    EXPECT(told.times == 3 && told.trouble);
+    faulty_set(FAULTY_SYNC);
+    EXPECT(harness_delete(&h, &kind_configmap, "default", "c0", "") == -EROFS);
+    EXPECT(told.times == 4 && strstr(told.why, "repair the disk"));
+    faulty_set(FAULTY_FINE);
+    harness_close(&h);
+}
+
+TEST(a_namespace_that_was_being_deleted_goes_after_a_restart_too)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct harness h;
+
+    folder_make(&folder);
+    harness_open(&h, folder.file);
+    EXPECT(harness_create(&h, &kind_namespace, "", "{\"metadata\":{\"name\":\"n\"}}") == 0);
+    EXPECT(harness_create(&h, &kind_configmap, "n",
+                          "{\"metadata\":{\"name\":\"c\",\"finalizers\":[\"x.io/y\"]}}") == 0);
+    EXPECT(harness_delete(&h, &kind_namespace, "", "n", "") == 0);
+    harness_settle(&h);
+    EXPECT(harness_get(&h, &kind_namespace, "", "n") == 0);
+    harness_close(&h);
+
+    harness_open(&h, folder.file);
+    EXPECT(harness_get(&h, &kind_namespace, "", "n") == 0);
+    EXPECT(harness_patch(&h, &kind_configmap, "n", "c", "{\"metadata\":{\"finalizers\":null}}") ==
+           0);
+    harness_settle(&h);
+    EXPECT(harness_get(&h, &kind_configmap, "n", "c") == -ENOENT);
+    EXPECT(harness_get(&h, &kind_namespace, "", "n") == -ENOENT);
+    harness_close(&h);
 }
