@@ -1,6 +1,9 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/count.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "store/harness.h"
 #include "test.h"
@@ -355,4 +358,31 @@ TEST(a_pod_has_its_class_of_service_from_the_beginning)
         EXPECT(strcmp(harness_text(&h, "status.qosClass"), rows[i].class) == 0);
         harness_close(&h);
     }
+}
+
+/* FieldsV1 would have more members than can be read again. */
+TEST(an_update_whose_owners_cannot_be_told_changes_nothing)
+{
+    _cleanup_(buf_done) struct buf body = {0};
+    struct harness h;
+    struct api_request request = {
+        .verb = API_CREATE,
+        .kind = &kind_configmap,
+        .ns = STR("default"),
+        .field_manager = STR("m"),
+        .body = STR("{\"metadata\":{\"name\":\"a\"},\"data\":{\"x\":\"y\"}}")};
+
+    harness_open(&h, NULL);
+    EXPECT(harness_call(&h, &request) == 0);
+    buf_addf(&body, "{\"metadata\":{\"name\":\"a\",\"finalizers\":[");
+    for (int i = 0; i <= JSON_MEMBERS_MAX; i++)
+        buf_addf(&body, "%s\"x.io/%d\"", i ? "," : "", i);
+    buf_addf(&body, "]},\"data\":{\"x\":\"z\"}}");
+    request.verb = API_UPDATE;
+    request.name = STR("a");
+    request.body = buf_str(&body);
+    EXPECT(harness_call(&h, &request) < 0 && h.status == 413);
+    EXPECT(harness_get(&h, &kind_configmap, "default", "a") == 0);
+    EXPECT(strcmp(harness_text(&h, "data.x"), "y") == 0);
+    harness_close(&h);
 }
