@@ -248,3 +248,50 @@ TEST(what_was_lent_stays_only_where_its_queue_still_has_room_for_it)
     EXPECT(cluster_used(&c, "q") <= 8);
     cluster_close(&c);
 }
+
+/* A pod of the gang that shares a device of node c. */
+static void put_share(struct cluster *cluster, const char *group, const char *device, int64_t micro)
+{
+    struct str name = str_printf(&cluster->arena, "%s-share", group);
+    struct str device_name = str_from(device);
+
+    sched_put_pod(cluster->sched, &(struct sched_pod){.ns = STR("ns"),
+                                                      .name = name,
+                                                      .uid = name,
+                                                      .group = str_from(group),
+                                                      .created_ms = cluster->now,
+                                                      .cpu_milli = 1000,
+                                                      .memory_bytes = INT64_C(1) << 30,
+                                                      .gpu_fraction_micro = micro,
+                                                      .gpu_groups = &device_name,
+                                                      .gpu_group_count = 1,
+                                                      .node = STR("c"),
+                                                      .phase = SCHED_RUNNING,
+                                                      .started_ms = cluster->now,
+                                                      .role_rank = 1});
+}
+
+TEST(a_gang_whose_room_is_not_needed_stays_only_if_every_pod_keeps_its_device)
+{
+    struct cluster c;
+
+    aged(&c, SCHED_QUIRKS_NONE, 0);
+    cluster_node(&c, "c", 2);
+    cluster_put(&c, &(struct job){.name = "other", .queue = "r", .pods = 1, .priority = 50});
+    cluster_drop(&c, "other-0");
+    put_share(&c, "other", "0", 600000);
+    cluster_put(&c, &(struct job){.name = "gang", .min = 2, .gpus = 1, .priority = 50});
+    put_share(&c, "gang", "1", 300000);
+    cluster_put(&c, &(struct job){.name = "small", .gpus = 1, .priority = 50});
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "gang-0") && cluster_bound(&c, "small-0"));
+    cluster_queue(&c, "q", SCHED_UNLIMITED, 9.5);
+    cluster_drop(&c, "old-0");
+    cluster_node(&c, "d", 4);
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_promised(&c, "big-0") && cluster_promised(&c, "big-1"));
+    /* Its share would be on the fuller device, where it does not run: it goes, with its gang. */
+    EXPECT(cluster_evicted(&c, "gang-0") && cluster_evicted(&c, "gang-share"));
+    EXPECT(!cluster_bound(&c, "gang-share") && !cluster_evicted(&c, "small-0"));
+    cluster_close(&c);
+}

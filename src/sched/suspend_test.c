@@ -369,3 +369,35 @@ TEST(what_is_left_of_a_suspended_gang_that_lost_a_pod_is_given_up)
     sched_free(sched);
     arena_done(&arena);
 }
+
+TEST(a_suspended_pod_is_charged_to_its_user_where_a_queue_goes_by_them)
+{
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0);
+    struct sched_queue queue = {.name = STR("q"),
+                                .priority = 100,
+                                .preempt_min_runtime_ms = -1,
+                                .reclaim_min_runtime_ms = -1,
+                                .order = SCHED_ORDER_USERS};
+    int64_t held[SCHED_RESOURCES];
+    struct str user;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+    sched_put_queue(sched, &queue);
+    for (int suspended = 0; suspended < 2; suspended++) {
+        size_t cursor = 0;
+
+        if (suspended)
+            suspend(sched, a, true);
+        else
+            put(sched, &a);
+        struct err err = {0};
+        EXPECT(sched_verify(sched, &err) == 0);
+        EXPECT(sched_next_user(sched, STR("q"), &cursor, &user, held));
+        EXPECT(held[SCHED_CPU] == 1000 && held[SCHED_MEMORY] == INT64_C(8) << 30);
+        EXPECT(held[SCHED_GPU] == (suspended ? 0 : 1000));
+        EXPECT(!sched_next_user(sched, STR("q"), &cursor, &user, held));
+    }
+    sched_free(sched);
+}
