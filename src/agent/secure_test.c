@@ -108,7 +108,7 @@ TEST(checks_that_nobody_waits_for_end_whatever_the_pod_says)
 
         EXPECT(secure);
         if (i % 2) { /* some have connected by then, and some have not */
-            taken[i / 2] = accept(bench.listener, NULL, NULL);
+            taken[i / 2] = accept4(bench.listener, NULL, NULL, SOCK_CLOEXEC);
             EXPECT(taken[i / 2] >= 0);
         }
         secure_cancel(secure);

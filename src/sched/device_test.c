@@ -476,40 +476,39 @@ TEST(a_pod_whose_claim_is_written_while_it_is_bound_keeps_its_other_devices)
     cluster_decide(&c, 1000);
     EXPECT(str_is(bound_whole(&c, "l-0"), "gpu-1 @a"));
     cluster_close(&c);
+}
 
-    TEST(a_claim_is_said_to_be_everywhere_only_if_all_its_devices_are)
-    {
-        static const struct {
-            const char *why;
-            const char *place;
-            bool everywhere;
-        } rows[] = {{"of one node", "\"nodeName\":\"a\"", false},
-                    {"of all nodes", "\"allNodes\":true", true}};
+TEST(a_claim_is_said_to_be_everywhere_only_if_all_its_devices_are)
+{
+    static const struct {
+        const char *why;
+        const char *place;
+        bool everywhere;
+    } rows[] = {{"of one node", "\"nodeName\":\"a\"", false},
+                {"of all nodes", "\"allNodes\":true", true}};
 
-        for (size_t i = 0; i < COUNT_OF(rows); i++) {
-            struct cluster c;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct cluster c;
 
-            test_case(rows[i].why);
-            open_gpus(&c);
-            put_class(&c, "link", "{\"selectors\":[{\"cel\":{\"expression\":\"true\"}}]}");
-            cluster_node(&c, "a", 0);
-            struct str spec = str_printf(&c.arena,
-                                         "{\"driver\":\"link.io\",%s,\"pool\":{\"name\":\"p\","
-                                         "\"generation\":1,\"resourceSliceCount\":1},\"devices\":[{"
-                                         "\"name\":\"l\"}]}",
-                                         rows[i].place);
-            sched_put_slice(
-                c.sched,
-                &(struct sched_slice){.name = STR("s"), .spec = parse(&c, str_c(&c.arena, spec))});
-            put_claim_of(
-                &c, "c",
-                "{\"requests\":[{\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"link\"}}]}",
-                NULL);
-            cluster_put(&c, &(struct job){.name = "j", .claim = "c"});
-            cluster_decide(&c, 1000);
-            const struct sched_bind *bind = cluster_bind(&c, "j-0");
-            EXPECT(bind && bind->claim_count == 1);
-            EXPECT(bind && bind->claims[0].everywhere == rows[i].everywhere);
-            cluster_close(&c);
-        }
+        test_case(rows[i].why);
+        open_gpus(&c);
+        put_class(&c, "link", "{\"selectors\":[{\"cel\":{\"expression\":\"true\"}}]}");
+        cluster_node(&c, "a", 0);
+        struct str spec = str_printf(&c.arena,
+                                     "{\"driver\":\"link.io\",%s,\"pool\":{\"name\":\"p\","
+                                     "\"generation\":1,\"resourceSliceCount\":1},\"devices\":[{"
+                                     "\"name\":\"l\"}]}",
+                                     rows[i].place);
+        sched_put_slice(c.sched, &(struct sched_slice){.name = STR("s"),
+                                                       .spec = parse(&c, str_c(&c.arena, spec))});
+        put_claim_of(&c, "c",
+                     "{\"requests\":[{\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"link\"}}]}",
+                     NULL);
+        cluster_put(&c, &(struct job){.name = "j", .claim = "c"});
+        cluster_decide(&c, 1000);
+        const struct sched_bind *bind = cluster_bind(&c, "j-0");
+        EXPECT(bind && bind->claim_count == 1);
+        EXPECT(bind && bind->claims[0].everywhere == rows[i].everywhere);
+        cluster_close(&c);
     }
+}

@@ -22,7 +22,7 @@ static int reset_connection(void)
            listen(listener, 1) == 0);
     EXPECT(getsockname(listener, (struct sockaddr *)&at, &size) == 0);
     EXPECT(connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0);
-    int other = accept(listener, NULL, NULL);
+    int other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     EXPECT(other >= 0 && setsockopt(other, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) == 0);
     close(other);
     close(listener);
