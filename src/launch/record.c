@@ -62,6 +62,18 @@ static bool record_parse(struct str content, struct record *ret)
     return true;
 }
 
+void record_clear(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *item;
+
+    while (dir && (item = readdir(dir)) != NULL)
+        if (str_starts(str_from(item->d_name), STR(RECORD_PREFIX)))
+            (void)unlinkat(dirfd(dir), item->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
 bool record_first(const char *folder, struct record *ret, struct buf *text)
 {
     DIR *dir = opendir(folder);

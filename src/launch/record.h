@@ -31,6 +31,9 @@ int record_write(const char *folder, const struct record *record, struct err *er
 /* The earliest failure in the folder; its text is added to `text`. False: there is none. */
 bool record_first(const char *folder, struct record *ret, struct buf *text);
 
+/* Forgets what ranks told that were stopped for a restart in place: new ones are not to be blamed. */
+void record_clear(const char *folder);
+
 /* Why the same would happen again is added: the script does not exist, or is none. False: it may go
  * better. */
 bool record_final(const struct record *record, struct buf *why);

@@ -30,6 +30,8 @@ TEST(record_first_is_the_earliest_failure)
     EXPECT(got.rank == 3 && record_status(&got) == 137);
     record_describe(&words, &got);
     EXPECT(strstr(words.p, "rank 3 was killed by SIGKILL") && strstr(words.p, "two"));
+    record_clear(folder); /* they were stopped for a restart in place */
+    EXPECT(!record_first(folder, &got, &text));
     (void)disk_remove_path(folder);
 }
 

@@ -111,6 +111,7 @@ static void start_ranks(struct worker *worker)
     if (worker->restart) {
         (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)worker->restart);
         (void)setenv(LAUNCH_ENV_RESTART, number, 1);
+        record_clear(worker->run_dir);
     }
     worker->child = fork();
     if (worker->child == 0)
