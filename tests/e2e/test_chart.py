@@ -16,7 +16,7 @@ def read(*path):
 
 def rendered():
     text = read(TEMPLATES, "networkpolicy.yaml")
-    text = re.sub(r"^\{\{- (if|range|end).*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^ *\{\{- (if|range|end).*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"\{\{- include .*\}\}", " {app.kubernetes.io/name: muster}", text)
     text = re.sub(r"\{\{- toYaml .*\}\}", " {}", text)
     text = text.replace("{{ .Release.Namespace }}", "default").replace("{{ . }}", "default")

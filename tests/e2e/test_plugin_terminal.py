@@ -112,9 +112,10 @@ def test_top_fills_the_screen_until_q():
     with Muster(nodes=2, gpus_per_node=4, flags=FLAGS) as m:
         m.apply(QUEUE)
         t = Terminal(m, "top")
-        t.expect("node-1")
-        t.expect("of 4 GPUs")
+        t.expect("There is nothing")
         t.expect("q quits")
+        t.type("3")
+        t.expect("node-1")
         check("\x1b[?1049h" in t.text, "the alternate screen")
         t.type("q")
         check(t.end() == 0, "q ends it")

@@ -28,7 +28,15 @@ build() { # NAME COMPILER...: the property test and the pure core, without Meson
     name=$1
     shift
     mkdir "$work/$name"
-    for file in "$here"/src/base/*.c "$here"/src/sched/*.c "$here"/tests/property/property.c; do
+    # Selectors of devices, which the property test has none of: it would stop there.
+    cat > "$work/unreached.c" << 'END'
+#include <stdlib.h>
+void decode_expressions(void) { abort(); }
+void cel_device_compile(void) { abort(); }
+void cel_device_matches(void) { abort(); }
+END
+    for file in "$here"/src/base/*.c "$here"/src/sched/*.c "$here"/src/api/scheduler_name.c "$here"/tests/property/property.c \
+        "$work/unreached.c"; do
         case $file in *_test.c | *_fuzz.c | */yaml.c | */decode*.c) continue ;; esac
         echo "$file"
     done | xargs -P 2 -I{} sh -c '"$@" -c "{}" -o "$0/$(echo "{}" | tr / _).o"' "$work/$name" "$@" \
