@@ -121,7 +121,7 @@ def test_the_pod_network_survives_muster_and_goes_with_the_last_pod():
         m.kubectl("delete", "pod", "w1", "a", "--wait=true")
         wait_for(lambda: len(ours()) == 2, "the port of the deleted pod to go")
         m.kubectl("delete", "pod", "w0", "--wait=true")
-    check(ours() == [], f"nothing is left: {ours()}")
+    wait_for(lambda: ours() == [], "the bridge to go with muster: the kernel takes its time")
 
 
 def test_a_shim_that_is_killed_leaves_no_interface():

@@ -44,7 +44,8 @@ def test_mpirun_starts_ranks_in_the_workers():
     with Muster(nodes=2, flags=NODES) as m:
         create(m, body)
         wait_condition(m, "MPIJob", "ranks", "Succeeded", 120)
-        logs = sorted(m.said("ranks-launcher").splitlines())
+        # mpirun may warn that a child was faster than it.
+        logs = sorted(line for line in m.said("ranks-launcher").splitlines() if "setpgid" not in line)
         check(logs == [f"rank {i} of 4 on ranks-worker-{i // 2}: sum 6" for i in range(4)], str(logs))
 
 

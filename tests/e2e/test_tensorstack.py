@@ -122,7 +122,9 @@ spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, mem
         pod = pods(m, "grow")[0]
         command = pod["spec"]["containers"][0]["command"]
         check(command[:2] == ["torchrun", "--nnodes=1:4"] and FOREVER in command, str(command))
-        group = m.get("podgroup", pod["metadata"]["annotations"]["pod-group-name"])["spec"]
+        name = pod["metadata"]["annotations"]["pod-group-name"]
+        wait_for(lambda: m.get("podgroup", name), f"pod group {name}")
+        group = m.get("podgroup", name)["spec"]
         check((group["queue"], group["priorityClassName"], group["minMember"], group["preemptibility"])
               == ("lab", "tensorstack-70", 1, "preemptible"), str(group))
         patch(m, "grow", {"elastic": {"expectedReplicas": 3}})
