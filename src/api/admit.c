@@ -37,6 +37,21 @@ void admit_invalid(struct admit *admit,
         str_printf(admit->arena, "Invalid value: " STR_FMT ": %s", STR_ARG(text), detail));
 }
 
+void admit_name_at(struct admit *admit,
+                   const struct json *object,
+                   struct str path,
+                   const char *key,
+                   const char *(*wrong)(struct str text))
+{
+    const struct json *name = json_get(object, key);
+    struct str field = str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), key);
+
+    if (!json_str(name).len)
+        admit_required(admit, field, "");
+    else if (wrong(json_str(name)))
+        admit_invalid(admit, field, name, wrong(json_str(name)));
+}
+
 void admit_forbidden(struct admit *admit, struct str field, const char *detail)
 {
     add(admit, field, "FieldValueForbidden", str_printf(admit->arena, "Forbidden: %s", detail));

@@ -55,6 +55,12 @@ void admit_invalid(struct admit *admit,
                    const struct json *value,
                    const char *detail);
 void admit_forbidden(struct admit *admit, struct str field, const char *detail);
+/* A name that must be there; `wrong` says what is wrong with one, or NULL. */
+void admit_name_at(struct admit *admit,
+                   const struct json *object,
+                   struct str path,
+                   const char *key,
+                   const char *(*wrong)(struct str text));
 void admit_unsupported(struct admit *admit,
                        struct str field,
                        const struct json *value,

@@ -43,20 +43,6 @@ static bool is_said(const struct json *object, const char *key)
     return !json_is_null(json_get(object, key));
 }
 
-static void name_check(struct admit *admit,
-                       const struct json *object,
-                       struct str path,
-                       const char *key,
-                       const char *(*wrong)(struct str text))
-{
-    const struct json *name = json_get(object, key);
-
-    if (!json_str(name).len)
-        admit_required(admit, at_name(admit, path, key), "");
-    else if (wrong(json_str(name)))
-        admit_invalid(admit, at_name(admit, path, key), name, wrong(json_str(name)));
-}
-
 static void count_check(struct admit *admit, const struct json *list, struct str path, size_t most)
 {
     if (json_count(list) > most)
@@ -89,7 +75,7 @@ static void wanted_check(struct admit *admit, const struct json *wanted, struct 
     struct str mode = json_str(json_get(wanted, "allocationMode"));
     const struct json *count = json_get(wanted, "count");
 
-    name_check(admit, wanted, path, "deviceClassName", names_dns_subdomain);
+    admit_name_at(admit, wanted, path, "deviceClassName", names_dns_subdomain);
     selectors_check(admit, wanted, path);
     if (str_is(mode, "All")) {
         if (json_i64_or(count, 0))
@@ -114,7 +100,7 @@ static void request_check(struct admit *admit, const struct json *request, struc
     bool exactly = is_said(request, "exactly");
     size_t index = 0;
 
-    name_check(admit, request, path, "name", names_dns_label);
+    admit_name_at(admit, request, path, "name", names_dns_label);
     if (exactly == (json_count(choices) > 0)) {
         admit_invalid(admit, path, NULL, ONE_OF_REQUEST);
         return;
@@ -125,7 +111,7 @@ static void request_check(struct admit *admit, const struct json *request, struc
     JSON_FOREACH(choices, item) {
         struct str at = at_index(admit, path, "firstAvailable", index);
 
-        name_check(admit, item, at, "name", names_dns_label);
+        admit_name_at(admit, item, at, "name", names_dns_label);
         if (names.again[index++])
             admit_duplicate(admit, at_name(admit, at, "name"), json_get(item, "name"));
         wanted_check(admit, item, at);
@@ -218,9 +204,9 @@ static void claim_status_check(struct admit *admit)
     JSON_FOREACH(users, user) {
         struct str at = at_index(admit, STR("status"), "reservedFor", index++);
 
-        name_check(admit, user, at, "resource", names_path_segment);
-        name_check(admit, user, at, "name", names_path_segment);
-        name_check(admit, user, at, "uid", names_path_segment);
+        admit_name_at(admit, user, at, "resource", names_path_segment);
+        admit_name_at(admit, user, at, "name", names_path_segment);
+        admit_name_at(admit, user, at, "uid", names_path_segment);
     }
 }
 
@@ -262,7 +248,7 @@ static void device_check(struct admit *admit, const struct json *device, struct 
 {
     static const char *const types[] = {"int", "bool", "string", "version"};
 
-    name_check(admit, device, path, "name", names_dns_label);
+    admit_name_at(admit, device, path, "name", names_dns_label);
     JSON_FOREACH(json_get(device, "attributes"), attribute) {
         int said = 0;
 
@@ -291,7 +277,7 @@ void admit_slice_validate(struct admit *admit)
                  json_bool_or(json_get(spec, "perDeviceNodeSelection"), false);
     size_t index = 0;
 
-    name_check(admit, spec, STR("spec"), "driver", names_dns_subdomain);
+    admit_name_at(admit, spec, STR("spec"), "driver", names_dns_subdomain);
     if (!json_str(json_get(pool, "name")).len)
         admit_required(admit, STR("spec.pool.name"), "");
     if (json_i64_or(json_get(pool, "generation"), 0) < 0)

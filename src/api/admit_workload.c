@@ -37,20 +37,6 @@ static bool is_there(const struct json *object, const char *key)
 
 /* ---- what templates and groups have in common ---- */
 
-static void check_name(struct admit *admit,
-                       const struct json *object,
-                       struct str path,
-                       const char *key,
-                       const char *(*wrong)(struct str text))
-{
-    const struct json *name = json_get(object, key);
-
-    if (!json_str(name).len)
-        admit_required(admit, below(admit, path, key), "");
-    else if (wrong(json_str(name)))
-        admit_invalid(admit, below(admit, path, key), name, wrong(json_str(name)));
-}
-
 /* Exactly one member, of two that there are. */
 static void check_union(struct admit *admit,
                         const struct json *value,
@@ -169,8 +155,9 @@ void admit_group_validate(struct admit *admit)
     if (is_there(spec, "parentCompositePodGroupName"))
         admit_forbidden(admit, below(admit, path, "parentCompositePodGroupName"), NO_COMPOSITES);
     if (!json_is_null(workload)) {
-        check_name(admit, workload, STR("spec.workloadRef"), "workloadName", names_dns_subdomain);
-        check_name(admit, workload, STR("spec.workloadRef"), "templateName", names_dns_label);
+        admit_name_at(admit, workload, STR("spec.workloadRef"), "workloadName",
+                      names_dns_subdomain);
+        admit_name_at(admit, workload, STR("spec.workloadRef"), "templateName", names_dns_label);
     }
     if (admit->old)
         check_unchanged(admit, spec, json_get(admit->old, "spec"), path);
@@ -187,8 +174,8 @@ static void check_controller(struct admit *admit, const struct json *controller)
     if (json_str(group).len && names_dns_subdomain(json_str(group)))
         admit_invalid(admit, STR("spec.controllerRef.apiGroup"), group,
                       names_dns_subdomain(json_str(group)));
-    check_name(admit, controller, STR("spec.controllerRef"), "kind", names_path_segment);
-    check_name(admit, controller, STR("spec.controllerRef"), "name", names_path_segment);
+    admit_name_at(admit, controller, STR("spec.controllerRef"), "kind", names_path_segment);
+    admit_name_at(admit, controller, STR("spec.controllerRef"), "name", names_path_segment);
 }
 
 static const struct json *template_named(const struct json *list, struct str name)
@@ -229,7 +216,7 @@ static void check_templates(struct admit *admit, const struct json *list)
         struct str path = str_printf(admit->arena, "spec.podGroupTemplates[%zu]", index);
         const struct json *old = template_named(before, json_str(json_get(item, "name")));
 
-        check_name(admit, item, path, "name", names_dns_label);
+        admit_name_at(admit, item, path, "name", names_dns_label);
         if (names.again[index])
             admit_duplicate(admit, below(admit, path, "name"), json_get(item, "name"));
         check_group(admit, item, path);

@@ -22,6 +22,7 @@
 #include "sim/check_jobs.h"
 #include "sim/check_report.h"
 #include "sim/check_shares.h"
+#include "sim/hollow_body.h"
 #include "sim/process.h"
 
 #include <stdarg.h>
@@ -126,18 +127,6 @@ static int64_t micro_of(struct str text)
     return quantity_parse(text, &quantity, NULL) == 0 ? (int64_t)(quantity.nano / 1000) : 0;
 }
 
-static uint64_t device_bits(struct str text)
-{
-    struct str part;
-    uint64_t bits = 0;
-    uint64_t number;
-
-    while (text.len && str_cut(&text, ',', &part))
-        if (str_to_u64(part, &number) && number < DEVICES_MAX)
-            bits |= UINT64_C(1) << number;
-    return bits;
-}
-
 static void read_wants(struct fact *fact, const struct json *root)
 {
     JSON_FOREACH(json_at(root, "spec.containers"), container) {
@@ -153,7 +142,7 @@ static void read_wants(struct fact *fact, const struct json *root)
     }
     fact->wants[PODS] = 1;
     fact->portion = micro_of(object_annotation(fact->object, GPU_ANNOTATION_PORTION));
-    fact->devices = device_bits(object_annotation(fact->object, GPU_ANNOTATION_DEVICES));
+    fact->devices = hollow_devices(fact->object);
     fact->shares = object_annotation(fact->object, GPU_ANNOTATION_FRACTION).len ||
                    object_annotation(fact->object, GPU_ANNOTATION_FRACTION_MEMORY).len;
     int64_t devices = 1;

@@ -194,6 +194,19 @@ int64_t hollow_gpus(const struct object *pod)
     return wanted;
 }
 
+uint64_t hollow_devices(const struct object *pod)
+{
+    struct str text = object_annotation(pod, GPU_ANNOTATION_DEVICES);
+    struct str part;
+    uint64_t bits = 0;
+    uint64_t number;
+
+    while (text.len && str_cut(&text, ',', &part))
+        if (str_to_u64(part, &number) && number < 64)
+            bits |= UINT64_C(1) << number;
+    return bits;
+}
+
 bool hollow_take_gpus(uint64_t *used, int64_t gpus, int64_t wanted, uint64_t *ret)
 {
     uint64_t taken = 0;

@@ -34,6 +34,8 @@ struct json *hollow_node_status(struct arena *arena,
 struct json *hollow_lease(struct arena *arena, struct str node, int64_t now_ms);
 /* Whole GPUs that the pod's containers ask for. */
 int64_t hollow_gpus(const struct object *pod);
+/* The GPUs that the plan gave it, a bit each (annotation). */
+uint64_t hollow_devices(const struct object *pod);
 /* Hands out so many of a node's GPUs as a device plugin does: the lowest that are not in *used.
  * False: there are too few, and nothing is taken. */
 bool hollow_take_gpus(uint64_t *used, int64_t gpus, int64_t wanted, uint64_t *ret);

@@ -123,25 +123,12 @@ static bool stands(const struct process *process)
     return process->stand == STAND_STILL || process->stand == STAND_WAKING;
 }
 
-static uint64_t devices_of(const struct object *pod)
-{
-    struct str text = object_annotation(pod, GPU_ANNOTATION_DEVICES);
-    struct str part;
-    uint64_t bits = 0;
-    uint64_t number;
-
-    while (text.len && str_cut(&text, ',', &part))
-        if (str_to_u64(part, &number) && number < 64)
-            bits |= UINT64_C(1) << number;
-    return bits;
-}
-
 /* A process that begins or goes on beside another that runs on one of its whole GPUs: what the
  * plan must never lead to. */
 static void process_alone(struct process *process)
 {
     const struct machines_options *options = &process->machines->options;
-    uint64_t mine = devices_of(process->pod);
+    uint64_t mine = hollow_devices(process->pod);
 
     if (!options->suspend || object_annotation(process->pod, GPU_ANNOTATION_PORTION).len)
         return;
@@ -149,7 +136,7 @@ static void process_alone(struct process *process)
         struct process *other = entry->value;
 
         if (other == process || other->machine != process->machine ||
-            other->phase != PHASE_RUNNING || stands(other) || !(devices_of(other->pod) & mine))
+            other->phase != PHASE_RUNNING || stands(other) || !(hollow_devices(other->pod) & mine))
             continue;
         options->refused(options->user,
                          &(struct sim_process){.ns = process->pod->ns,
