@@ -122,9 +122,11 @@ TEST(page_a_session_needs_both_secrets_and_ends)
     struct str id = secret_of(&arena, 1);
     struct str key = secret_of(&arena, 2);
 
-    sessions_open(&sessions, id, key, STR("ann"), STR("ann"), 0);
+    sessions_open(&sessions, id, key, STR("ann"), STR("team a"), 0);
     EXPECT(str_is(sessions_find(&sessions, id, key, 1), "ann"));
+    EXPECT(str_is(sessions_who(&sessions, id, key, 1), "team a"));
     EXPECT(!sessions_find(&sessions, id, id, 1).p);
+    EXPECT(!sessions_who(&sessions, id, id, 1).p);
     EXPECT(!sessions_find(&sessions, id, STR(""), 1).p);
     EXPECT(!sessions_find(&sessions, STR(""), key, 1).p);
     EXPECT(!sessions_find(&sessions, id, key, SESSION_MS_MAX).p);

@@ -116,18 +116,38 @@ void sessions_open(struct sessions *sessions,
     VEC_PUSH(NULL, &sessions->open, session);
 }
 
-struct str sessions_find(const struct sessions *sessions,
-                         struct str id,
-                         struct str key,
-                         int64_t now_ms)
+static const struct session *session_get(const struct sessions *sessions,
+                                         struct str id,
+                                         struct str key,
+                                         int64_t now_ms)
 {
     for (size_t i = 0; i < sessions->open.count; i++) {
         const struct session *session = &sessions->open.items[i];
 
         if (secret_is(session->id, id) && secret_is(session->key, key) && session->ends_ms > now_ms)
-            return str_from(session->token);
+            return session;
     }
-    return STR_NONE;
+    return NULL;
+}
+
+struct str sessions_find(const struct sessions *sessions,
+                         struct str id,
+                         struct str key,
+                         int64_t now_ms)
+{
+    const struct session *session = session_get(sessions, id, key, now_ms);
+
+    return session ? str_from(session->token) : STR_NONE;
+}
+
+struct str sessions_who(const struct sessions *sessions,
+                        struct str id,
+                        struct str key,
+                        int64_t now_ms)
+{
+    const struct session *session = session_get(sessions, id, key, now_ms);
+
+    return session ? str_from(session->who) : STR_NONE;
 }
 
 void sessions_close(struct sessions *sessions, struct str id)

@@ -61,5 +61,10 @@ struct str sessions_find(const struct sessions *sessions,
                          struct str id,
                          struct str key,
                          int64_t now_ms);
+/* Who opened it, as sessions_open() was told. */
+struct str sessions_who(const struct sessions *sessions,
+                        struct str id,
+                        struct str key,
+                        int64_t now_ms);
 void sessions_close(struct sessions *sessions, struct str id);
 void sessions_done(struct sessions *sessions);

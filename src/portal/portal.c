@@ -41,6 +41,16 @@ static struct visit *visit_of(struct http_exchange *x)
     return x->user;
 }
 
+static void portal_unref(struct portal *portal)
+{
+    if (--portal->refs)
+        return;
+    sessions_done(&portal->sessions);
+    turns_done(&portal->turns);
+    fair_done(&portal->fair);
+    mem_free(portal);
+}
+
 void visit_sign_out(struct visit *visit)
 {
     struct portal *portal = visit->portal;
@@ -95,16 +105,60 @@ static bool visit_identify(struct visit *visit)
                      "the browser does not say that the page itself asks (Sec-Fetch-Site)");
         return false;
     }
+    visit->viewer.who = visit->viewer.proxied.name;
     if (proxied > 0)
         return true;
-    visit->viewer.token =
-        str_dup(request_arena(&visit->request),
-                sessions_find(&portal->sessions, gate_cookie(head, str_from(portal->cookie)),
-                              http_head_get(head, "X-Muster-Key"), clock_now_ms()));
+    struct str id = gate_cookie(head, str_from(portal->cookie));
+    struct str key = http_head_get(head, "X-Muster-Key");
+    visit->viewer.token = str_dup(request_arena(&visit->request),
+                                  sessions_find(&portal->sessions, id, key, clock_now_ms()));
+    visit->viewer.who = str_dup(request_arena(&visit->request),
+                                sessions_who(&portal->sessions, id, key, clock_now_ms()));
     if (!visit->viewer.token.len)
         request_fail(&visit->request, 401, "Unauthorized",
                      "nobody is signed in here, or no longer; paste a token of the cluster");
     return visit->viewer.token.len > 0;
+}
+
+/* ---- what one viewer may have ---- */
+
+static const struct fair_limits limits_of_a_viewer = {
+    .requests_max = PORTAL_VIEWER_REQUESTS_MAX,
+    .streams_max = PORTAL_VIEWER_STREAMS_MAX,
+    .requests_full = "32 requests under way",
+    .streams_full = "32 tabs open",
+};
+_Static_assert(PORTAL_VIEWER_REQUESTS_MAX == 32 && PORTAL_VIEWER_STREAMS_MAX == 32, "the words");
+
+/* The exchange is released. */
+static void visit_end(void *user)
+{
+    struct visit *visit = user;
+
+    fair_leave(&visit->portal->fair, visit->viewer.who, &visit->load);
+    portal_unref(visit->portal);
+}
+
+/* Before the body is read. False: answered, because this viewer has enough under way. */
+static bool visit_take_part(struct visit *visit)
+{
+    struct portal *portal = visit->portal;
+    struct http_exchange *x = visit->request.x;
+    size_t announced = x->head.content_length > 0 ? (size_t)x->head.content_length : 0;
+
+    visit->load.streams = str_is(x->head.path, "/ui/stream");
+    visit->load.body_bytes = x->head.chunked || announced > x->body_max ? x->body_max : announced;
+    const char *full = fair_enter(&portal->fair, visit->viewer.who, &visit->load);
+    if (full) {
+        http_header(x, "Retry-After", STR("1"));
+        request_fail(&visit->request, 429, "TooManyRequests",
+                     "you have %s, which is as much as one viewer may have; %s", full,
+                     visit->load.streams ? "close some" : "try again in a second");
+        return false;
+    }
+    portal->refs++;
+    arena_defer(&x->arena, visit_end, visit);
+    return true;
 }
 
 /* ---- signing in ---- */
@@ -289,7 +343,7 @@ static void whatif_post(struct visit *visit)
         return;
     }
     struct whatif_visit *asked = ARENA_NEW(&x->arena, struct whatif_visit);
-    *asked = (struct whatif_visit){visit, turns_take(&portal->turns, visit->viewer.token)};
+    *asked = (struct whatif_visit){visit, turns_take(&portal->turns, visit->viewer.who)};
     if (asked->turn < 0) {
         request_fail(&visit->request, 429, "TooManyRequests",
                      "a question is being worked out; ask again when it is answered");
@@ -349,7 +403,7 @@ static bool visit_enter_api(struct visit *visit)
         return false;
     }
     x->body_max = API_BODY_BYTES_MAX;
-    return true;
+    return visit_take_part(visit);
 }
 
 static bool path_is_api(struct str path)
@@ -393,8 +447,8 @@ static void begin(void *user, struct http_exchange *x)
                      "NAME");
     else if (api)
         (void)visit_enter_api(visit);
-    else if (path_needs_viewer(&x->head))
-        (void)visit_identify(visit);
+    else if (path_needs_viewer(&x->head) && visit_identify(visit))
+        (void)visit_take_part(visit);
 }
 
 static bool method_is_forwarded(struct str method)
@@ -474,6 +528,8 @@ int portal_start(const struct portal_options *options, struct portal **ret, stru
 {
     struct portal *portal = MEM_NEW(struct portal);
 
+    portal->refs = 1;
+    portal->fair.limits = &limits_of_a_viewer;
     portal->loop = options->loop;
     portal->api = options->api;
     portal->log = options->log;
@@ -529,7 +585,5 @@ void portal_stop(struct portal *portal)
     http_server_stop(portal->http);
     client_free(portal->viewers);
     client_free(portal->own);
-    sessions_done(&portal->sessions);
-    turns_done(&portal->turns);
-    mem_free(portal);
+    portal_unref(portal);
 }

@@ -4,6 +4,7 @@
 #include "page/proxied.h"
 #include "page/session.h"
 #include "page/turns.h"
+#include "server/fair.h"
 #include "server/request.h"
 
 #include <stdbool.h>
@@ -22,6 +23,10 @@ struct uv_loop_s;
 #define PORTAL_SIGN_INS_MAX 16  /* at once: each is a question to the API server by nobody yet */
 #define PORTAL_FORWARDS_MAX 256 /* requests of viewers under way */
 #define PORTAL_STREAMS_MAX  512 /* open tabs */
+/* Of these one viewer has an eighth and a sixteenth: a browser has six requests under way at a
+ * time, and whoever has more tabs does not look at them. */
+#define PORTAL_VIEWER_REQUESTS_MAX 32
+#define PORTAL_VIEWER_STREAMS_MAX  32
 
 struct portal {
     struct uv_loop_s *loop;
@@ -32,6 +37,8 @@ struct portal {
     struct client *own;     /* ours, for impersonations; NULL: no proxy was configured */
     struct sessions sessions;
     struct turns turns;
+    struct fair fair; /* what each viewer has under way */
+    unsigned refs;    /* its own, and one a visit that counts there */
     const char *const *names;
     size_t name_count;
     struct proxied_rules proxy;
@@ -47,6 +54,7 @@ struct portal {
 /* Who asks: by a token, or by what a proxy said. */
 struct viewer {
     struct str token; /* empty: by `proxied` */
+    struct str who;   /* whose share of the page is used: base/account.h */
     struct proxied_user proxied;
 };
 
@@ -56,6 +64,7 @@ struct visit {
     struct portal *portal;
     struct viewer viewer;
     struct str name_headers; /* upstream.c */
+    struct fair_load load;   /* what it counts as */
     bool api;                /* behind /ui: a path of the API */
 };
 

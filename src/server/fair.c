@@ -21,6 +21,13 @@ struct fair_user {
     char name[];
 };
 
+static const struct fair_limits of_the_server = {
+    .requests_max = FAIR_REQUESTS_MAX,
+    .streams_max = FAIR_STREAMS_MAX,
+    .requests_full = TEXT(FAIR_REQUESTS_MAX) " requests under way",
+    .streams_full = TEXT(FAIR_STREAMS_MAX) " watches and streams open",
+};
+
 static struct fair_user *user_make(struct fair *fair, struct str name)
 {
     struct fair_user *user = map_get(&fair->users, name);
@@ -45,12 +52,14 @@ static void user_drop(struct fair *fair, struct fair_user *user)
 
 const char *fair_enter(struct fair *fair, struct str name, const struct fair_load *load)
 {
+    const struct fair_limits *limits = fair->limits ? fair->limits : &of_the_server;
     struct fair_user *user = user_make(fair, account_share(name));
     const char *full = NULL;
 
-    if (load->stream ? user->streams >= FAIR_STREAMS_MAX : user->requests >= FAIR_REQUESTS_MAX)
-        full = load->stream ? TEXT(FAIR_STREAMS_MAX) " watches and streams open"
-                            : TEXT(FAIR_REQUESTS_MAX) " requests under way";
+    if (load->streams && user->streams + load->streams > limits->streams_max)
+        full = limits->streams_full;
+    else if (!load->streams && user->requests >= limits->requests_max)
+        full = limits->requests_full;
     /* One that is too large alone is a matter of body_max. */
     else if (user->body_bytes && load->body_bytes > FAIR_BODY_BYTES_MAX - user->body_bytes)
         full = "32 MiB of requests under way";
@@ -58,8 +67,8 @@ const char *fair_enter(struct fair *fair, struct str name, const struct fair_loa
         user_drop(fair, user);
         return full;
     }
-    user->streams += load->stream;
-    user->requests += !load->stream;
+    user->streams += load->streams;
+    user->requests += !load->streams;
     user->body_bytes += load->body_bytes;
     return NULL;
 }
@@ -69,8 +78,8 @@ void fair_leave(struct fair *fair, struct str name, const struct fair_load *load
     struct fair_user *user = map_get(&fair->users, account_share(name));
 
     assert(user);
-    user->streams -= load->stream;
-    user->requests -= !load->stream;
+    user->streams -= load->streams;
+    user->requests -= !load->streams;
     user->body_bytes -= load->body_bytes;
     user_drop(fair, user);
 }

@@ -22,12 +22,21 @@
  * MiB, so that a thousand of them would take 1.7 GiB. */
 #define FAIR_PENDING_BYTES_MAX ((size_t)64 << 20)
 
+/* What one user may have, and the words for one who has it. */
+struct fair_limits {
+    size_t requests_max;
+    size_t streams_max;
+    const char *requests_full;
+    const char *streams_full;
+};
+
 struct fair {
-    struct map users; /* name -> struct fair_user, those with something under way */
+    struct map users;                 /* name -> struct fair_user, those with something under way */
+    const struct fair_limits *limits; /* NULL: those above */
 };
 
 struct fair_load {
-    bool stream;
+    size_t streams;    /* how many it counts as; 0: it is a request */
     size_t body_bytes; /* at most */
 };
 

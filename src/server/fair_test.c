@@ -9,7 +9,7 @@ TEST(fair_one_user_does_not_take_what_others_need)
 {
     struct fair fair = {0};
     struct fair_load request = {.body_bytes = 100};
-    struct fair_load watch = {.stream = true};
+    struct fair_load watch = {.streams = 1};
 
     for (int i = 0; i < FAIR_REQUESTS_MAX; i++)
         EXPECT(!fair_enter(&fair, STR("eve"), &request));
@@ -55,7 +55,7 @@ TEST(fair_forgets_users_that_have_nothing_under_way)
 TEST(fair_serviceaccounts_of_a_namespace_share_what_one_user_has)
 {
     struct fair fair = {0};
-    struct fair_load watch = {.stream = true};
+    struct fair_load watch = {.streams = 1};
 
     for (int i = 0; i < FAIR_STREAMS_MAX; i++) {
         char name[64];
@@ -72,7 +72,7 @@ TEST(fair_serviceaccounts_of_a_namespace_share_what_one_user_has)
 TEST(fair_streams_that_nobody_reads_are_bounded_together)
 {
     struct fair fair = {0};
-    struct fair_load watch = {.stream = true};
+    struct fair_load watch = {.streams = 1};
     size_t first = 0, second = 0, other = 0;
 
     EXPECT(!fair_enter(&fair, STR("eve"), &watch) && !fair_enter(&fair, STR("eve"), &watch));
@@ -85,5 +85,25 @@ TEST(fair_streams_that_nobody_reads_are_bounded_together)
     EXPECT(fair_pending(&fair, STR("eve"), &second, 0));
     fair_leave(&fair, STR("eve"), &watch);
     fair_leave(&fair, STR("eve"), &watch);
+    fair_done(&fair);
+}
+
+TEST(fair_limits_are_those_that_were_given)
+{
+    static const struct fair_limits limits = {.requests_max = 2,
+                                              .streams_max = 3,
+                                              .requests_full = "2 requests under way",
+                                              .streams_full = "3 tabs open"};
+    struct fair fair = {.limits = &limits};
+    struct fair_load request = {0};
+    struct fair_load tab = {.streams = 1};
+
+    for (int i = 0; i < 2; i++)
+        EXPECT(!fair_enter(&fair, STR("eve"), &request));
+    EXPECT(str_is(str_from(fair_enter(&fair, STR("eve"), &request)), "2 requests under way"));
+    for (int i = 0; i < 3; i++)
+        EXPECT(!fair_enter(&fair, STR("eve"), &tab));
+    EXPECT(str_is(str_from(fair_enter(&fair, STR("eve"), &tab)), "3 tabs open"));
+    EXPECT(!fair_enter(&fair, STR("joe"), &tab) && !fair_enter(&fair, STR("joe"), &request));
     fair_done(&fair);
 }

@@ -40,7 +40,7 @@
 #define TUNNEL            "SPDY/3.1+portforward.k8s.io"
 
 /* What a connection counts with among those of its user: it takes a descriptor as any stream. */
-static const struct fair_load one_stream = {.stream = true};
+static const struct fair_load one_stream = {.streams = 1};
 
 struct forward;
 

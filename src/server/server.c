@@ -101,7 +101,7 @@ static bool take_part(struct request *request)
     struct http_exchange *x = request->x;
     struct str name =
         request->impersonator.name.len ? request->impersonator.name : request->user.name;
-    struct fair_load load = {.stream = is_stream(request)};
+    struct fair_load load = {.streams = is_stream(request)};
     size_t announced = x->head.content_length > 0 ? (size_t)x->head.content_length : 0;
 
     if (request->user.owner || request->impersonator.owner)

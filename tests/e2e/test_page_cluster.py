@@ -164,6 +164,42 @@ def test_page_of_the_operator_believes_its_proxy_and_nobody_else():
             Visitor(m, url).says(401, "GET", pods, **ann)
 
 
+def begun(url, visitor, method, path, **headers):
+    """A connection on which a request was begun, and the status of its answer; None: it waits for a body."""
+    link = http.client.HTTPConnection(url.split("//")[1], timeout=60)
+    link.putrequest(method, path)
+    for name, value in {**visitor.headers, **headers}.items():
+        link.putheader(name, value)
+    link.endheaders()
+    return link, None if headers else link.getresponse().status
+
+
+def test_one_viewer_leaves_tabs_and_requests_of_the_page_to_others():
+    need_kubectl(24)
+    with Muster(nodes=1) as m, operator(m) as url:
+        m.kubectl("create", "namespace", "other")
+        m.kubectl("create", "serviceaccount", "bob", "-n", "other")
+        ann = Visitor(m, url, viewer(m, "ann"))
+        again = Visitor(m, url, viewer(m, "eve"))  # of the same namespace: who has ann's token can make this one
+        bob = Visitor(m, url, m.kubectl("create", "token", "bob", "-n", "other").stdout.strip())
+        tab = "/ui/stream?watch=v1/secrets"
+        tabs = [begun(url, ann, "GET", tab) for _ in range(32)]
+        check({status for _, status in tabs} == {200}, f"32 tabs are open: {tabs}")
+        for visitor in (ann, again):
+            check(begun(url, visitor, "GET", tab)[1] == 429, "one viewer has more tabs than 32")
+        check("you have 32 tabs open" in ann.says(429, "GET", tab)["message"], "what is told")
+        check(begun(url, bob, "GET", tab)[1] == 200, "another viewer has no tab")
+        tabs.pop()[0].close()
+        wait_for(lambda: begun(url, ann, "GET", tab)[1] == 200, "a tab that was closed to make room")
+        made = "/ui/api/v1/namespaces/default/configmaps"
+        bodies = [begun(url, ann, "POST", made, **{"Content-Length": str(3 << 20)}) for _ in range(10)]  # that never come
+        wait_for(lambda: ann.ask("POST", made, {"data": {"k": "x" * (2 << 20)}})[0] == 429, "ten bodies to be as many as may be")
+        bob.says(403, "POST", made, {"data": {"k": "x" * (2 << 20)}})
+        for link, _ in bodies:
+            link.close()
+        wait_for(lambda: ann.ask("POST", made, {"data": {"k": "x" * (2 << 20)}})[0] == 403, "what was closed to be forgotten")
+
+
 def test_page_of_the_operator_is_not_served_in_clear_text_by_accident():
     with Muster(nodes=1) as m:
         for flags, words in ((["--page-listen", "0.0.0.0:0"], "clear text"),
