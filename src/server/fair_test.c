@@ -88,6 +88,23 @@ TEST(fair_streams_that_nobody_reads_are_bounded_together)
     fair_done(&fair);
 }
 
+TEST(fair_a_stream_of_several_watches_counts_as_several)
+{
+    struct fair fair = {0};
+    struct fair_load tab = {.streams = 24};
+    struct fair_load watch = {.streams = 1};
+
+    for (int i = 0; i < FAIR_STREAMS_MAX / 24; i++)
+        EXPECT(!fair_enter(&fair, STR("eve"), &tab));
+    EXPECT(fair_enter(&fair, STR("eve"), &tab));
+    for (int i = 0; i < FAIR_STREAMS_MAX % 24; i++)
+        EXPECT(!fair_enter(&fair, STR("eve"), &watch));
+    EXPECT(fair_enter(&fair, STR("eve"), &watch));
+    fair_leave(&fair, STR("eve"), &tab);
+    EXPECT(!fair_enter(&fair, STR("eve"), &tab));
+    fair_done(&fair);
+}
+
 TEST(fair_limits_are_those_that_were_given)
 {
     static const struct fair_limits limits = {.requests_max = 2,

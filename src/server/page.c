@@ -74,9 +74,14 @@ static bool path_is_api(struct str path)
            str_is(path, "/ui/apis") || str_starts(path, STR("/ui/apis/"));
 }
 
-bool page_is_stream(const struct request *request)
+size_t page_stream_watches(const struct request *request)
 {
-    return request->page == PAGE_OWN && str_is(request->x->head.path, "/ui/stream");
+    const struct http_head *head = &request->x->head;
+
+    if (request->page != PAGE_OWN || !str_is(head->path, "/ui/stream"))
+        return 0;
+    size_t count = http_query_all(request_arena(request), head->query, "watch", NULL, 0);
+    return count ? count : 1; /* and is refused */
 }
 
 bool page_viewer(struct request *request, struct arena *arena, struct user *ret)

@@ -221,7 +221,8 @@ bool page_begin(struct request *request);
 void page_handle(struct request *request);
 /* Whom the session of a request names now; false: nobody, any more. */
 bool page_viewer(struct request *request, struct arena *arena, struct user *ret);
-bool page_is_stream(const struct request *request);
+/* How many watches a change stream of the page asks for; 0: it is none. */
+size_t page_stream_watches(const struct request *request);
 struct page *page_new(struct server *server, const struct server_options *options);
 void page_free(struct page *page);
 /* page_stream.c */

@@ -69,14 +69,17 @@ static void request_end(void *user)
     server_unref(server);
 }
 
-/* Lasts as long as both sides like. */
-static bool is_stream(const struct request *request)
+/* How many streams it is: what lasts as long as both sides like. A tab of the page has several
+ * watches on its one connection. */
+static size_t streams_of(const struct request *request)
 {
     struct str sub = request->route.subresource;
     struct str query = request->x->head.query;
+    size_t watches = page_stream_watches(request);
 
-    return route_leads_into_pods(&request->route) || page_is_stream(request) ||
-           http_query_bool(query, "watch") ||
+    if (watches)
+        return watches;
+    return route_leads_into_pods(&request->route) || http_query_bool(query, "watch") ||
            (str_is(sub, "log") && http_query_bool(query, "follow"));
 }
 
@@ -101,7 +104,7 @@ static bool take_part(struct request *request)
     struct http_exchange *x = request->x;
     struct str name =
         request->impersonator.name.len ? request->impersonator.name : request->user.name;
-    struct fair_load load = {.streams = is_stream(request)};
+    struct fair_load load = {.streams = streams_of(request)};
     size_t announced = x->head.content_length > 0 ? (size_t)x->head.content_length : 0;
 
     if (request->user.owner || request->impersonator.owner)

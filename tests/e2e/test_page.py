@@ -134,6 +134,21 @@ def test_page_refuses_what_a_browser_is_made_to_send():
         check("sandbox" in sandbox, f"an answer of the API may run: {sandbox}")
 
 
+def test_watches_of_a_tab_count_among_the_streams_of_a_user():
+    with Muster() as m:
+        m.kubectl("create", "serviceaccount", "eve")
+        eve = Browser(m, {"token": m.kubectl("create", "token", "eve").stdout.strip()})
+        where, port = eve.url.split("//")[1].split(":")
+        tabs = []
+        for _ in range(42):  # 24 watches each: 1008
+            tabs.append(http.client.HTTPSConnection(where, int(port), context=eve.context, timeout=60))
+            tabs[-1].request("GET", "/ui/stream?" + "&".join(["watch=v1/nothing"] * 24), headers=eve.headers)
+        codes = [tab.getresponse().status for tab in tabs]
+        check(sorted(codes) == [200] * 41 + [429], f"42 tabs: {codes}")
+        owner = Browser(m, {"code": link_of(m)})
+        check(next(owner.stream("watch=v1/nothing"))["t"] == "ABSENT", "another has no tab")
+
+
 def test_page_streams_what_changes():
     with Muster() as m:
         owner = Browser(m, {"code": link_of(m)})
