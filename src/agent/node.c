@@ -108,13 +108,14 @@ static void add_condition(struct arena *arena,
 
 static const struct pressure_text {
     const char *condition, *taint, *reason_fine, *words_fine, *reason_short, *words_short;
-} pressure_texts[PRESSURE_KINDS] = {
+} pressure_texts[PRESSURE_CONDITIONS] = {
     {"MemoryPressure", "node.kubernetes.io/memory-pressure", "KubeletHasSufficientMemory",
      "memory is available", "KubeletHasInsufficientMemory",
      "the machine is short of memory: no pod is started, and pods may be evicted"},
     {"DiskPressure", "node.kubernetes.io/disk-pressure", "KubeletHasNoDiskPressure",
      "disk space is available", "KubeletHasDiskPressure",
-     "the disk of the data folder is nearly full: no pod is started, and pods may be evicted"},
+     "the disk of the data folder has nearly no bytes or inodes left: no pod is started, and pods "
+     "may be evicted"},
     {"PIDPressure", "node.kubernetes.io/pid-pressure", "KubeletHasSufficientPID",
      "process ids are available", "KubeletHasInsufficientPID",
      "the machine is short of process ids: no pod is started, and pods may be evicted"},
@@ -138,9 +139,9 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
     add_resources(agent, arena, json_add_object(arena, status, "capacity"));
     add_resources(agent, arena, json_add_object(arena, status, "allocatable"));
     struct json *conditions = json_add_array(arena, status, "conditions");
-    for (size_t i = 0; i < PRESSURE_KINDS; i++) {
+    for (enum pressure_kind i = 0; i < PRESSURE_CONDITIONS; i++) {
         const struct pressure_text *text = &pressure_texts[i];
-        bool is_short = agent->pressure.is_short[i];
+        bool is_short = pressure_is_told(&agent->pressure, i);
         add_condition(arena, conditions, text->condition, is_short,
                       is_short ? text->reason_short : text->reason_fine,
                       is_short ? text->words_short : text->words_fine);
@@ -237,7 +238,7 @@ static void node_send(struct agent *agent, struct node *node)
 
 static bool taint_is_ours(const struct json *taint)
 {
-    for (size_t i = 0; i < PRESSURE_KINDS; i++)
+    for (enum pressure_kind i = 0; i < PRESSURE_CONDITIONS; i++)
         if (str_is(json_str(json_get(taint, "key")), pressure_texts[i].taint))
             return true;
     return false;
@@ -262,8 +263,8 @@ static void done_look(void *user, const struct api_result *result)
     JSON_FOREACH(json_at(root, "spec.taints"), taint)
         if (!taint_is_ours(taint))
             (void)json_push(taints, json_clone(&arena, taint));
-    for (size_t i = 0; i < PRESSURE_KINDS; i++) {
-        if (!agent->pressure.is_short[i])
+    for (enum pressure_kind i = 0; i < PRESSURE_CONDITIONS; i++) {
+        if (!pressure_is_told(&agent->pressure, i))
             continue;
         struct json *taint = json_push(taints, json_new_object(&arena));
         json_add_c(&arena, taint, "key", pressure_texts[i].taint);

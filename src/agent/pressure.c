@@ -37,9 +37,16 @@ bool pressure_step(struct pressure *pressure,
     return changed;
 }
 
+bool pressure_is_told(const struct pressure *pressure, enum pressure_kind kind)
+{
+    return pressure->is_short[kind] ||
+           (kind == PRESSURE_DISK && pressure->is_short[PRESSURE_INODES]);
+}
+
 const char *pressure_words(const struct pressure *pressure)
 {
-    static const char *const words[PRESSURE_KINDS] = {"memory", "ephemeral-storage", "pids"};
+    static const char *const words[PRESSURE_KINDS] = {"memory", "ephemeral-storage", "pids",
+                                                      "inodes"};
     for (size_t i = 0; i < PRESSURE_KINDS; i++)
         if (pressure->is_short[i])
             return words[i];

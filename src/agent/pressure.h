@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* pressure: when the machine is short of memory, disk or process ids, and whose pod has to go then.
+/* pressure: when the machine is short of memory, disk, process ids or inodes, and whose pod has to go
+ * then.
  * Pure: what was read of the machine in, what is the matter out.
  *
  * Short: no pod is started any more, and the nodes say so (MemoryPressure and the like, with the
@@ -17,8 +18,10 @@ enum pressure_kind {
     PRESSURE_MEMORY,
     PRESSURE_DISK,
     PRESSURE_PIDS,
+    PRESSURE_INODES, /* of the disk: files that there may be, however small */
     PRESSURE_KINDS,
 };
+#define PRESSURE_CONDITIONS PRESSURE_INODES /* that a node tells: inodes are a matter of its disk */
 
 /* In percent of all there is: short below the first, no longer above the second, dire below the
  * third. */
@@ -33,7 +36,7 @@ enum pressure_kind {
 #define PRESSURE_SLOT_BYTES ((int64_t)256 << 20)
 #define PRESSURE_SLOTS_MIN  4
 #define PRESSURE_SLOTS_MAX  1000
-#define PRESSURE_TEXT_BYTES 120
+#define PRESSURE_TEXT_BYTES 200
 #define PRESSURE_EVICT_MS   5000 /* short for so long: a pod has to go */
 
 struct pressure_reading {
@@ -52,6 +55,8 @@ struct pressure {
 bool pressure_step(struct pressure *pressure,
                    const struct pressure_reading *reading,
                    int64_t now_ms);
+/* Whether the node has the condition of this kind, of PRESSURE_CONDITIONS. */
+bool pressure_is_told(const struct pressure *pressure, enum pressure_kind kind);
 /* "memory", or what it is short of first; NULL: nothing. */
 const char *pressure_words(const struct pressure *pressure);
 

@@ -44,6 +44,25 @@ TEST(pressure_stops_starts_first_and_evicts_when_it_lasts)
     }
 }
 
+TEST(a_disk_without_inodes_is_short_of_room_however_many_bytes_are_left)
+{
+    struct pressure_reading reading = {.stall = -1};
+    struct pressure pressure = {0};
+
+    reading.total[PRESSURE_DISK] = reading.left[PRESSURE_DISK] = 1 << 30;
+    EXPECT(!pressure_step(&pressure, &reading, 0)); /* a file system that does not count them */
+    reading.total[PRESSURE_INODES] = 10000;
+    reading.left[PRESSURE_INODES] = 400;
+    EXPECT(pressure_step(&pressure, &reading, 1));
+    EXPECT(!pressure.is_short[PRESSURE_DISK] && pressure_is_told(&pressure, PRESSURE_DISK));
+    EXPECT(!pressure_is_told(&pressure, PRESSURE_MEMORY));
+    EXPECT(!pressure_is_told(&pressure, PRESSURE_PIDS));
+    EXPECT(str_is(str_from(pressure_words(&pressure)), "inodes"));
+    reading.left[PRESSURE_INODES] = 9000;
+    EXPECT(pressure_step(&pressure, &reading, 2));
+    EXPECT(!pressure_is_told(&pressure, PRESSURE_DISK) && !pressure_words(&pressure));
+}
+
 TEST(pressure_evicts_who_takes_more_than_asked_for_and_matters_least)
 {
     static const struct {

@@ -63,6 +63,8 @@ static void machine_read(const struct agent *agent, struct pressure_reading *ret
     if (statvfs(agent->options.data_dir, &disk) == 0) {
         ret->total[PRESSURE_DISK] = (int64_t)(disk.f_blocks * disk.f_frsize);
         ret->left[PRESSURE_DISK] = (int64_t)(disk.f_bavail * disk.f_frsize);
+        ret->total[PRESSURE_INODES] = (int64_t)disk.f_files; /* 0: not counted there */
+        ret->left[PRESSURE_INODES] = (int64_t)disk.f_favail;
     }
 }
 
@@ -146,7 +148,7 @@ void protect_look(struct agent *agent)
         nodes_tell_pressure(agent);
     }
     for (enum pressure_kind kind = 0; kind < PRESSURE_KINDS; kind++)
-        if (agent->pressure.dire[kind] && kind != PRESSURE_DISK)
+        if (agent->pressure.dire[kind] && kind != PRESSURE_DISK && kind != PRESSURE_INODES)
             evict_for(agent, kind);
 }
 

@@ -5,6 +5,7 @@
 #include "agent/pod.h"
 #include "agent/pressure.h"
 #include "agent/protect.h"
+#include "agent/trash.h"
 #include "api/quantity.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -13,6 +14,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,13 +27,19 @@
 #include <uv.h>
 
 #define PODS_MAX  256 /* measured at a time; the rest at the next look */
-#define DEPTH_MAX 64
+#define DEPTH_MAX 128 /* a descriptor each */
+
+struct tally {
+    int64_t bytes;
+    int64_t files; /* and folders: inodes */
+    bool deep;     /* there is more below DEPTH_MAX */
+};
 
 struct measured {
     char uid[64];
     char folder[POD_PATH_BYTES];
     int64_t limit_bytes; /* of all it writes; 0: none */
-    int64_t used_bytes;
+    struct tally used;
     int64_t requested_bytes;
     int64_t priority;
 };
@@ -39,35 +48,39 @@ struct measurement {
     uv_work_t work;
     struct agent *agent;
     bool nearly_full;
+    bool few_inodes;
     size_t count;
     struct measured pods[PODS_MAX];
 };
 
 /* ---- in the worker thread: nothing but the file system ---- */
 
-static int64_t bytes_below(int folder_fd, int depth)
+static void folder_tally(int folder_fd, int depth, struct tally *tally)
 {
-    int64_t total = 0;
     DIR *folder = fdopendir(folder_fd);
     if (!folder) {
         close(folder_fd);
-        return 0;
+        return;
     }
     for (struct dirent *entry; (entry = readdir(folder));) {
         struct stat st;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        total += (int64_t)st.st_blocks * 512;
-        if (!S_ISDIR(st.st_mode) || depth == DEPTH_MAX)
+        tally->bytes += (int64_t)st.st_blocks * 512;
+        tally->files++;
+        if (!S_ISDIR(st.st_mode))
             continue;
+        if (depth == DEPTH_MAX) {
+            tally->deep = true;
+            continue;
+        }
         int fd =
             openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0)
-            total += bytes_below(fd, depth + 1);
+            folder_tally(fd, depth + 1, tally);
     }
     closedir(folder);
-    return total;
 }
 
 static void measurement_take(uv_work_t *work)
@@ -76,35 +89,72 @@ static void measurement_take(uv_work_t *work)
     for (size_t i = 0; i < m->count; i++) {
         int fd = open(m->pods[i].folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd >= 0)
-            m->pods[i].used_bytes = bytes_below(fd, 0);
+            folder_tally(fd, 0, &m->pods[i].used);
     }
 }
 
 /* ---- in the loop ---- */
 
+/* What it wrote is why it has to go, so it goes at once, and not only when somebody deletes the pod:
+ * the next look would choose another one. The pod's processes may write on for a moment, until they
+ * are killed; its logs and how it ended stay. */
+static void pod_discard(struct pod *pod)
+{
+    struct trash *trash = &pod->agent->trash;
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/volumes", pod->folder);
+    trash_put(trash, path);
+    for (size_t i = 0; i < pod->run.count; i++)
+        for (unsigned k = 0; k <= pod->run.containers[i].instance; k++) {
+            (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.upper", pod->folder,
+                           STR_ARG(pod->run.containers[i].name), k);
+            trash_put(trash, path);
+        }
+    agent_empty_trash(pod->agent);
+}
+
 static void pod_evict(struct agent *agent, const struct measured *measured, const char *why)
 {
     struct pod *pod = map_get(&agent->pods, str_from(measured->uid));
+    const struct tally *used = &measured->used;
     char text[PRESSURE_TEXT_BYTES];
-    (void)snprintf(text, sizeof(text), "%s: the pod uses %lld bytes of disk", why,
-                   (long long)measured->used_bytes);
-    if (pod)
-        protect_evict(pod, text);
+    (void)snprintf(text, sizeof(text), "%s: the pod uses %lld bytes of disk in %lld files%s", why,
+                   (long long)used->bytes, (long long)used->files,
+                   used->deep ? " and more, nested too deep to count" : "");
+    if (!pod)
+        return;
+    protect_evict(pod, text);
+    pod_discard(pod);
 }
 
-static void measurement_judge(struct measurement *m)
+/* One of those that were measured has to go. */
+static void measurement_choose(struct measurement *m, bool inodes)
 {
     struct pressure_pod pods[PODS_MAX];
     for (size_t i = 0; i < m->count; i++) {
         const struct measured *pod = &m->pods[i];
-        if (pod->limit_bytes && pod->used_bytes > pod->limit_bytes)
-            pod_evict(m->agent, pod, "it exceeds its limit of ephemeral-storage or emptyDir");
-        pods[i] = (struct pressure_pod){
-            .priority = pod->priority, .used = pod->used_bytes, .requested = pod->requested_bytes};
+        int64_t used = inodes ? pod->used.files : pod->used.bytes;
+        pods[i] = (struct pressure_pod){.priority = pod->priority,
+                                        .used = pod->used.deep ? INT64_MAX : used,
+                                        .requested = inodes ? 0 : pod->requested_bytes};
     }
-    size_t victim = m->nearly_full ? pressure_victim(pods, m->count) : m->count;
+    size_t victim = pressure_victim(pods, m->count);
     if (victim < m->count)
-        pod_evict(m->agent, &m->pods[victim], "the node is low on resource ephemeral-storage");
+        pod_evict(m->agent, &m->pods[victim],
+                  inodes ? "the node is low on resource inodes"
+                         : "the node is low on resource ephemeral-storage");
+}
+
+static void measurement_judge(struct measurement *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct measured *pod = &m->pods[i];
+        if (pod->limit_bytes && (pod->used.deep || pod->used.bytes > pod->limit_bytes))
+            pod_evict(m->agent, pod, "it exceeds its limit of ephemeral-storage or emptyDir");
+    }
+    /* What the last one left is still being removed: that may be enough. */
+    if ((m->nearly_full || m->few_inodes) && !atomic_load(&m->agent->trash.busy))
+        measurement_choose(m, !m->nearly_full);
 }
 
 static void measurement_taken(uv_work_t *work, int status)
@@ -155,12 +205,15 @@ void storage_look(struct agent *agent)
     struct measurement *m = MEM_NEW(struct measurement);
     m->agent = agent;
     m->work.data = m;
-    m->nearly_full = statvfs(agent->options.data_dir, &disk) == 0 &&
-                     disk.f_bavail * 100 < disk.f_blocks * STORAGE_FREE_PERCENT;
+    if (statvfs(agent->options.data_dir, &disk) == 0) {
+        m->nearly_full = disk.f_bavail * 100 < disk.f_blocks * STORAGE_FREE_PERCENT;
+        m->few_inodes = disk.f_favail * 100 < disk.f_files * STORAGE_FREE_PERCENT;
+    }
     MAP_FOREACH(&agent->pods, entry) {
         const struct pod *pod = entry->value;
         int64_t limit = pod->stage == POD_RUNNING ? limit_of(pod) : 0;
-        if (pod->stage != POD_RUNNING || m->count == PODS_MAX || (!limit && !m->nearly_full))
+        if (pod->stage != POD_RUNNING || m->count == PODS_MAX ||
+            (!limit && !m->nearly_full && !m->few_inodes))
             continue;
         struct measured *one = &m->pods[m->count++];
         one->limit_bytes = limit;

@@ -15,10 +15,10 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 class SmallDisk:
     """A file system of some megabytes for the data folder of a muster."""
 
-    def __init__(self, muster, size="96m"):
+    def __init__(self, muster, options="size=96m"):
         self.folder = muster.data
         os.mkdir(self.folder, 0o700)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "muster-test", self.folder],
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"{options},mode=0700", "muster-test", self.folder],
                               stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise Skip(f"no file system can be mounted here: {done.stderr.strip()}")
@@ -72,13 +72,35 @@ def test_a_full_disk_takes_deletes_and_is_written_to_again_when_there_is_room():
         check(log.count("event=store.read_only") == 1 and log.count("event=store.writable") == 1, log[-2000:])
 
 
+def test_a_pod_that_makes_files_until_there_are_no_inodes_is_evicted():
+    m = Muster()
+    with SmallDisk(m, "nr_inodes=4000") as disk, m:
+        many = "i=0; while true > /d/$i; do i=$((i+1)); done; sleep 300"  # empty ones: bytes they have none
+        apply(m, pod("calm", container("sleep 300"), terminationGracePeriodSeconds=0),
+              pod("hog", container(many, volumeMounts=[{"name": "d", "mountPath": "/d"}]),
+                  volumes=[{"name": "d", "emptyDir": {"sizeLimit": "1Gi"}}]))
+
+        def told():
+            conditions = m.get("nodes")[0]["status"]["conditions"]
+            return next((c for c in conditions if c["type"] == "DiskPressure" and c["status"] == "True"), None)
+        pressure = wait_for(told, "the node to tell of it")
+        check("inodes" in pressure["message"], str(pressure))
+        wait_for(lambda: m.get("pod", "hog")["status"].get("reason") == "Evicted", "the pod that has them all to go", 60)
+        said = m.get("pod", "hog")["status"]["message"]
+        check("low on resource inodes" in said, said)
+        wait_for(lambda: os.statvfs(disk.folder).f_favail > 2000, "what it made to be gone")
+        apply(m, pod("late", container("true")))
+        wait_for(lambda: m.get("pod", "late")["status"].get("phase") == "Succeeded", "a pod that comes later to run", 60)
+        check(m.get("pod", "calm")["status"]["phase"] == "Running", "a pod that made none goes on")
+
+
 def test_pods_that_end_on_a_full_disk_are_told_as_they_ended_when_there_is_room():
     count = int(os.environ.get("MUSTER_TEST_PODS", "10"))  # 100: the whole of it, by hand
     m = Muster(flags=["--max-pods", "1000"])
     outside = tempfile.mkdtemp(prefix="muster-test-outside-")
     script = ("echo began >> /h/$0; while [ ! -e /h/go ]; do sleep 0.2; done; echo ended >> /h/$0; exit $1")
     try:
-        with SmallDisk(m, size="192m") as disk, m:
+        with SmallDisk(m, "size=192m") as disk, m:
             names = [f"p{i}" for i in range(count)]
             for start in range(0, count, 10):
                 apply(m, *[pod(n, container(["sh", "-c", script, n, str(i % 3)],
