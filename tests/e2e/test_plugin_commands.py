@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import tempfile
 
-from harness import Muster, Skip, check, free_port, run, torch_pythons, wait_for
+from harness import Muster, Skip, binary, check, free_port, run, torch_pythons, wait_for
 from kubectls import kubectls
 
 QUEUE = """
@@ -128,12 +129,26 @@ def test_what_cannot_be_is_said_in_one_line():
         one_line(submit("--queue", "demo", "--gpus", "1", "--name", "a" * 64, "--no-workspace", "true"),
                  "at most 54 characters")
         check(not m.get("torchrunjobs"), "nothing was left behind")
-        with open(m.kubeconfig) as f:
-            down = f.read().replace(m.listen, f"127.0.0.1:{free_port()}")
-        with open(os.path.join(m.folder, "down"), "w") as f:
-            f.write(down)
-        one_line(m.torchrun("list", "--kubeconfig", os.path.join(m.folder, "down"), ok=False),
-                 "127.0.0.1", "`muster up`")
+
+
+DOWN = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:%d"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+"""
+
+
+def test_a_server_that_is_down_is_told_with_how_to_start_it():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "kubeconfig")
+        with open(path, "w") as f:
+            f.write(DOWN % free_port())
+        for command in (["list"], ["status", "j"], ["submit", "--queue", "q", "--gpus", "1", "--no-workspace", "true"]):
+            done = run([binary("kubectl-torchrun"), *command], env={**os.environ, "KUBECONFIG": path, "HOME": folder}, ok=False)
+            one_line(done, "127.0.0.1", "start it with `muster up`")
 
 
 def test_as_a_plugin_of_every_kubectl():

@@ -9,6 +9,8 @@
 #include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
+#include "control/core/controllers.h"
+#include "control/core/scene.h"
 #include "control/job/job.h"
 #include "control/kinds/torchrun.h"
 #include "test.h"
@@ -617,6 +619,56 @@ TEST(job_engine_takes_the_step_that_is_due)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
         check_row(&rows[i]);
+    }
+}
+
+TEST(cleanPodPolicy_Running_leaves_what_ends_by_itself_its_pod_and_its_log)
+{
+#define POLICY            "\"numGPUs\":4,\"reliability\":{\"cleanPodPolicy\":\"Running\"}"
+#define FAILED_AT(second) "\"phase\":\"Failed\",\"completionTime\":\"2001-09-09T01:46:" second "Z\""
+    static const struct row cases[] = {
+        {"it still runs, and may end", POLICY, FAILED_AT("38"), "0R 1F7", "svc", "Failed", "", 0, 0,
+         0, "look+1"},
+        {"it has ended, and stays", POLICY, FAILED_AT("38"), "0F1 1F7", "svc", "Failed", "", 0, 0,
+         0, ""},
+        {"it stays for good", POLICY, FAILED_AT("10"), "0F1 1F7", "svc", "Failed", "", 0, 0, 0, ""},
+        {"it has not ended in five seconds", POLICY, FAILED_AT("30"), "0R 1F7", "svc", "Failed", "",
+         0, 0, 0, "pod-1"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        test_case(cases[i].why);
+        check_row(&cases[i]);
+    }
+}
+
+TEST(the_status_of_a_job_has_the_revision_that_sync_told_last)
+{
+    static const char *const revisions[] = {"5a1e", "77c0"};
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_torchrunqueue,
+              "{'metadata':{'name':'q'},'spec':{'nodeResources':{'gpus':1}}}");
+    scene_put(&scene, &kind_storageclass,
+              "{'metadata':{'name':'local','annotations':{'storageclass.kubernetes.io/"
+              "is-default-class':'true'}}}");
+    scene_put(&scene, &kind_torchrunjob,
+              "{'metadata':{'name':'j','annotations':{'torchrun.ai/workspace':'upload'}},'spec':{"
+              "'jobQueue':'q','numGPUs':1,'command':'true'}}");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    scene_patch(&scene, &kind_pod, "j-sync-0", "{'status':{'phase':'Running'}}");
+    for (size_t i = 0; i < COUNT_OF(revisions); i++) {
+        scene_patch(
+            &scene, &kind_torchrunjob, "j",
+            str_printf(&scene.arena,
+                       "{'metadata':{'annotations':{'torchrun.ai/workspace-revision':'%s'}}}",
+                       revisions[i])
+                .p);
+        scene_run(&scene, &torchrun_job_controller, "j");
+        EXPECT(str_is(
+            json_str_at(scene_get(&scene, &kind_torchrunjob, "j"), "status.workspaceRevision"),
+            revisions[i]));
     }
 }
 
