@@ -12,8 +12,12 @@ features   Every row of the tables with a column "Muster" (README's features, do
            kubernetes.NAME   test_NAME in a file of tests/kubernetes
            scenario.NAME     tests/scenarios/NAME.yaml
            suite.NAME        a test of meson.build: suite.conformance
+           stranger.NAME     a program of tests/strangers/run.py (make strangers)
+           failure.NAME      a failure of tests/failures/run.py (make failures)
+           seed.NUMBER       tests/seeds/NUMBER.txt (make seeds)
 
            A row in which Muster's column says "no" needs none.
+found      Every row of the table of docs/internals/found.md names such tests in its last cell, for readers to see.
 examples   Every manifest of examples/scheduling is on the page that KAI's users look at, docs/migrating.md.
 blocks     A fenced block says what it is: ```sh runnable is executed by tests/e2e/test_docs.py.
 """
@@ -25,6 +29,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLES = ("README.md", "docs/migrating.md", "docs/security.md")  # pages with such a table
+FOUND = "docs/internals/found.md"
 LANGUAGES = {"", "sh", "sh runnable", "yaml", "python", "c", "json", "console", "text", "toml", "ini", "promql"}
 
 
@@ -103,6 +108,11 @@ def known_tests(files):
         match = re.fullmatch(r"tests/scenarios/(.+)\.yaml", file)
         if match:
             known.add("scenario." + match.group(1))
+        match = re.fullmatch(r"tests/seeds/(\d+)\.txt", file)
+        if match:
+            known.add("seed." + match.group(1))
+    known.update("stranger." + name for name in re.findall(r'^    "([\w-]+)": ', read("tests/strangers/run.py"), re.MULTILINE))
+    known.update("failure." + name for name in re.findall(r'^    Case\("([\w-]+)"', read("tests/failures/run.py"), re.MULTILINE))
     builds = "".join(read(f) for f in files if f.endswith("meson.build"))
     known.update("suite." + name for name in re.findall(r"^ *test\('([^']+)'", builds, re.MULTILINE))
     return known
@@ -140,6 +150,20 @@ def table_problems(readme):
         for name in named:
             if name not in known:
                 yield f"{readme}:{number}: \"{cells[0]}\": there is no test {name}"
+
+
+def check_found(pages):
+    known = known_tests(tracked())
+    rows = [(number, line) for number, line in enumerate(read(FOUND).split("\n"), 1) if line.startswith("| ")][1:]
+    if not rows:
+        yield f"{FOUND}: no table"
+    for number, line in rows:
+        named = re.findall(r"`([^`]+)`", line.strip(" |").rsplit("|", 1)[-1])
+        if not named:
+            yield f"{FOUND}:{number}: the row names no test"
+        for name in named:
+            if name not in known:
+                yield f"{FOUND}:{number}: there is no test {name}"
 
 
 def check_examples(pages):
