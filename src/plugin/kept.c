@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* Logs of a generation whose pods are gone. The job's sync pod has kept what its ranks printed; where
- * there is none (the job was made without a folder), the nodes of `muster up` have. The nodes of a
+ * there is none (the job was made without a workspace), the nodes of `muster up` have. The nodes of a
  * cluster keep nothing of a pod that was deleted. */
 #define LOG_LIMIT_MS 60000
 
@@ -33,11 +33,10 @@ static int kept_ask(struct session *session,
         return err_set(err, -EACCES, "the sync pod answered: " STR_FMT,
                        STR_ARG(session_error_text(session, *ret_body)));
     return err_set(err, -ENOENT,
-                   "the pods of that generation were deleted, and job %s has no sync pod that kept "
-                   "their logs: a job made without a folder (kubectl apply) has none; one that was "
-                   "submitted has it while it runs and, once restarted, until it is deleted. The "
-                   "last lines of what failed last are in its status: status %s",
-                   job, job);
+                   "the pods of that generation are gone, and job %s has no sync pod that kept "
+                   "their logs: give it a workspace (submit, or workspaceStorage.source: "
+                   "existing). `status` has what failed last",
+                   job);
 }
 
 static int by_number(const void *a, const void *b)

@@ -3,7 +3,7 @@
 import os
 import re
 
-from harness import EXAMPLES, Muster, Skip, check, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, needs, torch_pythons, wait_for
 
 STEPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps.py")
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
@@ -241,15 +241,21 @@ spec:
 """
 
 
+def applied_said(m, text, *argv):
+    """Whether this is all that the ranks of the applied job have said."""
+    done = m.torchrun("logs", "applied", *argv, ok=False)
+    ranks = [line for line in done.stdout.splitlines() if line.startswith("[rank")]
+    return ranks == [f"[rank0] {text}", f"[rank1] {text}"]
+
+
+@needs("the logs of pods that are gone, which the nodes of muster up keep")
 def test_logs_of_an_applied_job_outlive_their_pods():
     with server(2) as m:
         start(m)
         m.apply(APPLIED)
 
         def said(text, *argv):
-            done = m.torchrun("logs", "applied", *argv, ok=False)
-            ranks = [line for line in done.stdout.splitlines() if line.startswith("[rank")]
-            return ranks == [f"[rank0] {text}", f"[rank1] {text}"]
+            return applied_said(m, text, *argv)
 
         wait_for(lambda: said("of generation 0"), "both ranks to speak", 60)
         m.kubectl("delete", "pod", "applied-worker-1", "--wait=false", "--grace-period=1")
@@ -261,3 +267,14 @@ def test_logs_of_an_applied_job_outlive_their_pods():
         wait_for(lambda: m.phase("applied") == "TimedOut" and not m.get("pod", "applied-worker-0") and
                  not m.get("pod", "applied-worker-1"), "its time to be over, and its pods to go", 60)
         wait_for(lambda: said("of generation 1"), "what ran to the end to be shown", 30)
+
+
+def test_a_workspace_of_its_own_keeps_the_logs_of_an_applied_job_on_any_cluster():
+    with server(2) as m:
+        start(m)
+        m.apply(APPLIED + "  workspaceStorage: {source: existing}\n")
+        wait_for(lambda: applied_said(m, "of generation 0"), "both ranks to speak", 90)
+        m.kubectl("delete", "pod", "applied-worker-1", "--wait=false", "--grace-period=1")
+        wait_for(lambda: applied_said(m, "of generation 1"), "both ranks to start again", 90)
+        wait_for(lambda: applied_said(m, "of generation 0", "--previous"), "the sync pod to tell what was said before", 30)
+        check(m.get("pod", "applied-sync-0")["status"]["phase"] == "Running", "its sync pod")

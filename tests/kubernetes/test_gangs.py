@@ -81,3 +81,18 @@ def test_a_leader_killed_in_the_middle_of_a_gang_leaves_no_part_of_it():
         began = time.monotonic()
         runs(m, "half", 4)
         check(time.monotonic() - began < UNDONE_WITHIN, f"whole after {time.monotonic() - began:.1f} s")
+
+
+def test_logs_of_pods_that_are_gone_are_said_to_be_gone():
+    """No node keeps them here, and an applied job without a workspace has no sync pod."""
+    with Cluster(nodes=2, gpus_per_node=8) as m:
+        m.apply(QUEUE)
+        m.apply(job("applied", 16))
+        runs(m, "applied", 2)
+        m.kubectl("delete", "pod", "applied-worker-1", "--wait=false", "--grace-period=1")
+        wait_for(lambda: m.get("torchrunjob", "applied")["status"].get("generation") == 1, "the next generation")
+        runs(m, "applied", 2)
+        done = m.torchrun("logs", "applied", "--previous", ok=False)
+        for words in ("the pods of that generation are gone", "job applied has no sync pod that kept their logs",
+                      "workspaceStorage.source: existing", "`status` has what failed last\n"):
+            check(words in done.stderr, f"{words!r} is not in {done.stderr!r}")
