@@ -8,8 +8,10 @@
 # make test-page  the web page in a real Chromium: views, actions, accessibility, types (TESTS="live types": some of them)
 # make page-shots  pictures of every view in build/page-shots, light, dark and narrow; docs/page has some of them
 # make bench-page  what the page costs with 1,000 nodes, 10,000 pods and 20 viewers
-# make seeds      the guides that the project began with, typed line by line (SEEDS_OF="002 003": some of them)
-# make failures   twenty failures planted in real gangs, and whether status, events and logs tell them truly (FAILURES="killed setup": some)
+# make seeds      the guides that the project began with, typed line by line, on muster up and on a real control plane, with Kubeflow's and
+#                 KAI's own CRDs before and after (SEEDS_OF="--on muster 002 003": some of it; KAI_CRDS=FOLDER has KAI's)
+# make failures   twenty failures planted in real gangs, with every PyTorch on this machine, and whether status, events and logs tell them
+#                 truly (FAILURES="--torch 1.13 killed setup": some)
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
 # make conformance        Kubernetes' own conformance tests and kubectl's, on muster up (CONFORMANCE_FOCUS='sig-apps': some of them)
@@ -144,7 +146,7 @@ image: all
 
 seeds: all
 	@$(TEST_DEPS)
-	@tests/seeds/run.py $(SEEDS_OF)
+	@$(if $(SEEDS_OF),,tests/result.py seeds) tests/seeds/run.py $(SEEDS_OF)
 
 faults: all
 	@$(TEST_DEPS)

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""run.py [NUMBER...]: the guides that this project began with (seeds 000 to 004), typed line by line on `muster up`.
+"""run.py [--on PLACE] [--crds WHOSE] [NUMBER...]: the guides that this project began with (seeds 000 to 004), typed line by line.
+
+PLACE is muster (`muster up`) or kubernetes: a real control plane with `muster operator` and nodes whose pods are processes
+(tests/kubernetes/processes.py). WHOSE is own; before: Kubeflow's and KAI's own CRDs were there when Muster came; or after: they
+came when Muster was there (crds.py). Without these flags, all of them in turn.
 
 A script NUMBER.txt has one line for each line that its guide has the reader type, in the guide's order:
 
@@ -9,11 +13,15 @@ A script NUMBER.txt has one line for each line that its guide has the reader typ
     - COMMAND     not typed as it stands: the next line says why
     : REASON      and, when there is one,
     + COMMAND     what is typed in its place, which must end well too
+    ~ REASON      on a control plane of Kubernetes' own the line before is not typed as it stands, and this is why; what
+                  follows is for there: + COMMAND in its place, > WORDS
 
-FLAGS: in the first lines gives muster up its flags. Each script has a server of its own and a folder to work in, with the
-repository's examples/ and deploy/ in it; `oc` is kubectl there. Ends with the number of lines that passed, deviated and failed.
+FLAGS: in the first lines gives muster up, or the nodes of the cluster, flags. Each script has a server of its own and a folder
+to work in, with the repository's examples/ and deploy/ in it; `oc` is kubectl there. Prints `failed: PLACE/WHOSE/NUMBER:LINE` for
+each line that failed, and ends with the number of lines that passed, failed and deviated, in all and of each place.
 """
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -23,26 +31,47 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path[:0] = [os.path.join(ROOT, "tests", folder) for folder in ("e2e", "kubernetes")]
 
-from harness import PATIENCE, Muster, torch_pythons  # noqa: E402
+import crds  # noqa: E402
+from cluster import Cluster  # noqa: E402
+from controlplane import ControlPlane  # noqa: E402
+from harness import PATIENCE, Failure, Muster, Skip, torch_pythons  # noqa: E402
+from processes import ProcessCluster, free_network  # noqa: E402
 
+PLACES = ("muster", "kubernetes")
+WHOSE = ("own", "before", "after")
+RESULTS = ("passed", "failed", "deviating")
+EXIT_SKIPPED = 77
 LINE_LIMIT_S = 60
 SOON_S = 60
 PAUSE_S = 0.3
 
 
 class Line:
+    """One line of a guide: its mark, what it says, and for a line that deviates the reason and what is typed instead."""
+
     def __init__(self, number, mark, text):
         self.number, self.mark, self.text = number, mark, text
         self.words = []
         self.reason = ""
         self.instead = []
+        self.there = None  # the same line on a control plane of Kubernetes' own, where that differs
+
+    def differs(self, reason):
+        self.there = Line(self.number, "-", self.text)
+        self.there.reason = reason
+        return self.there
+
+    def commands(self):
+        if self.mark == "-":
+            return self.instead
+        return [f"kubectl apply -f {shlex.quote(self.text)}" if self.mark == "@" else self.text]
 
 
 def read(path):
     """(flags of muster up, lines)"""
-    flags, lines = [], []
+    flags, lines, last = [], [], None
     with open(path) as f:
         for number, raw in enumerate(f, 1):
             text = raw.rstrip("\n")
@@ -53,13 +82,16 @@ def read(path):
                 continue
             mark, rest = text[0], text[2:]
             if mark in "$@-":
-                lines.append(Line(number, mark, rest))
+                last = Line(number, mark, rest)
+                lines.append(last)
+            elif mark == "~":
+                last = lines[-1].differs(rest)
             elif mark == ">":
-                lines[-1].words.append(rest)
+                last.words.append(rest)
             elif mark == ":":
-                lines[-1].reason = rest
+                last.reason = rest
             elif mark == "+":
-                lines[-1].instead.append(rest)
+                last.instead.append(rest)
             else:
                 raise SystemExit(f"{path}:{number}: no line begins with {mark!r}")
     for line in lines:
@@ -77,10 +109,7 @@ def typed(m, folder, command):
 
 def play(m, folder, line):
     """What is wrong with the line, in words; nothing when all is well."""
-    commands = line.instead if line.mark == "-" else [line.text]
-    if line.mark == "@":
-        commands = [f"kubectl apply -f {shlex.quote(line.text)}"]
-    output = ""
+    commands, output = line.commands(), ""
     for command in commands:
         status, output = typed(m, folder, command)
         if status:
@@ -94,38 +123,111 @@ def play(m, folder, line):
     return ""
 
 
-def play_script(path):
-    """(passed, deviating, failed)"""
-    flags, lines = read(path)
-    counts = {"passed": 0, "deviating": 0, "failed": 0}
+def bring_crds(m, place, whose, theirs):
+    if whose == "own":
+        return
+    crds.install(m, theirs)
+    if whose == "before" and place == "muster":  # writes its own when it starts
+        m.kill()
+        m.start()
+    elif whose == "before":
+        m.kubectl("apply", "--server-side", "--force-conflicts", "-f", os.path.join(ROOT, "deploy", "crds"))
+    crds.established(m)
+
+
+def work_folder(m):
+    """Where the guide is typed, with what it takes for granted."""
+    folder = os.path.join(m.folder, "work")
+    os.makedirs(folder)
+    for name in ("examples", "deploy"):
+        os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
+    programs = os.path.join(m.folder, "programs")
+    os.makedirs(programs)
+    os.symlink(shutil.which("kubectl"), os.path.join(programs, "oc"))
+    m.env["PATH"] = programs + ":" + m.env["PATH"]
+    return folder
+
+
+def play_script(number, place, whose, theirs, counts):
+    """One script; its lines are added to what is counted."""
+    flags, lines = read(os.path.join(HERE, number + ".txt"))
     pythons = torch_pythons()
     first = os.path.dirname(pythons[-1][0]) if pythons else None
-    with Muster(nodes=4, gpus_per_node=8, flags=flags, path_first=first) as m:
-        folder = os.path.join(m.folder, "work")
-        os.makedirs(folder)
-        for name in ("examples", "deploy"):
-            os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
-        programs = os.path.join(m.folder, "bin")
-        os.makedirs(programs)
-        os.symlink(shutil.which("kubectl"), os.path.join(programs, "oc"))
-        m.env["PATH"] = programs + ":" + m.env["PATH"]
+    server = Muster if place == "muster" else ProcessCluster
+    with server(nodes=4, gpus_per_node=8, flags=flags, path_first=first) as m:
+        bring_crds(m, place, whose, theirs)
+        folder = work_folder(m)
         for line in lines:
+            line = line.there if place != "muster" and line.there else line
             wrong = play(m, folder, line)
             result = "failed" if wrong else "deviating" if line.mark == "-" else "passed"
             counts[result] += 1
             note = wrong or line.reason
-            print(f"{os.path.basename(path)}:{line.number}: {result}: {line.text}{': ' + note if note else ''}", flush=True)
+            name = f"{place}/{whose}/{number}:{line.number}"
+            print(f"{result}: {name}{' ' if result == 'failed' else ': '}{line.text}{': ' + note if note else ''}", flush=True)
+
+
+@contextlib.contextmanager
+def control_plane(place):
+    """What the clusters of a place stand on."""
+    if place == "muster":
+        yield
+        return
+    with ControlPlane(network=free_network()) as plane:
+        Cluster.plane = plane
+        yield
+
+
+def words(counts):
+    return f"{sum(counts.values())} lines, {counts['passed']} passed, {counts['deviating']} deviating, {counts['failed']} failed"
+
+
+def play_setting(place, whose, theirs, numbers):
+    counts = dict.fromkeys(RESULTS, 0)
+    with control_plane(place):
+        for number in numbers:
+            try:
+                play_script(number, place, whose, theirs, counts)
+            except (Failure, OSError, subprocess.SubprocessError) as e:  # the server, not a line
+                print(f"failed: {place}/{whose}/{number} {e}", flush=True)
+                counts["failed"] += 1
+    print(f"{place}, CRDs {whose}: {words(counts)}", flush=True)
     return counts
 
 
+def chosen(argv):
+    """(places, whose, numbers)"""
+    told = {"--on": PLACES, "--crds": WHOSE}
+    for flag, all_of in list(told.items()):
+        if flag in argv:
+            at = argv.index(flag)
+            told[flag] = tuple(argv[at + 1:at + 2])
+            del argv[at:at + 2]
+            if not set(told[flag]) & set(all_of):
+                raise SystemExit(f"run.py: {flag} is one of {', '.join(all_of)}")
+    return told["--on"], told["--crds"], argv or sorted(n[:-4] for n in os.listdir(HERE) if n.endswith(".txt"))
+
+
 def main():
-    names = sys.argv[1:] or sorted(n[:-4] for n in os.listdir(HERE) if n.endswith(".txt"))
-    total = {"passed": 0, "deviating": 0, "failed": 0}
-    for name in names:
-        for result, count in play_script(os.path.join(HERE, name + ".txt")).items():
-            total[result] += count
-    print(f"{sum(total.values())} lines: {total['passed']} passed, {total['deviating']} deviating, {total['failed']} failed")
-    return 1 if total["failed"] else 0
+    places, whose, numbers = chosen(sys.argv[1:])
+    theirs, missing = crds.folders() if set(whose) - {"own"} else ([], [])
+    for what in missing:
+        print(f"without CRDs of {what}")
+    total, said, skipped = dict.fromkeys(RESULTS, 0), [], 0
+    for place in places:
+        for one in whose:
+            try:
+                counts = play_setting(place, one, theirs, numbers)
+            except Skip as e:
+                print(f"skipped: {place}, CRDs {one}: {e}")
+                skipped += 1
+                continue
+            said.append(f"{place}/{one} {words(counts)}")
+            for result, count in counts.items():
+                total[result] += count
+    print(f"{total['passed']} passed, {total['failed']} failed, {skipped} skipped, {total['deviating']} deviating of "
+          f"{sum(total.values())} lines: {'; '.join(said)}")
+    return 1 if total["failed"] else 0 if said else EXIT_SKIPPED
 
 
 if __name__ == "__main__":
