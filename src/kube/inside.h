@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 struct arena;
-struct buf;
 struct err;
 struct kube_config;
 struct uv_loop_s;
@@ -38,20 +37,7 @@ int inside_run(struct uv_loop_s *loop,
                const struct inside_request *request,
                struct err *err);
 
-/* ---- for tests: the client's side of RFC 6455 ---- */
+/* ---- for tests ---- */
 
-struct inside_frame {
-    unsigned opcode;
-    struct str data; /* of the buffer */
-    size_t bytes;    /* of the whole frame: consume them afterwards */
-};
-#define INSIDE_FRAME_MAX ((uint64_t)4 << 20)
-/* 1: there is one at the start of the bytes; 0: not yet; -EPROTO: this is none, or too large. */
-int inside_frame_next(struct str bytes, struct inside_frame *ret);
-/* A masked frame, as clients must send them. */
-void inside_frame_add(struct buf *out,
-                      unsigned opcode,
-                      const unsigned char mask[4],
-                      struct str data);
 /* What the error channel says at the end: the exit status, or -errno. */
 int inside_status(struct arena *arena, struct str text, struct err *err);

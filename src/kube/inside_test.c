@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "kube/inside.h"
 #include "kube/kubeconfig.h"
+#include "kube/wire.h"
 #include "test.h"
 
 #include <arpa/inet.h>
@@ -44,10 +45,10 @@ TEST(frames_of_a_server_are_read_whole_or_not_at_all)
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct inside_frame frame = {0};
+        struct wire_frame frame = {0};
 
         test_case(rows[i].why);
-        EXPECT(inside_frame_next(rows[i].bytes, &frame) == rows[i].code);
+        EXPECT(wire_frame_next(rows[i].bytes, &frame) == rows[i].code);
         EXPECT(frame.data.len == rows[i].data);
     }
 }
@@ -58,7 +59,7 @@ TEST(frames_of_a_client_are_masked_and_have_their_length_in_the_shortest_form)
     _cleanup_(buf_done) struct buf out = {0};
     char large[70000];
 
-    inside_frame_add(&out, 2, mask, STR("abcde"));
+    wire_frame_add(&out, 2, mask, STR("abcde"));
     EXPECT(out.len == 11 && memcmp(out.p,
                                    "\x82\x85\x01\x02\x03\x04"
                                    "``````",
@@ -66,10 +67,10 @@ TEST(frames_of_a_client_are_masked_and_have_their_length_in_the_shortest_form)
     EXPECT(out.p[10] == ('e' ^ 1));
     memset(large, 0, sizeof(large));
     buf_clear(&out);
-    inside_frame_add(&out, 2, mask, (struct str){large, 200});
+    wire_frame_add(&out, 2, mask, (struct str){large, 200});
     EXPECT(out.len == 208 && memcmp(out.p, "\x82\xfe\x00\xc8", 4) == 0);
     buf_clear(&out);
-    inside_frame_add(&out, 2, mask, (struct str){large, sizeof(large)});
+    wire_frame_add(&out, 2, mask, (struct str){large, sizeof(large)});
     EXPECT(out.len == sizeof(large) + 14 &&
            memcmp(out.p, "\x82\xff\0\0\0\0\0\x01\x11\x70", 10) == 0);
 }

@@ -3,19 +3,25 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "kube/forward.h"
 #include "plugin/job.h"
-#include "plugin/kubectl.h"
 #include "plugin/local.h"
 #include "plugin/plugin.h"
+#include "system/errors.h"
+#include "system/sockets.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* open JOB PORT: the address of a program in a pod of the job: TensorBoard, Jupyter.
  *
  * A pod of this machine has an address that this machine reaches: that is printed, and nothing has to
- * stay. Elsewhere kubectl forwards a port of this machine until it is interrupted. */
+ * stay. Elsewhere a port of this machine is forwarded until it is interrupted. */
 
 static const struct object *open_pod(struct session *session, const char *job, struct err *err)
 {
@@ -66,24 +72,80 @@ static int open_here(struct session *session,
     return 0;
 }
 
+/* At the same port of this machine, or at any if that one is taken or not for us. */
+static int open_listen(int64_t port, int64_t *ret_port, struct err *err)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(address);
+    int fd = socket_open(AF_INET, SOCK_STREAM, 0);
+    int again = 1;
+
+    if (fd < 0)
+        return err_set(err, -errno, "socket: %s", errno_words(errno));
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &again, sizeof(again));
+    address.sin_port = htons((uint16_t)port);
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+        address.sin_port = 0;
+        (void)bind(fd, (struct sockaddr *)&address, sizeof(address));
+    }
+    if (listen(fd, SOMAXCONN) < 0 || getsockname(fd, (struct sockaddr *)&address, &len) < 0) {
+        int r = err_set(err, -errno, "cannot listen at 127.0.0.1: %s", errno_words(errno));
+
+        (void)close(fd);
+        return r;
+    }
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void open_say(void *user, const char *words)
+{
+    session_say(user, "%s", words);
+}
+
 static int open_elsewhere(struct session *session,
                           const struct object *pod,
                           int64_t port,
                           struct err *err)
 {
-    struct kubectl_args args = {0};
-    int r = kubectl_find(err);
+    struct forward_request request = {.ns = str_c(&session->arena, pod->ns),
+                                      .pod = str_c(&session->arena, pod->name),
+                                      .port = (int)port,
+                                      .say = open_say,
+                                      .user = session};
+    struct err refused = {0};
+    int64_t here = 0;
+    int r = forward_try(&session->loop, &session->config, &request, &refused);
+
+    if (r < 0)
+        return err_set(err, r, "port %lld of pod %s: %s", (long long)port, request.pod,
+                       refused.text);
+    request.listener = open_listen(port, &here, err);
+    if (request.listener < 0)
+        return request.listener;
+    (void)printf("http://127.0.0.1:%lld\n", (long long)here);
+    (void)fflush(stdout);
+    if (here != port)
+        session_say(session, "port %lld of this machine is not free", (long long)port);
+    session_say(session, "port %lld of pod %s is forwarded until Ctrl-C", (long long)port,
+                request.pod);
+    r = forward_run(&session->loop, &session->config, &request, err);
+    (void)close(request.listener);
+    return r;
+}
+
+/* A pod of the muster of this machine can be reached from here; one behind an API server that only
+ * looks as if it were here (kind, a tunnel) cannot. */
+static int open_pod_port(struct session *session,
+                         const struct object *pod,
+                         int64_t port,
+                         struct err *err)
+{
+    int r = session_is_local(session) ? session_is_muster(session, err) : 0;
 
     if (r < 0)
         return r;
-    kubectl_begin(&args, session, "port-forward");
-    kubectl_add(&args, str_printf(&session->arena, "pod/" STR_FMT, STR_ARG(pod->name)).p);
-    kubectl_add(&args,
-                str_printf(&session->arena, "%lld:%lld", (long long)port, (long long)port).p);
-    (void)printf("http://127.0.0.1:%lld\n", (long long)port);
-    (void)fflush(stdout);
-    session_say(session, "kubectl forwards it until Ctrl-C");
-    return kubectl_become(&args, err);
+    return r ? open_here(session, pod, port, err) : open_elsewhere(session, pod, port, err);
 }
 
 int open_job_run(struct invocation *invocation)
@@ -101,8 +163,7 @@ int open_job_run(struct invocation *invocation)
     if (r == 0 && !pod)
         r = err.code;
     if (pod)
-        r = session_is_local(&session) ? open_here(&session, pod, port, &err)
-                                       : open_elsewhere(&session, pod, port, &err);
+        r = open_pod_port(&session, pod, port, &err);
     if (r < 0)
         r = session_fail(&session, &err);
     session_close(&session);
@@ -119,8 +180,8 @@ const struct command command_open_job = {
     .summary = "show the address of a program in a job, such as TensorBoard",
     .usage = "JOB PORT",
     .about =
-        "On one's own machine this is the address of the job's first pod. On a cluster kubectl "
-        "forwards the port to this machine until it is interrupted.",
+        "On one's own machine this is the address of the job's first pod. On a cluster the port is "
+        "forwarded to this machine until the command is interrupted; kubectl is not needed.",
     .example = "kubectl torchrun open train-x7k2p 6006",
     .options = open_job_options,
     .values_size = sizeof(struct common_values),

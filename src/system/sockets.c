@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <sys/socket.h>
 
 #ifdef __linux__
@@ -10,6 +11,11 @@
 int socket_open(int family, int type, int protocol)
 {
     return socket(family, type | SOCK_CLOEXEC, protocol);
+}
+
+int socket_accept(int fd)
+{
+    return accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 static void socket_set_idle(int fd, const struct socket_patience *patience)
@@ -28,6 +34,17 @@ int socket_open(int family, int type, int protocol)
     if (fd >= 0)
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     return fd;
+}
+
+int socket_accept(int fd)
+{
+    int accepted = (accept)(fd, NULL, NULL); /* there is no accept4() */
+
+    if (accepted >= 0) {
+        (void)fcntl(accepted, F_SETFD, FD_CLOEXEC);
+        (void)fcntl(accepted, F_SETFL, O_NONBLOCK);
+    }
+    return accepted;
 }
 
 static void socket_set_idle(int fd, const struct socket_patience *patience)

@@ -2,6 +2,8 @@
 
 /* As socket(), and no program that is started inherits it. */
 int socket_open(int family, int type, int protocol);
+/* As accept(), the same; calls on it do not wait. */
+int socket_accept(int fd);
 
 /* How soon a peer that is gone is noticed on a TCP connection. */
 struct socket_patience {
