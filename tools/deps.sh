@@ -54,6 +54,8 @@ present() {
     case $1 in
     libcurl4-gnutls-dev) pkg-config --exists libcurl 2> /dev/null ;;
     gcc | make | meson | python3 | git) command -v "$1" > /dev/null ;;
+    gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc > /dev/null ;;
+    gcc-x86-64-linux-gnu) command -v x86_64-linux-gnu-gcc > /dev/null ;;
     *) return 1 ;;
     esac
 }
