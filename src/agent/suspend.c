@@ -37,7 +37,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define STAGE_FILE      "suspend"     /* "STAGE BEGUN TOTAL MIB MOVED" */
+#define STAGE_FILE      "suspend"     /* "STAGE BEGUN TOTAL MIB MOVED WHY" */
 #define REPORT_FILE     "suspend.gpu" /* the helper's */
 #define LINE_BYTES      512
 #define FREEZE_MS       20    /* between looks at whether all processes stand */
@@ -83,9 +83,10 @@ static void suspend_enter(struct pod *pod, enum suspend_stage stage)
     suspend->freezing_ms = 0;
     suspend_path(pod, STAGE_FILE, path);
     suspend_path(pod, STAGE_FILE ".new", fresh); /* an empty one would say that the pod runs */
-    struct str line = str_printf(&arena, "%s %lld %lld %lld %d\n", stage_words[stage],
-                                 (long long)suspend->begun_ms, (long long)suspend->total_ms,
-                                 (long long)suspend->moved_mib, suspend->moved);
+    struct str line =
+        str_printf(&arena, "%s %lld %lld %lld %d " STR_FMT "\n", stage_words[stage],
+                   (long long)suspend->begun_ms, (long long)suspend->total_ms,
+                   (long long)suspend->moved_mib, suspend->moved, STR_ARG(suspend->why));
     int r = files_write(fresh, line, 0600, &err);
     if (r == 0 && rename(fresh, path) < 0)
         r = err_set(&err, -errno, "cannot write %s: %s", path, strerrordesc_np(errno));
@@ -99,13 +100,16 @@ void suspend_recover(struct pod *pod)
     _cleanup_(buf_done) struct buf text = {0};
     char path[PATH_MAX], word[32];
     long long begun = 0, total = 0, mib = 0;
-    int moved = 0;
+    int moved = 0, length = 0;
     suspend_path(pod, STAGE_FILE, path);
-    if (!files_read(path, LINE_BYTES, &text) || !text.len)
+    if (!files_read(path, 2 * LINE_BYTES, &text) || !text.len)
         return;
     buf_addc(&text, '\0');
-    if (sscanf(text.p, "%31s %lld %lld %lld %d", word, &begun, &total, &mib, &moved) != 5)
+    if (sscanf(text.p, "%31s %lld %lld %lld %d%n", word, &begun, &total, &mib, &moved, &length) !=
+        5)
         return;
+    /* Why it is taken back, if it is: it holds its GPUs then, and must not say that it does not. */
+    suspend->why = str_dup(&pod->arena, str_trim(str_from(text.p + length)));
     for (size_t i = 0; i < COUNT_OF(stage_words); i++)
         if (strcmp(word, stage_words[i]) == 0)
             suspend->stage = (enum suspend_stage)i;
@@ -234,17 +238,17 @@ static void call_close(struct suspend_call *call)
     call->closing = true;
 }
 
-/* Its file in one line: "ok 1 40123", "failed WORDS", or nothing, where it was killed. */
+/* Its file in one line: "ok out 1 40123", "failed WORDS", or nothing, where it was killed. */
 static bool call_succeeded(struct pod *pod, int sig, char why[static LINE_BYTES])
 {
     _cleanup_(buf_done) struct buf text = {0};
-    char path[PATH_MAX];
+    char path[PATH_MAX], direction[16];
     long long processes = 0, mib = 0;
     suspend_path(pod, REPORT_FILE, path);
     bool told = files_read(path, LINE_BYTES, &text) && text.len;
     (void)unlink(path);
     buf_addc(&text, '\0');
-    if (told && sscanf(text.p, "ok %lld %lld", &processes, &mib) == 2) {
+    if (told && sscanf(text.p, "ok %15s %lld %lld", direction, &processes, &mib) == 3) {
         pod->suspend.moved_mib = mib;
         return true;
     }
@@ -294,8 +298,7 @@ static int call_start(struct pod *pod, bool out)
     size_t count = freeze_pids(processes_of(pod, &processes), pids), at = 0;
     size_t card_count = device_cards(pod, cards, COUNT_OF(cards));
     char **argv = ARENA_ARRAY(&arena, char *, count + card_count + 5);
-    suspend_path(pod, REPORT_FILE, path);
-    (void)unlink(path);
+    suspend_path(pod, REPORT_FILE, path); /* what is in it, an earlier helper has done already */
     argv[at++] = str_c(&arena, STR("muster"));
     argv[at++] = str_c(&arena, STR(CHECKPOINT_COMMAND));
     argv[at++] = str_c(&arena, out ? STR("out") : STR("in"));

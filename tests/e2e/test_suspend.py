@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 
 from harness import BUILD, Muster, Skip, check, needs, torch_pythons, wait_for
 from pods import phase
@@ -38,6 +39,16 @@ def running(m, name):
 def counted(m, name):
     """What it has counted so far, and nothing else that it may say."""
     return [int(n) for n in re.findall(r"^(?:.*step )?(\d+)(?:/.*)?$", m.kubectl("logs", name).stdout, re.MULTILINE)]
+
+
+def counted_in(place):
+    """The same, from the disk: for when muster is not there to be asked."""
+    text = ""
+    for folder, _, names in os.walk(place):
+        for name in sorted(n for n in names if n.endswith(".log")):
+            with open(os.path.join(folder, name), errors="replace") as f:
+                text += f.read()
+    return [int(n) for n in re.findall(r"(\d+)$", text, re.MULTILINE)]
 
 
 def suspend(m, name, wish):
@@ -123,6 +134,109 @@ def test_what_a_process_has_on_the_gpu_is_moved_before_it_is_frozen_and_after_it
         suspend(m, "p", "yield")
         wait_for(lambda: m.get("pod", "p")["status"].get("reason") == "Evicted", "the pod to be evicted")
         check("cannot be resumed" in m.get("pod", "p")["status"]["message"], f"{m.get('pod', 'p')['status']}")
+
+
+class Driver:
+    """The driver of tests/suspend, as a folder: what it did, and where it is to wait or to fail."""
+
+    def __init__(self, m):
+        if not os.path.exists(DRIVER):
+            raise Skip("there is no driver to test with")
+        self.folder = os.path.join(m.folder, "fake")
+        os.makedirs(self.folder)
+        m.env.update(MUSTER_CUDA_LIBRARY=DRIVER, MUSTER_FAKE_CUDA=self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def put(self, name):
+        open(self.path(name), "w").close()
+
+    def drop(self, name):
+        os.remove(self.path(name))
+
+    def calls(self):
+        with open(self.path("calls")) as f:
+            return [line.split()[0] for line in f]
+
+
+@needs("the node agent of muster up, which freezes pods")
+def test_muster_is_killed_at_every_step_of_a_suspension_and_no_step_is_lost_or_repeated():
+    m = Muster(gpus_per_node=1)
+    driver = Driver(m)
+    with m:
+        m.apply(pod("p", ["python3", "-c", CUDA % DRIVER]))
+        wait_for(lambda: running(m, "p") and len(counted(m, "p")) > 5, "the pod to count")
+        place = os.path.join(m.data, "pods", m.get("pod", "p")["metadata"]["uid"])
+
+        def killed_in(call, wish):
+            driver.put(f"wait-{call}")
+            suspend(m, "p", wish)
+            wait_for(lambda: os.path.exists(driver.path(f"at-{call}")), f"the driver to be asked to {call}")
+            m.kill()  # its helper goes on, and the next muster starts another one
+            driver.drop(f"at-{call}")
+            m.start()
+            driver.drop(f"wait-{call}")
+
+        for out, back in (("lock", "restore"), ("checkpoint", "unlock")):
+            before = len(driver.calls()) if os.path.exists(driver.path("calls")) else 0
+            killed_in(out, "hold")
+            wait_for(lambda: suspended(m, "p", "Checkpointed"), f"the pod to be suspended, killed in {out}")
+            check(driver.calls()[before:] == ["lock", "checkpoint"], f"killed in {out}: {driver.calls()[before:]}")
+            stood = len(counted(m, "p"))
+            killed_in(back, "yield")
+            wait_for(lambda: suspended(m, "p", "Resumed"), f"the pod to go on, killed in {back}")
+            check(driver.calls()[before:] == ["lock", "checkpoint", "restore", "unlock"],
+                  f"killed in {back}: {driver.calls()[before:]}")
+            goes_on(m, "p", stood)
+        # Killed when what it has on the GPU is out, and its processes still run.
+        driver.put("wait-checkpoint")
+        suspend(m, "p", "hold")
+        wait_for(lambda: os.path.exists(driver.path("at-checkpoint")), "the driver to be asked to checkpoint")
+        os.kill(m.process.pid, signal.SIGSTOP)
+        driver.drop("wait-checkpoint")
+        wait_for(lambda: open(os.path.join(place, "suspend.gpu")).read().startswith("ok out"), "the helper to be done")
+        m.kill()
+        m.start()
+        wait_for(lambda: suspended(m, "p", "Checkpointed"), "the pod to be suspended, killed before it stood still")
+        # Killed between standing still and writing so down: the disk has the stage before.
+        m.kill()
+        with open(os.path.join(place, "suspend")) as f:
+            line = f.read()
+        check(line.startswith("frozen "), line)
+        with open(os.path.join(place, "suspend"), "w") as f:
+            f.write(line.replace("frozen", "freezing", 1))
+        stood = len(counted_in(place))
+        m.start()
+        wait_for(lambda: suspended(m, "p", "Checkpointed"), "the pod to be suspended, killed when it stood still")
+        check(len(counted(m, "p")) == stood, "it ran while it was suspended")
+        suspend(m, "p", "yield")
+        wait_for(lambda: suspended(m, "p", "Resumed"), "the pod to go on")
+        goes_on(m, "p", stood)
+        check(m.get("pod", "p")["status"]["containerStatuses"][0]["restartCount"] == 0, "it was started again")
+        check(driver.calls() == ["lock", "checkpoint", "restore", "unlock"] * 3, f"{driver.calls()}")
+
+
+@needs("the node agent of muster up, which freezes pods")
+def test_work_that_cannot_be_moved_out_is_evicted_with_the_reason_also_if_muster_is_killed_meanwhile():
+    m = Muster(gpus_per_node=1)
+    driver = Driver(m)
+    with m:
+        m.apply(pod("p", ["python3", "-c", CUDA % DRIVER]))
+        wait_for(lambda: running(m, "p") and len(counted(m, "p")) > 5, "the pod to count")
+        driver.put("full")
+        driver.put("wait-unlock")
+        suspend(m, "p", "yield")
+        wait_for(lambda: os.path.exists(driver.path("at-unlock")), "what was done to be taken back")
+        m.kill()
+        m.start()
+        # It has its GPU all the time, so nobody may be told otherwise.
+        check(not any(c["type"] == "Suspended" and c["status"] == "True"
+                      for c in m.get("pod", "p")["status"]["conditions"]), f"{m.get('pod', 'p')['status']}")
+        driver.drop("wait-unlock")
+        wait_for(lambda: m.get("pod", "p")["status"].get("reason") == "Evicted", "the pod to be evicted")
+        said = m.get("pod", "p")["status"]["message"]
+        check("cannot be suspended" in said and "moved to host memory: CUDA error 1" in said, said)
 
 
 QUEUE = """

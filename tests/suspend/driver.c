@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,9 +6,12 @@
 
 /* A driver of our own that can move processes off GPUs, as far as agent/checkpoint.c knows: what it
  * did with a process is a number in the file $MUSTER_FAKE_CUDA/PID, and every call is a line in
- * `calls` there. A process whose file `busy` is there does not come to an end of its work; one whose
- * file `broken` is there cannot be restored. */
-#define OUT __attribute__((visibility("default")))
+ * `calls` there. While a file `busy` is there no process comes to an end of its work; while `full` is
+ * there none can be moved out, while `broken` is there none can be restored. While `wait-CALL` is there
+ * the call makes a file `at-CALL` and does not return. */
+#define WAIT_MS   5
+#define WAITS_MAX 24000 /* two minutes; a test has long ended then */
+#define OUT       __attribute__((visibility("default")))
 
 enum {
     RUNNING,
@@ -44,9 +48,25 @@ static int state_of(int pid)
     return state;
 }
 
+/* As long as somebody wants it to; the caller's own limit ends it otherwise. */
+static void wait_there(const char *call)
+{
+    char path[4096], name[64];
+    (void)snprintf(name, sizeof(name), "wait-%s", call);
+    if (!has(name))
+        return;
+    (void)snprintf(path, sizeof(path), "%s/at-%s", folder(), call);
+    FILE *file = fopen(path, "we");
+    if (file)
+        (void)fclose(file);
+    for (int i = 0; i < WAITS_MAX && has(name); i++)
+        (void)poll(NULL, 0, WAIT_MS);
+}
+
 static int change(const char *call, int pid, int from, int to)
 {
     char path[4096];
+    wait_there(call);
     (void)snprintf(path, sizeof(path), "%s/calls", folder());
     FILE *file = fopen(path, "ae");
     if (file) {
@@ -90,7 +110,7 @@ int cuCheckpointProcessLock(int pid, void *args)
 int cuCheckpointProcessCheckpoint(int pid, void *args)
 {
     (void)args;
-    return change("checkpoint", pid, LOCKED, CHECKPOINTED);
+    return has("full") ? INVALID : change("checkpoint", pid, LOCKED, CHECKPOINTED);
 }
 
 int cuCheckpointProcessRestore(int pid, void *args)
