@@ -6,6 +6,7 @@
 #include "agent/pod.h"
 #include "agent/prepare.h"
 #include "agent/stream.h"
+#include "agent/suspend.h"
 #include "api/podio.h"
 #include "base/buf.h"
 #include "base/err.h"
@@ -489,7 +490,11 @@ static void exec_begin(struct exec *exec, const struct podio_exec_request *reque
     }
     /* A process that is born in a frozen group never begins, and its pod's shim would wait for it. */
     if (!request->attach && pod->suspend.stage != SUSPEND_STAGE_NONE) {
-        (void)err_set(&exec->err, -EBUSY, "pod " STR_FMT " is suspended; resume it first",
+        (void)err_set(&exec->err, -EBUSY,
+                      suspend_want(pod) ? "pod " STR_FMT
+                                          " was suspended because its GPUs were unused; it is back "
+                                          "in line now: try again when it runs"
+                                        : "pod " STR_FMT " is suspended; resume it first",
                       STR_ARG(request->pod));
         exec_fail(exec, 409);
         return;

@@ -43,6 +43,9 @@ static bool nvml_open(struct nvml *nvml, struct gpus *gpus)
     LOAD(nvml, rates, "nvmlDeviceGetUtilizationRates");
     LOAD(nvml, minor, "nvmlDeviceGetMinorNumber");
     LOAD(nvml, driver, "nvmlSystemGetDriverVersion");
+    bool all = complete;
+    LOAD(nvml, samples, "nvmlDeviceGetSamples");
+    complete = all; /* without it, what was between two looks is not known */
     int r = complete ? nvml->init() : -1;
     if (r == 0)
         return true;
@@ -157,6 +160,30 @@ int64_t gpu_used_mib(const char *uuid)
     return mib;
 }
 
+#define SAMPLES_MAX         1024 /* some hundred are kept by the driver */
+#define SAMPLES_UTILIZATION 1
+#define SAMPLES_LAST_US     12000000 /* a look every ten seconds */
+
+/* Short work between two looks is not to be missed: the driver remembers it for a while. */
+static int card_peak(const struct nvml *nvml, nvml_device device, int now)
+{
+    struct nvml_sample samples[SAMPLES_MAX];
+    unsigned long long newest_us = 0;
+    unsigned count = SAMPLES_MAX;
+    int type = 0;
+
+    if (!nvml->samples ||
+        nvml->samples(device, SAMPLES_UTILIZATION, 0, &type, &count, samples) != 0)
+        return now;
+    for (unsigned i = 0; i < count && i < SAMPLES_MAX; i++)
+        newest_us = samples[i].at_us > newest_us ? samples[i].at_us : newest_us;
+    for (unsigned i = 0; i < count && i < SAMPLES_MAX; i++)
+        if (samples[i].at_us + SAMPLES_LAST_US >= newest_us && samples[i].value.percent <= 100 &&
+            (int)samples[i].value.percent > now)
+            now = (int)samples[i].value.percent;
+    return now;
+}
+
 void gpu_read_use(const struct nvml *nvml,
                   const struct gpus *gpus,
                   struct gpu_use ret[static GPU_MAX])
@@ -172,6 +199,7 @@ void gpu_read_use(const struct nvml *nvml,
             continue;
         ret[i].percent = rates.gpu < 100 ? (int)rates.gpu : 100;
         ret[i].mib = (int64_t)(memory.used >> 20);
+        ret[i].peak = card_peak(nvml, device, ret[i].percent);
     }
 }
 

@@ -29,6 +29,13 @@ typedef void *nvml_device;
 struct nvml_memory {
     unsigned long long total, free, used;
 };
+struct nvml_sample {
+    unsigned long long at_us;
+    union {
+        unsigned percent;
+        unsigned long long whole;
+    } value;
+};
 struct nvml_rates {
     unsigned gpu, memory; /* percent of the last moment in which it was busy */
 };
@@ -43,6 +50,8 @@ struct nvml {
     int (*uuid)(nvml_device, char *, unsigned);
     int (*memory)(nvml_device, struct nvml_memory *);
     int (*rates)(nvml_device, struct nvml_rates *);
+    /* How busy it was in the last seconds, several times a second; NULL: an old driver. */
+    int (*samples)(nvml_device, int, unsigned long long, int *, unsigned *, struct nvml_sample *);
     int (*minor)(nvml_device, unsigned *);
     int (*driver)(char *, unsigned);
 };
@@ -59,6 +68,7 @@ int64_t gpu_used_mib(const char *uuid);
 struct gpu_use {
     int percent; /* of the time it was busy; -1: not known, as of a card that is split */
     int64_t mib; /* of its memory that is in use */
+    int peak;    /* percent, the most of the last seconds */
 };
 
 /* Of every card of `gpus` at its place. Waits for the driver: for a worker thread. False: the driver
@@ -70,5 +80,6 @@ void gpu_read_use(const struct nvml *nvml,
                   struct gpu_use ret[static GPU_MAX]);
 /* "85/40960,0/0" of `count` cards, as api/gpu.h has it: rounded, so that a card that does nothing says
  * nothing new. Empty where the use of one is not known. */
-#define GPU_USE_TEXT 1024
+#define GPU_USE_TEXT    1024
+#define GPU_UNUSED_TEXT (GPU_MAX * 24)
 void gpu_use_text(const struct gpu_use *uses, size_t count, char out[static GPU_USE_TEXT]);

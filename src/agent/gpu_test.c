@@ -66,6 +66,26 @@ static int tell_by_uuid(const char *uuid, nvml_device *ret)
     return strcmp(uuid, "GPU-gone") == 0 ? 6 : 0;
 }
 
+static unsigned card_peak;
+
+static int tell_samples(nvml_device device,
+                        int type,
+                        unsigned long long since_us,
+                        int *ret_type,
+                        unsigned *count,
+                        struct nvml_sample *ret)
+{
+    (void)device;
+    (void)type;
+    (void)since_us;
+    *ret_type = 1;
+    *count = 3;
+    ret[0] = (struct nvml_sample){.at_us = 1, .value.percent = 99}; /* long ago */
+    ret[1] = (struct nvml_sample){.at_us = 100000000, .value.percent = card_peak};
+    ret[2] = (struct nvml_sample){.at_us = 105000000, .value.percent = 0};
+    return 0;
+}
+
 static int tell_rates(nvml_device device, struct nvml_rates *ret)
 {
     (void)device;
@@ -126,6 +146,26 @@ TEST(a_card_whose_uuid_would_be_two_in_a_list_is_passed_over)
     }
 }
 
+TEST(work_between_two_looks_at_a_card_is_seen)
+{
+    static const struct gpus gpus = {.items = {{.uuid = "GPU-1"}}, .count = 1};
+    struct nvml old = driver, young = driver;
+    struct gpu_use uses[GPU_MAX];
+
+    young.samples = tell_samples;
+    card_busy = 0;
+    card_peak = 40;
+    gpu_read_use(&young, &gpus, uses);
+    EXPECT(uses[0].percent == 0 && uses[0].peak == 40);
+    card_peak = 0;
+    gpu_read_use(&young, &gpus, uses);
+    EXPECT(uses[0].peak == 0);
+    old.samples = NULL;
+    card_busy = 7;
+    gpu_read_use(&old, &gpus, uses);
+    EXPECT(uses[0].peak == 7);
+}
+
 TEST(the_use_of_cards_is_told_in_steps_and_only_where_it_is_known)
 {
     static const struct gpus gpus = {.items = {{.uuid = "GPU-1"}, {.uuid = "GPU-2"}}, .count = 2};
@@ -147,7 +187,7 @@ TEST(the_use_of_cards_is_told_in_steps_and_only_where_it_is_known)
     gpu_read_use(&driver, &gpus, uses);
     EXPECT(uses[0].percent == -1);
     for (size_t i = 0; i < GPU_MAX; i++)
-        uses[i] = (struct gpu_use){100, INT64_C(1) << 40};
+        uses[i] = (struct gpu_use){.percent = 100, .mib = INT64_C(1) << 40};
     gpu_use_text(uses, GPU_MAX, text);
     EXPECT(text[0] == '\0'); /* more than is told, and not a part of it */
 }

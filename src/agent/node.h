@@ -15,6 +15,9 @@ struct node {
     uint32_t gpu_users[AGENT_GPUS_MAX]; /* pods that have GPU i */
     char gpu_use[GPU_USE_TEXT];         /* as it was told last */
     bool gpu_use_told;
+    int64_t gpu_unused_ms[AGENT_GPUS_MAX]; /* nobody uses GPU i since then; 0: it is in use */
+    int64_t gpu_mib[AGENT_GPUS_MAX];       /* of its memory in use, when it was looked at last */
+    char gpu_unused[GPU_UNUSED_TEXT];      /* as it was told last */
     bool registered;
 };
 

@@ -9,6 +9,7 @@
 #include "agent/results.h"
 #include "agent/stacks.h"
 #include "agent/stream.h"
+#include "agent/suspend.h"
 #include "agent/usage.h"
 #include "api/podio.h"
 #include "base/err.h"
@@ -56,6 +57,7 @@ static int pod_dial(struct podio *podio,
     if (!pod || !pod->ip[0])
         return err_set(err, -ENOENT, "pod " STR_FMT "/" STR_FMT " does not run", STR_ARG(ns),
                        STR_ARG(name));
+    (void)suspend_want(pod); /* whoever connects is answered when it goes on */
     int fd = dial_pod(pod->ip, network_has_bridge(pod), port);
     return fd >= 0 ? fd
                    : err_set(err, fd, "pod " STR_FMT "/" STR_FMT " port %u: %s", STR_ARG(ns),

@@ -10,6 +10,8 @@
 #include "agent/machine.h"
 #include "agent/pod.h"
 #include "agent/protect.h"
+#include "api/api.h"
+#include "api/kind.h"
 #include "api/object.h"
 #include "api/suspend.h"
 #include "base/arena.h"
@@ -446,6 +448,31 @@ bool suspend_step(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
             step_stage(pod, now_ms, wake_ms);
     } while (suspend->stage != before && suspend->stage != SUSPEND_STAGE_NONE);
     return suspend->stage != SUSPEND_STAGE_NONE;
+}
+
+/* ---- what people want ---- */
+
+static void want_told(void *user, const struct api_result *result)
+{
+    (void)user;
+    (void)result; /* whoever wants it tries again */
+}
+
+bool suspend_want(struct pod *pod)
+{
+    if (!str_is(object_annotation(pod->object, SUSPEND_ANNOTATION), SUSPEND_UNUSED))
+        return false;
+    struct api_request request = {.verb = API_PATCH,
+                                  .kind = &kind_pod,
+                                  .ns = pod->ns,
+                                  .name = pod->name,
+                                  .uid = pod->uid,
+                                  .patch = API_PATCH_MERGE,
+                                  .body =
+                                      STR("{\"metadata\":{\"annotations\":{\"" SUSPEND_ANNOTATION
+                                          "\":\"" SUSPEND_YIELD "\"}}}")};
+    agent_call(pod->agent, &request, want_told, pod->agent);
+    return true;
 }
 
 /* ---- what is told ---- */

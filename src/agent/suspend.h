@@ -21,6 +21,9 @@ struct pod;
 
 /* True: the pod stands still, and nothing else is to be done with it now. */
 bool suspend_step(struct pod *pod, int64_t now_ms, int64_t *wake_ms);
+/* Somebody wants to work in it: one that gave way because its GPUs were unused is back in line. True:
+ * it is such a one. */
+bool suspend_want(struct pod *pod);
 /* The stage that an earlier muster left it in. */
 void suspend_recover(struct pod *pod);
 /* It is to end: a process that is frozen would not. */

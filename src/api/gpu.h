@@ -18,6 +18,8 @@
 /* Of a node, written by its agent: what was measured of each device, "87/40960,0/0": percent of the
  * time it was busy, and MiB of its memory in use. */
 #define GPU_ANNOTATION_USE "muster.dev/gpu-use"
+/* And since when nobody has used it: "-,2026-11-17T03:00:00Z"; "-": it is in use. */
+#define GPU_ANNOTATION_UNUSED "muster.dev/gpu-unused-since"
 
 /* Written by the user: a share of a device, on how many devices, and the container that gets it
  * (default: the first). */

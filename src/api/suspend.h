@@ -7,8 +7,18 @@
  * memory and place, and no GPU. The scheduler takes the annotation off when the pod's GPUs are its
  * own again, and the node lets it go on where it was. Nothing else of the pod changes. */
 #define SUSPEND_ANNOTATION "muster.dev/suspend"
-#define SUSPEND_HOLD       "hold"  /* until whoever wrote it says otherwise */
-#define SUSPEND_YIELD      "yield" /* until the scheduler has its GPUs for it again */
+#define SUSPEND_HOLD       "hold"   /* until whoever wrote it says otherwise */
+#define SUSPEND_YIELD      "yield"  /* until the scheduler has its GPUs for it again */
+#define SUSPEND_UNUSED     "unused" /* its GPUs were: until somebody wants it back */
+
+/* Annotation of queues, which say it for all below them, and of jobs, pods and their pod groups: work
+ * whose GPUs nobody has used for so long, as in 30m, is suspended while others wait for GPUs. */
+#define SUSPEND_UNUSED_AFTER "muster.dev/suspend-unused-after"
+#define SUSPEND_UNUSED_NEVER "never"
+/* Of a pod group, written by the controller (control/grouping/unused.h): when it comes to that. */
+#define SUSPEND_UNUSED_AT "muster.dev/suspend-unused-at"
+/* Of a job or a pod, written by whoever wants it back: when. */
+#define SUSPEND_RESUMED_AT "muster.dev/resumed-at"
 
 /* Annotation of jobs, their pod groups, and queues, which say it for all below them: what becomes of
  * work that gives way to other work. Left out: it is evicted. */

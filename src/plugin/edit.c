@@ -1,10 +1,14 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/suspend.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "tool/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -75,7 +79,17 @@ static const struct option suspend_options[] = {
 struct suspend_change {
     const char *spec;
     const char *words;
+    bool wanted; /* it says when it was asked for */
 };
+
+/* Of a job that gave way because its GPUs were unused nothing in the spec says so. */
+static const char *wanted_now(struct session *session)
+{
+    return str_printf(&session->arena,
+                      "{\"annotations\":{\"" SUSPEND_RESUMED_AT "\":\"" STR_FMT "\"}}",
+                      STR_ARG(time_text(&session->arena, clock_now_ms())))
+        .p;
+}
 
 static int set_suspend(struct session *session, const char *job, const void *user, struct err *err)
 {
@@ -84,7 +98,9 @@ static int set_suspend(struct session *session, const char *job, const void *use
 
     if (r == 0)
         r = session_patch(session, &kind_torchrunjob, job,
-                          str_printf(&session->arena, "{\"spec\":%s}", change->spec), err);
+                          str_printf(&session->arena, "{\"metadata\":%s,\"spec\":%s}",
+                                     change->wanted ? wanted_now(session) : "{}", change->spec),
+                          err);
     if (r == 0)
         printf("job %s %s\n", job, change->words);
     return r;
@@ -93,9 +109,9 @@ static int set_suspend(struct session *session, const char *job, const void *use
 static int suspend_run(struct invocation *invocation)
 {
     static const struct suspend_change stop = {"{\"suspend\":true,\"keepWhileSuspended\":null}",
-                                               "suspended"};
+                                               "suspended", false};
     static const struct suspend_change keep = {"{\"suspend\":true,\"keepWhileSuspended\":true}",
-                                               "suspended; its pods stay"};
+                                               "suspended; its pods stay", false};
     const struct suspend_values *v = invocation->values;
 
     return for_each_job(invocation, set_suspend, v->keep ? &keep : &stop);
@@ -104,7 +120,7 @@ static int suspend_run(struct invocation *invocation)
 static int resume_run(struct invocation *invocation)
 {
     static const struct suspend_change resume = {"{\"suspend\":false,\"keepWhileSuspended\":null}",
-                                                 "resumed"};
+                                                 "resumed", .wanted = true};
 
     return for_each_job(invocation, set_suspend, &resume);
 }

@@ -320,6 +320,20 @@ static enum sched_loss loss_of(struct decode *decode)
     return text.len ? SCHED_LOSS_EVICT : SCHED_LOSS_UNSET;
 }
 
+/* What control/grouping/unused.c reads: here it is said if it is not understood. */
+static void check_unused(struct decode *decode)
+{
+    struct str text = object_annotation(decode->object, SUSPEND_UNUSED_AFTER);
+    int64_t ms = 0;
+
+    if (text.len && !str_is(text, SUSPEND_UNUSED_NEVER) &&
+        (!time_parse_duration(text, &ms) || ms <= 0))
+        (void)decode_error(decode,
+                           "annotation " SUSPEND_UNUSED_AFTER ": \"" STR_FMT
+                           "\" is neither a duration, as in 30m, nor never",
+                           STR_ARG(text));
+}
+
 /* What KAI does not know is not looked at where it is mimicked. */
 static bool queue_lends(struct decode *decode)
 {
@@ -367,6 +381,7 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .loss = loss_of(decode),
         .single = str_is(object_annotation(decode->object, "muster.dev/disruption-mode"), "single"),
     };
+    check_unused(decode);
     decode_by(decode, &group_table, ret);
     group_minima(decode, ret);
     ret->has_stale_grace = !json_is_null(json_at(decode->tree, "spec.stalenessGracePeriod"));
@@ -444,6 +459,7 @@ void decode_queue(struct decode *decode, struct sched_queue *ret)
         .loss = loss_of(decode),
         .lends = queue_lends(decode),
     };
+    check_unused(decode);
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         ret->quota[r].limit = strict ? 0 : SCHED_UNLIMITED;
         ret->quota[r].weight = !strict && json_is_null(json_get(resources, names[r])) ? 1 : 0;

@@ -431,7 +431,7 @@ static void take_suspension(struct decode *decode, struct sched_pod *pod)
         pod->memory_bytes += pod->moved_bytes;
     } else if (str_is(status, "True")) {
         pod->suspended = true;
-        pod->phase = str_is(wish, SUSPEND_HOLD) ? SCHED_GATED : SCHED_PENDING;
+        pod->phase = str_is(wish, SUSPEND_YIELD) ? SCHED_PENDING : SCHED_GATED;
     } else if (!str_is(reason, SUSPEND_FAILED)) {
         pod->phase = SCHED_RELEASING;
     }

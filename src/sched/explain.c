@@ -556,7 +556,7 @@ static struct str gated_text(const struct matter *matter)
     int64_t gated = matter->group->count[ST_GATED];
 
     if (group_suspended(matter->sched, matter->group))
-        return STR("suspended by hand; its pods keep their memory and place until it is resumed");
+        return STR("suspended until somebody resumes it; its pods keep their memory and place");
     return str_printf(matter->sched->arena,
                       "%lld pod%s of the gang %s scheduling gates that must be removed",
                       (long long)gated, gated == 1 ? "" : "s", gated == 1 ? "has" : "have");

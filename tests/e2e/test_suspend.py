@@ -239,6 +239,36 @@ def test_work_that_cannot_be_moved_out_is_evicted_with_the_reason_also_if_muster
         check("cannot be suspended" in said and "moved to host memory: CUDA error 1" in said, said)
 
 
+@needs("the node agent of muster up, which freezes pods")
+def test_a_notebook_whose_gpu_nobody_uses_gives_way_after_notice_and_is_back_when_somebody_wants_it():
+    m = Muster(gpus_per_node=1)
+    use = os.path.join(m.folder, "use")
+    with open(use, "w") as f:
+        f.write("0/0")
+    m.env["MUSTER_TEST_GPU_USE"] = use
+    with m:
+        notebook = json.loads(pod("notebook", ["sh", "-c", COUNT]))
+        notebook["metadata"]["annotations"] = {"muster.dev/suspend-unused-after": "2s"}
+        m.apply(json.dumps(notebook))
+        wait_for(lambda: running(m, "notebook") and len(counted(m, "notebook")) > 5, "the notebook to run")
+        m.apply(pod("train", ["sh", "-c", COUNT]))
+        events = lambda: [e["reason"] for e in m.get("events") if e["involvedObject"]["name"] == "notebook"]
+        wait_for(lambda: "GpusUnused" in events(), "it to be announced", 60)
+        wait_for(lambda: suspended(m, "notebook", "Frozen"), "the notebook to give way")
+        wait_for(lambda: running(m, "train"), "the pod that waited to run")
+        stood = len(counted(m, "notebook"))
+        said = m.kubectl("exec", "notebook", "--", "true", ok=False)
+        check(said.returncode != 0 and "its GPUs were unused; it is back in line" in said.stderr, said.stderr)
+        wait_for(lambda: any("suspended on node" in g.get("status", {}).get("message", "") for g in m.get("podgroups")),
+                 "the notebook to be in line")
+        check(len(counted(m, "notebook")) == stood, "two pods run on one GPU")
+        with open(use, "w") as f:
+            f.write("50/1024")
+        m.kubectl("delete", "pod", "train", "--wait=false")
+        wait_for(lambda: suspended(m, "notebook", "Resumed"), "the notebook to go on")
+        goes_on(m, "notebook", stood)
+
+
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue

@@ -390,6 +390,7 @@ struct job_member {
     struct str waiting;         /* why it does not run, in words; empty: unknown */
     struct str suspend;         /* its annotation, see api/suspend.h; empty: it is to run */
     bool away;                  /* its node says that it has given up its GPUs */
+    int64_t away_ms;            /* since when */
     struct str unsuspended;     /* why it cannot; empty: it can, or nobody has tried */
     struct str abnormal;        /* a word for what is wrong with it; empty: nothing */
     struct str abnormal_words;

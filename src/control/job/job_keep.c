@@ -4,6 +4,7 @@
 #include "api/suspend.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -13,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Pods that stay while they have no GPUs (api/suspend.h): of a job that is suspended so, and of one
  * that gives way to others. They are the same generation when they go on. */
@@ -124,27 +126,41 @@ bool job_ends_well(const struct job_run *run)
            !look.disrupted && !look.surplus;
 }
 
+/* Of one whose GPUs were unused: somebody has asked for the job since it gave way. */
+static bool is_wanted(const struct job_run *run, const struct job_member *member)
+{
+    struct str text = object_annotation(run->model.object, SUSPEND_RESUMED_AT);
+    int64_t at_ms = 0;
+
+    return member->away && text.len && time_parse(text, &at_ms) && at_ms >= member->away_ms;
+}
+
 bool job_awaits_gpus(struct job_run *run)
 {
     struct str words = job_group_words(run);
     bool waiting = false;
+    bool unused = false;
 
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
 
         if (!is_current(run, member))
             continue;
-        if (member->unsuspended.len)
+        bool given = str_is(member->suspend, SUSPEND_UNUSED);
+        if (member->unsuspended.len && !given) /* else control/grouping/unused.c does */
             ask(run, member, NULL);
-        else if (str_is(member->suspend, SUSPEND_HOLD))
+        else if (str_is(member->suspend, SUSPEND_HOLD) || (given && is_wanted(run, member)))
             ask(run, member, SUSPEND_YIELD);
+        unused = unused || given;
         waiting = waiting || member->suspend.len;
     }
     if (!job_is_kept(run))
         return false;
     job_stop_clock(run);
     job_say(run, JOB_SUSPENDED,
-            !waiting    ? STR("goes on: its pods get their GPUs back")
+            unused      ? STR("suspended: its GPUs were unused while others waited for GPUs; its "
+                                   "pods keep their memory; resume the job to have it back in line")
+            : !waiting  ? STR("goes on: its pods get their GPUs back")
             : words.len ? words
                         : STR("suspended; its pods keep their memory and go on when they have "
                               "their GPUs again"));

@@ -243,6 +243,7 @@ static void observe_suspension(const struct json *status, struct job_member *mem
 
     member->suspend = object_annotation(member->object, SUSPEND_ANNOTATION);
     member->away = condition_is_true(status, SUSPEND_CONDITION);
+    member->away_ms = moment(json_get(condition, "lastTransitionTime"));
     if (str_is(json_str(json_get(condition, "reason")), SUSPEND_FAILED))
         member->unsuspended = json_str(json_get(condition, "message"));
 }

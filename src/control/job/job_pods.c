@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/suspend.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -315,9 +316,24 @@ static void say_waiting(struct job_run *run, const struct job_look *gang)
     job_say(run, JOB_QUEUED, words);
 }
 
+/* What is said of one whose GPUs nobody uses (api/suspend.h); empty: nothing. */
+static struct str unused_words(const struct job_run *run)
+{
+    const struct object *group = cache_get(run->input->cache, &kind_podgroup, run->model.object->ns,
+                                           group_name(run->model.object, run->arena));
+    struct str at = group ? object_annotation(group, SUSPEND_UNUSED_AT) : STR_NONE;
+
+    return at.len ? str_printf(run->arena,
+                               "; nobody uses its GPUs: at " STR_FMT
+                               " it is suspended with its memory, if others wait",
+                               STR_ARG(at))
+                  : STR_NONE;
+}
+
 void job_say_started(struct job_run *run, const struct job_look *gang)
 {
     struct job_state *state = &run->state;
+    struct str unused = unused_words(run);
 
     if (!state->run_start_ms)
         state->run_start_ms = run->input->now_ms;
@@ -326,8 +342,8 @@ void job_say_started(struct job_run *run, const struct job_look *gang)
     job_say(run, JOB_RUNNING,
             gang->succeeded ? str_printf(run->arena, "%zu of %zu pods run, %zu are done",
                                          gang->running, job_size(&run->model), gang->succeeded)
-                            : str_printf(run->arena, "%zu of %zu pods run", gang->running,
-                                         job_size(&run->model)));
+                            : str_printf(run->arena, "%zu of %zu pods run" STR_FMT, gang->running,
+                                         job_size(&run->model), STR_ARG(unused)));
 }
 
 void job_say_running(struct job_run *run, const struct job_look *look)

@@ -33,7 +33,7 @@
  *   q  on a node silent for a moment   v  ended by an eviction
  *   o t u  its first rank failed half a minute, 100 ms, 50 ms ago
  *   h  so it did, and the launcher says that trying again cannot help
- *   H  its annotation says hold, Y  yield, A  and its node that it has no GPU
+ *   H  its annotation says hold, Y  yield, U  unused, A  and its node that it has no GPU
  *   N  its node cannot suspend it
  *   @1  of generation 1 (0 when left out) */
 struct row {
@@ -164,6 +164,9 @@ static const struct row rows[] = {
     {"resumed while old pods still end", "\"numGPUs\":4",
      "\"phase\":\"Suspended\",\"generation\":1", "0Rx", "svc", "Restarting", "last run", 1, 0, 0,
      ""},
+    {"gave way because its GPUs were unused: it stays so, and says how it comes back",
+     "\"numGPUs\":4", "RUN", "0RUA 1RUA", "svc", "Suspended",
+     "its GPUs were unused while others waited for GPUs", 0, 0, 0, ""},
     {"kept: pods are asked to give up their GPUs, and stay",
      "\"numGPUs\":4,\"suspend\":true,\"keepWhileSuspended\":true", "RUN", "0R 1R", "svc",
      "Suspended", "0 of 2 pods have given up", 0, 0, 0, "pod~2"},
@@ -331,6 +334,13 @@ static void put(struct world *world, const struct kind *kind, const char *body)
     "\"ownerReferences\":[{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\"," \
     "\"name\":\"j\",\"uid\":\"u-j\",\"controller\":true}]"
 
+static const char *wish_of(char mark)
+{
+    return mark == 'H'   ? "\"annotations\":{\"muster.dev/suspend\":\"hold\"},"
+           : mark == 'U' ? "\"annotations\":{\"muster.dev/suspend\":\"unused\"},"
+                         : "\"annotations\":{\"muster.dev/suspend\":\"yield\"},";
+}
+
 static void put_pod(struct world *world, struct str word)
 {
     struct str rest = str_sub(word, 2, word.len);
@@ -371,9 +381,8 @@ static void put_pod(struct world *world, struct str word)
         else if (mark == 'p')
             taken = ",{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"message\":"
                     "\"preempted by TorchrunJob default/k\"}";
-        else if (mark == 'H' || mark == 'Y')
-            wish = mark == 'H' ? "\"annotations\":{\"muster.dev/suspend\":\"hold\"},"
-                               : "\"annotations\":{\"muster.dev/suspend\":\"yield\"},";
+        else if (mark == 'H' || mark == 'Y' || mark == 'U')
+            wish = wish_of(mark);
         else if (mark == 'A')
             taken = ",{\"type\":\"Suspended\",\"status\":\"True\",\"reason\":\"Frozen\"}";
         else if (mark == 'N')

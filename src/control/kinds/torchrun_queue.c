@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -146,9 +147,18 @@ static struct json *kai_spec(const struct run *run)
     return spec;
 }
 
+/* As the scheduling queue has it; empty: it has none. */
+static struct str unused_text(const struct run *run)
+{
+    return run->spec.unused_ms
+               ? json_str_at(object_json(run->object, run->arena), "spec.suspendUnusedAfter")
+               : STR_NONE;
+}
+
 static void create_kai(const struct run *run)
 {
     struct json *body = json_new_object(run->arena);
+    struct str unused = unused_text(run);
     char version[KIND_API_VERSION_BYTES];
 
     json_fill(run->arena, body,
@@ -156,6 +166,9 @@ static void create_kai(const struct run *run)
               ": $, " LABEL_QUEUE ": $, " LABEL_SPACE ": $}}, spec: $}",
               str_dup(run->arena, kind_api_version(&kind_queue, version)), kind_queue.name,
               run->names.queue, MANAGED_BY, run->object->name, run->object->ns, kai_spec(run));
+    if (unused.len)
+        json_add_str(run->arena, json_make_path(run->arena, body, "metadata.annotations"),
+                     SUSPEND_UNUSED_AFTER, unused);
     action_create(run->actions, &kind_queue, body);
 }
 
@@ -169,10 +182,17 @@ static void reconcile_kai(struct run *run)
         return;
     const struct json *now = json_get(object_json(run->kai, run->arena), "spec");
     struct json *patch = merge_diff(run->arena, now, kai_spec(run));
-    if (!patch)
+    struct str unused = unused_text(run);
+    bool same = str_eq(object_annotation(run->kai, SUSPEND_UNUSED_AFTER), unused);
+    if (!patch && same)
         return;
     struct json *body = json_new_object(run->arena);
-    json_set(body, STR("spec"), patch);
+    if (patch)
+        json_set(body, STR("spec"), patch);
+    if (!same)
+        json_set(json_make_path(run->arena, body, "metadata.annotations"),
+                 STR(SUSPEND_UNUSED_AFTER),
+                 unused.len ? json_new_str(run->arena, unused) : json_new_null(run->arena));
     action_patch(run->actions, run->kai, body);
 }
 

@@ -43,6 +43,25 @@ static const struct {
      "QueueExists", "spec.queue.resources is not applied"},
 };
 
+TEST(a_torchrunqueue_hands_on_how_long_gpus_may_be_unused)
+{
+    static const char *const key = "muster.dev/suspend-unused-after";
+    static const char *const specs[] = {TORCHRUN(",'suspendUnusedAfter':'30m'"),
+                                        TORCHRUN(",'suspendUnusedAfter':'1h'"), TORCHRUN("")};
+    static const char *const said[] = {"30m", "1h", ""};
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'default'},'spec':{}}");
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        test_case(said[i]);
+        scene_put(&scene, &kind_torchrunqueue, specs[i]);
+        scene_run(&scene, &torchrun_queue_controller, "dev");
+        const struct json *kai = scene_get(&scene, &kind_queue, "dev");
+        EXPECT(str_is(json_str(json_get(json_at(kai, "metadata.annotations"), key)), said[i]));
+    }
+}
+
 TEST(a_torchrunqueue_says_whose_scheduling_queue_it_has)
 {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -118,6 +118,7 @@ static const struct decode_table after_table =
 static const struct decode_field queue_fields[] = {
     SHARED_FIELDS,
     FIELD(queue_env, "env", JSON),
+    FIELD(unused_ms, "suspendUnusedAfter", DURATION, .min = 1, .max = SECONDS_MAX * (int64_t)1000),
     FIELD(queue_node_selector, "scheduling.nodeSelector", JSON),
     FIELD(queue_tolerations, "scheduling.tolerations", JSON),
     FIELD(image_pull_secrets, "imagePullSecrets", JSON),

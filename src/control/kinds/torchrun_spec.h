@@ -97,6 +97,7 @@ struct torchrun_spec {
     struct str source_url;
 
     /* ---- of the queue ---- */
+    int64_t unused_ms; /* GPUs may be unused for so long while others wait; 0: for ever */
     const struct json *queue_env;
     const struct json *queue_node_selector;
     const struct json *queue_tolerations;

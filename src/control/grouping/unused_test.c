@@ -1,0 +1,178 @@
+#include "api/kind.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "control/core/controllers.h"
+#include "control/core/scene.h"
+#include "control/grouping/unused.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Work whose GPUs nobody uses. */
+
+#define MINUTE INT64_C(60000)
+
+static const struct {
+    const char *why;
+    struct unused unused;
+    int64_t now_ms;
+    enum unused_step step;
+    int64_t at_ms;
+} rows[] = {
+    {"nobody said how long", {0, 1, 0, true}, 100 * MINUTE, UNUSED_LEAVE, 0},
+    {"in use", {30 * MINUTE, 0, 0, true}, 100 * MINUTE, UNUSED_LEAVE, 0},
+    {"nobody waits", {30 * MINUTE, MINUTE, 0, false}, 100 * MINUTE, UNUSED_LEAVE, 0},
+    {"not for long", {30 * MINUTE, MINUTE, 0, true}, 10 * MINUTE, UNUSED_LEAVE, 26 * MINUTE},
+    {"five minutes before",
+     {30 * MINUTE, MINUTE, 0, true},
+     26 * MINUTE,
+     UNUSED_ANNOUNCE,
+     31 * MINUTE},
+    {"others came late: it has its notice all the same",
+     {30 * MINUTE, MINUTE, 0, true},
+     90 * MINUTE,
+     UNUSED_ANNOUNCE,
+     95 * MINUTE},
+    {"of a short time half",
+     {2 * MINUTE, MINUTE, 0, true},
+     2 * MINUTE,
+     UNUSED_ANNOUNCE,
+     3 * MINUTE},
+    {"announced", {30 * MINUTE, MINUTE, 31 * MINUTE, true}, 30 * MINUTE, UNUSED_LEAVE, 31 * MINUTE},
+    {"over", {30 * MINUTE, MINUTE, 31 * MINUTE, true}, 31 * MINUTE, UNUSED_SUSPEND, 31 * MINUTE},
+    {"over, and nobody waits any more",
+     {30 * MINUTE, MINUTE, 31 * MINUTE, false},
+     40 * MINUTE,
+     UNUSED_LEAVE,
+     0},
+    {"used after it was announced",
+     {30 * MINUTE, 28 * MINUTE, 31 * MINUTE, true},
+     32 * MINUTE,
+     UNUSED_TAKE_BACK,
+     0},
+    {"in use again", {30 * MINUTE, 0, 31 * MINUTE, true}, 31 * MINUTE, UNUSED_TAKE_BACK, 0},
+    {"allowed again", {0, MINUTE, 31 * MINUTE, true}, 31 * MINUTE, UNUSED_TAKE_BACK, 0},
+};
+
+TEST(gpus_that_nobody_uses_are_given_up_after_notice_and_while_others_wait)
+{
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        int64_t at_ms = -1;
+
+        test_case(rows[i].why);
+        EXPECT(unused_judge(&rows[i].unused, rows[i].now_ms, &at_ms) == rows[i].step);
+        EXPECT(at_ms == rows[i].at_ms);
+    }
+}
+
+/* ---- the controller ---- */
+
+#define QUEUE(after)                                                            \
+    "{'metadata':{'name':'top','annotations':{'muster.dev/suspend-unused-after" \
+    "':'" after "'}},'spec':{}}"
+#define GROUP(name, more) \
+    "{'metadata':{'name':'" name "'},'spec':{'queue':'q','minMember':1}," more "'x':0}"
+#define WAITS(reason)                                                                     \
+    "'status':{'message':'waits','resourcesStatus':{'requested':{'nvidia.com/gpu':'1'}}," \
+    "'schedulingConditions':[{'reasons':[{'reason':'" reason "'}]}]},"
+#define POD(name, group, device)                                             \
+    "{'metadata':{'name':'" name "','annotations':{'pod-group-name':'" group \
+    "','torchrun.ai/gpu-devices':'" device                                   \
+    "'}},'spec':{'nodeName':'a'},'status':{'phase':'Running','startTime':'2026-01-01T00:00:00Z'}}"
+#define NODE(unused)                                                               \
+    "{'metadata':{'name':'a','labels':{'muster.dev/suspend':'freeze'},'annotation" \
+    "s':{'muster.dev/gpu-unused-since':'" unused "'}}}"
+#define NOON INT64_C(1767268800000) /* 2026-01-01T12:00:00Z */
+
+static void noon(struct scene *scene)
+{
+    scene_open(scene);
+    scene->now_ms = NOON;
+    scene_put(scene, &kind_queue, QUEUE("30m"));
+    scene_put(scene, &kind_queue, "{'metadata':{'name':'q'},'spec':{'parentQueue':'top'}}");
+    scene_put(scene, &kind_node, NODE("2026-01-01T11:00:00Z,2026-01-01T10:00:00Z,-"));
+    scene_put(scene, &kind_podgroup, GROUP("g", ""));
+    scene_put(scene, &kind_podgroup, GROUP("h", ""));
+    scene_put(scene, &kind_podgroup, GROUP("busy", ""));
+    scene_put(scene, &kind_pod, POD("p", "g", "0"));
+    scene_put(scene, &kind_pod, POD("r", "h", "1"));
+    scene_put(scene, &kind_pod, POD("b", "busy", "2"));
+}
+
+static struct str wish(struct scene *scene, const char *pod)
+{
+    return json_str(json_get(json_at(scene_get(scene, &kind_pod, pod), "metadata.annotations"),
+                             "muster.dev/suspend"));
+}
+
+static bool announced(struct scene *scene, const char *group)
+{
+    return json_str(
+               json_get(json_at(scene_get(scene, &kind_podgroup, group), "metadata.annotations"),
+                        "muster.dev/suspend-unused-at"))
+               .len > 0;
+}
+
+static void look(struct scene *scene, int64_t minutes)
+{
+    scene->now_ms += minutes * MINUTE;
+    scene_run(scene, &unused_controller, "");
+}
+
+TEST(what_is_unused_for_longest_gives_way_and_comes_back_when_it_is_wanted)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    noon(&scene);
+    look(&scene, 0);
+    EXPECT(!announced(&scene, "g") && !announced(&scene, "h")); /* nobody waits */
+    scene_put(&scene, &kind_podgroup, GROUP("w", WAITS("LargerThanAnyNode")));
+    look(&scene, 0);
+    EXPECT(!announced(&scene, "h")); /* no GPU of anybody would help it */
+    scene_put(&scene, &kind_podgroup, GROUP("w", WAITS("NotEnoughResources")));
+    look(&scene, 0);
+    EXPECT(announced(&scene, "g") && announced(&scene, "h") && !announced(&scene, "busy"));
+    EXPECT(str_contains(scene.events, STR("GpusUnused")));
+    EXPECT(str_contains(scene.event_words, STR("At 2026-01-01T12:05:00Z it is suspended")));
+    look(&scene, 4);
+    EXPECT(!wish(&scene, "p").len && !wish(&scene, "r").len);
+    look(&scene, 1);
+    EXPECT(!wish(&scene, "p").len && str_is(wish(&scene, "r"), "unused")); /* one at a time */
+    look(&scene, 1);
+    EXPECT(!wish(&scene, "p").len);
+    scene_patch(&scene, &kind_pod, "r",
+                "{'status':{'conditions':[{'type':'Suspended','status':'True','reason':'Frozen',"
+                "'lastTransitionTime':'2026-01-01T12:06:00Z'}]}}");
+    scene_patch(&scene, &kind_podgroup, "w", "{'status':{'message':null}}");
+    look(&scene, 10);
+    EXPECT(!wish(&scene, "p").len && str_is(wish(&scene, "r"), "unused"));
+    scene_patch(&scene, &kind_pod, "r",
+                "{'metadata':{'annotations':{'muster.dev/resumed-at':'2026-01-01T12:15:00Z'}}}");
+    look(&scene, 0);
+    EXPECT(str_is(wish(&scene, "r"), "yield") && !announced(&scene, "h"));
+    EXPECT(str_contains(scene.events, STR("Wanted")));
+}
+
+TEST(work_that_may_keep_its_gpus_and_work_that_cannot_be_moved_keep_them)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    noon(&scene);
+    scene_put(&scene, &kind_podgroup, GROUP("w", WAITS("NotEnoughResources")));
+    scene_patch(&scene, &kind_podgroup, "h",
+                "{'metadata':{'annotations':{'muster.dev/suspend-unused-after':'never'}}}");
+    look(&scene, 0);
+    look(&scene, 5);
+    EXPECT(str_is(wish(&scene, "p"), "unused") && !wish(&scene, "r").len);
+    scene_patch(&scene, &kind_pod, "p",
+                "{'status':{'conditions':[{'type':'Suspended','status':'False','reason':"
+                "'SuspendFailed','lastTransitionTime':'2026-01-01T12:05:00Z'}]}}");
+    look(&scene, 1);
+    EXPECT(!wish(&scene, "p").len && !announced(&scene, "g"));
+    look(&scene, 20);
+    EXPECT(!announced(&scene, "g")); /* it has its time again */
+}
