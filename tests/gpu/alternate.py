@@ -7,6 +7,7 @@ default: build/), root, a driver of 570 or newer and a Python that can import to
 
     hold GIB       one program of that size: out, nothing on the card, in; seconds of both
     turns GIB N    two programs of that size take the card from each other N times, by priority
+    notebook GIB   one of that size rests and gives way because nobody uses the card, to one that waits; and returns
 """
 
 import json
@@ -24,6 +25,7 @@ import hashlib, os, sys, time
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 import torch
 gib, steps, seed, pause = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+rests = sys.argv[5:] == ["rests"]
 torch.manual_seed(seed)
 torch.use_deterministic_algorithms(True)
 ballast = [torch.full(((1 << 30) // 8,), i * 7919 + seed, dtype=torch.int64, device="cuda") for i in range(gib)]
@@ -36,6 +38,12 @@ for step in range(1, steps + 1):
         torch.cuda.synchronize()
         print("step", step, flush=True)
     time.sleep(pause)
+    if rests and step == steps // 2: # until it was suspended: a part of a second took much longer
+        print("rests", flush=True)
+        last = time.monotonic()
+        while time.monotonic() - last < 3:
+            last = time.monotonic()
+            time.sleep(0.2)
 whole = all(bool((piece == i * 7919 + seed).all()) for i, piece in enumerate(ballast))
 weights = hashlib.sha256(model.weight.detach().cpu().numpy().tobytes()).hexdigest()[:16]
 print("weights", weights, "ballast", whole, flush=True)
@@ -72,14 +80,14 @@ def used_mib():
     return int(out.split()[0])
 
 
-def start(c, name, gib, steps, seed, priority):
+def start(c, name, gib, steps, seed, priority, annotations=None, words=()):
     body = {"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name, "annotations": {"muster.dev/on-preemption": "suspend"},
+            "metadata": {"name": name, "annotations": annotations or {"muster.dev/on-preemption": "suspend"},
                          "labels": {"kai.scheduler/queue": "default-queue", "priorityClassName": priority}},
             "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "schedulerName": "kai-scheduler",
                      "containers": [{"name": "main", "image": "none",
                                      "command": [sys.executable, "-c", PROGRAM, str(gib), str(steps), str(seed),
-                                                 str(STEP_S)],
+                                                 str(STEP_S), *words],
                                      "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
     c.call("POST", "/api/v1/namespaces/default/pods", body)
 
@@ -148,10 +156,36 @@ def turns(c, gib, count):
         finish(c, name, steps, seed)
 
 
+def events(c, name, reason):
+    return [e for e in c.call("GET", "/api/v1/namespaces/default/events")["items"]
+            if e["involvedObject"]["name"] == name and e["reason"] == reason]
+
+
+def notebook(c, gib):
+    gib, steps = int(gib), 1000
+    start(c, "notebook", gib, steps, 1, "train", {"muster.dev/suspend-unused-after": "30s"}, ("rests",))
+    c.wait(lambda: "rests" in c.logs("notebook"), "the notebook to rest", 300)
+    rested = time.monotonic()
+    start(c, "train", gib, steps, 2, "train")
+    told = c.wait(lambda: events(c, "notebook", "GpusUnused"), "it to be announced", 120)
+    print(f"    announced {time.monotonic() - rested:.0f} s after its last step: {told[0]['message']}", flush=True)
+    c.wait(lambda: reason(c, "notebook") == "Checkpointed", "the notebook to give way", 300)
+    print(f"    off the card {time.monotonic() - rested:.0f} s after its last step", flush=True)
+    c.wait(lambda: step(c, "train") > 0, "the other one to train", 300)
+    patch(c, "notebook", {"annotations": {"muster.dev/resumed-at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}})
+    c.wait(lambda: events(c, "notebook", "Wanted"), "the notebook to be in line", 60)
+    assert reason(c, "notebook") == "Checkpointed", c.get("notebook")["status"]
+    finish(c, "train", steps, 2)
+    begun = time.monotonic()
+    c.wait(lambda: reason(c, "notebook") == "Resumed", "the notebook to be back", 300)
+    print(f"    back on the card {time.monotonic() - begun:.1f} s after the other one had ended", flush=True)
+    finish(c, "notebook", steps, 1)
+
+
 def main():
     words, plan = sys.argv[1:], []
     while words:
-        take = {"hold": 2, "turns": 3}[words[0]]
+        take = {"hold": 2, "turns": 3, "notebook": 2}[words[0]]
         plan.append(words[:take])
         words = words[take:]
     failed = passed = 0
