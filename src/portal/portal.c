@@ -46,6 +46,7 @@ static void portal_unref(struct portal *portal)
     if (--portal->refs)
         return;
     sessions_done(&portal->sessions);
+    page_lines_done(&portal->lines);
     turns_done(&portal->turns);
     fair_done(&portal->fair);
     mem_free(portal);

@@ -5,6 +5,7 @@
 #include "page/session.h"
 #include "page/turns.h"
 #include "server/fair.h"
+#include "server/page_lines.h"
 #include "server/request.h"
 
 #include <stdbool.h>
@@ -39,6 +40,7 @@ struct portal {
     struct turns turns;
     struct fair fair; /* what each viewer has under way */
     unsigned refs;    /* its own, and one a visit that counts there */
+    struct page_lines lines;
     const char *const *names;
     size_t name_count;
     struct proxied_rules proxy;

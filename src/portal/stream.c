@@ -45,6 +45,7 @@ static const char *const shown[] = {
     "jobset.x-k8s.io/v1alpha2/jobsets",
     "batch/v1/jobs",
     "batch.tensorstack.dev/v1beta1/pytorchtrainingjobs",
+    "kai.scheduler/v1alpha1/topologies",
 };
 
 enum check {
@@ -77,6 +78,7 @@ struct tab {
     size_t untold;
     struct queue queue;
     struct timer *timer;
+    struct timer *pace; /* set: it was told something less than PAGE_PACE_MS ago */
     struct str ns;
     int64_t turns; /* of the timer */
     bool over;
@@ -105,12 +107,13 @@ static void tab_free(struct tab *tab)
     tab_stop(tab);
     queue_done(&tab->queue);
     timer_free(tab->timer);
+    timer_free(tab->pace);
     tab->visit->portal->streams--;
 }
 
 static void tab_pump(struct tab *tab)
 {
-    if (!queue_pump(&tab->queue, tab->x, page_line_write, NULL))
+    if (!queue_pump(&tab->queue, tab->x, page_line_write, &tab->visit->portal->lines))
         return;
     tab_free(tab);
     http_end(tab->x);
@@ -122,6 +125,16 @@ static void tab_again(struct tab *tab)
     tab_stop(tab);
     queue_clear(&tab->queue);
     queue_push(&tab->queue, (struct queue_item){.event = API_CLOSED});
+    tab_pump(tab);
+}
+
+static void on_pace(void *user)
+{
+    struct tab *tab = user;
+
+    if (!queue_count(&tab->queue))
+        return;
+    timer_in(tab->pace, PAGE_PACE_MS, on_pace);
     tab_pump(tab);
 }
 
@@ -149,10 +162,14 @@ static void on_change(void *user, const struct api_change *change)
     queue_push(&tab->queue, (struct queue_item){change->event, watch->number, change->object});
     if (change->event == API_SYNCED)
         watch_told(watch);
-    if (!tab->untold && queue_is_behind(&tab->queue, EVENTS_MAX))
+    if (!tab->untold && queue_is_behind(&tab->queue, EVENTS_MAX)) {
         tab_again(tab);
-    else
-        tab_pump(tab);
+        return;
+    }
+    if (!tab->untold && timer_is_set(tab->pace))
+        return;
+    timer_in(tab->pace, PAGE_PACE_MS, on_pace);
+    tab_pump(tab);
 }
 
 /* ---- rights ---- */
@@ -329,6 +346,8 @@ void stream_begin(struct visit *visit)
     x->on_drain = on_drain;
     x->on_close = on_close;
     http_begin(x, 200, "application/x-ndjson");
+    tab->queue.pending_bytes_max = PAGE_PENDING_BYTES_MAX;
+    tab->pace = timer_new(visit->portal->loop, tab);
     tab->timer = timer_new(visit->portal->loop, tab);
     timer_every(tab->timer, PING_MS, PING_MS, on_turn);
     for (size_t i = 0; i < count; i++) {

@@ -10,6 +10,7 @@
 #include "page/gate.h"
 #include "page/session.h"
 #include "page/turns.h"
+#include "server/page_lines.h"
 #include "server/page_parts.h"
 #include "server/request.h"
 #include "server/server.h"
@@ -43,8 +44,9 @@ struct page {
     void (*whatif)(void *user, const struct server_whatif *question); /* NULL: not here */
     void *whatif_user;
     struct turns turns; /* of those who ask it */
-    bool secure;        /* over TLS */
-    char cookie[24];    /* its name: cookies know no ports, so that it has ours */
+    struct page_lines lines;
+    bool secure;     /* over TLS */
+    char cookie[24]; /* its name: cookies know no ports, so that it has ours */
 };
 
 struct page *page_new(struct server *server, const struct server_options *options)
@@ -65,7 +67,13 @@ void page_free(struct page *page)
         return;
     sessions_done(&page->sessions);
     turns_done(&page->turns);
+    page_lines_done(&page->lines);
     mem_free(page);
+}
+
+struct page_lines *page_lines(struct page *page)
+{
+    return &page->lines;
 }
 
 static bool path_is_api(struct str path)

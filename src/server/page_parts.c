@@ -1,8 +1,6 @@
 #include "server/page_parts.h"
 
 #include "api/api.h"
-#include "api/object.h"
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -13,7 +11,7 @@
 #include "http1/parse.h"
 #include "page/file.h"
 #include "page/session.h"
-#include "page/slim.h"
+#include "server/page_lines.h"
 #include "server/queue.h"
 
 #include <stdbool.h>
@@ -91,13 +89,10 @@ static const char *event_word(enum api_event event)
 
 void page_line_write(void *user, struct buf *buf, struct queue_item *item)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-
-    (void)user;
     buf_addf(buf, "{\"w\":%zu,\"t\":\"%s\"", (size_t)item->number, event_word(item->event));
     if (item->object) {
         buf_add(buf, STR(",\"o\":"));
-        json_write(buf, slim(object_json(item->object, &arena)));
+        page_lines_add(user, item->object, buf);
     }
     buf_add(buf, STR("}\n"));
 }

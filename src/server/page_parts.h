@@ -25,7 +25,13 @@ bool page_secret_draw(char out[static SESSION_SECRET_BYTES + 1], struct err *err
 /* The cookie of a session; an empty value takes it away. */
 void page_cookie_set(struct http_exchange *x, const char *name, const char *value, bool secure);
 
-/* Lines of the change stream, as page_stream.c describes them: a queue_write_fn, and a line with
- * words. */
+/* A tab that has been told something is told the next change after this time, with all others that
+ * came meanwhile: a change that comes alone is told at once, and a hundred a second cost twenty
+ * packets. Text that waits in its connection is a quarter of what a watch of the API may have. */
+#define PAGE_PACE_MS           50
+#define PAGE_PENDING_BYTES_MAX ((size_t)64 << 10)
+
+/* Lines of the change stream, as page_stream.c describes them: a queue_write_fn, whose `user` is a
+ * struct page_lines, and a line with words. */
 void page_line_write(void *user, struct buf *buf, struct queue_item *item);
 void page_line_tell(struct http_exchange *x, size_t number, const char *word, struct str text);

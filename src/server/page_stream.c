@@ -44,6 +44,7 @@ struct page_stream {
     size_t unsynced;
     struct queue queue; /* an item's number: that of its watch; CLOSED: AGAIN */
     struct timer *timer;
+    struct timer *pace; /* set: it was told something less than PAGE_PACE_MS ago */
     struct str ns;
     bool over;
 };
@@ -67,6 +68,7 @@ static void stream_free(struct page_stream *stream)
     stream_stop(stream);
     queue_done(&stream->queue);
     timer_free(stream->timer);
+    timer_free(stream->pace);
 }
 
 /* All that waits is dropped for one line: the tab lists again. */
@@ -81,12 +83,23 @@ static void stream_pump(struct page_stream *stream)
 {
     if (!request_has_room(stream->request) && queue_count(&stream->queue))
         stream_again(stream);
-    bool over = queue_pump(&stream->queue, stream->x, page_line_write, NULL);
+    bool over = queue_pump(&stream->queue, stream->x, page_line_write,
+                           page_lines(stream->request->server->page));
     (void)request_has_room(stream->request);
     if (!over)
         return;
     stream_free(stream);
     http_end(stream->x);
+}
+
+static void on_pace(void *user)
+{
+    struct page_stream *stream = user;
+
+    if (!queue_count(&stream->queue))
+        return;
+    timer_in(stream->pace, PAGE_PACE_MS, on_pace);
+    stream_pump(stream);
 }
 
 static void on_change(void *user, const struct api_change *change)
@@ -106,6 +119,9 @@ static void on_change(void *user, const struct api_change *change)
         queue_mark_initial(&stream->queue);
     if (!stream->unsynced && queue_is_behind(&stream->queue, EVENTS_MAX))
         stream_again(stream);
+    else if (!stream->unsynced && timer_is_set(stream->pace))
+        return;
+    timer_in(stream->pace, PAGE_PACE_MS, on_pace);
     stream_pump(stream);
 }
 
@@ -228,6 +244,8 @@ void page_stream_begin(struct request *request)
     request->x->on_drain = on_drain;
     request->x->on_close = on_close;
     http_begin(request->x, 200, "application/x-ndjson");
+    stream->queue.pending_bytes_max = PAGE_PENDING_BYTES_MAX;
+    stream->pace = timer_new(request->server->loop, stream);
     for (size_t i = 0; i < count; i++)
         watch_start(stream, i, names[i]);
     stream->timer = timer_new(request->server->loop, stream);

@@ -59,7 +59,9 @@ bool queue_pump(struct queue *queue, struct http_exchange *x, queue_write_fn *wr
     _cleanup_(buf_done) struct buf buf = {0};
     struct queue_item item;
 
-    while (http_pending(x) < QUEUE_PENDING_BYTES_MAX && queue_pop(queue, &item)) {
+    size_t max = queue->pending_bytes_max ? queue->pending_bytes_max : QUEUE_PENDING_BYTES_MAX;
+
+    while (http_pending(x) < max && queue_pop(queue, &item)) {
         buf_clear(&buf);
         write(user, &buf, &item);
         http_write(x, buf_str(&buf));

@@ -26,6 +26,7 @@ struct queue {
     VEC(struct queue_item) items;
     size_t head;
     size_t initial_count;
+    size_t pending_bytes_max; /* 0: QUEUE_PENDING_BYTES_MAX */
 };
 
 static inline size_t queue_count(const struct queue *queue)

@@ -21,6 +21,7 @@ struct kind;
 struct log;
 struct object;
 struct page;
+struct page_lines;
 struct podio;
 struct server_options;
 
@@ -223,6 +224,7 @@ void page_handle(struct request *request);
 bool page_viewer(struct request *request, struct arena *arena, struct user *ret);
 /* How many watches a change stream of the page asks for; 0: it is none. */
 size_t page_stream_watches(const struct request *request);
+struct page_lines *page_lines(struct page *page);
 struct page *page_new(struct server *server, const struct server_options *options);
 void page_free(struct page *page);
 /* page_stream.c */
