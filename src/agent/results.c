@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tool/timer.h"
+#include "workspace/curves.h"
 #include "workspace/frame.h"
 #include "workspace/results.h"
 
@@ -33,7 +34,8 @@
  * one. */
 struct results_stream {
     struct podio_stream stream; /* first */
-    struct results *results;    /* NULL: could not be opened */
+    struct results *results;    /* NULL: could not be opened, or it is about curves */
+    struct curves_walk *curves;
     struct buf out;
     struct err err;
     uv_work_t work;
@@ -53,6 +55,7 @@ static void stream_maybe_free(struct results_stream *rs)
     if (!rs->closed || rs->working)
         return;
     results_free(rs->results);
+    curves_walk_free(rs->curves);
     buf_done(&rs->out);
     mem_free(rs);
     agent->results_open--;
@@ -73,7 +76,8 @@ static void stream_end(struct results_stream *rs, const struct err *err)
 static void stream_work(uv_work_t *work)
 {
     struct results_stream *rs = work->data;
-    rs->left = results_turn(rs->results, &rs->out, &rs->err);
+    rs->left = rs->curves ? curves_walk_turn(rs->curves, &rs->out, &rs->err)
+                          : results_turn(rs->results, &rs->out, &rs->err);
 }
 
 /* ---- in the loop ---- */
@@ -239,6 +243,18 @@ static int pod_open_folder(const struct pod *pod,
     return fd;
 }
 
+/* Takes the descriptor. */
+static void stream_begin_folder(struct results_stream *rs,
+                                const struct podio_results_request *request,
+                                int fd)
+{
+    if (request->curves)
+        rs->curves = curves_walk_new(fd);
+    else
+        rs->results = results_new(
+            fd, &(struct results_request){.path = request->path, .list = request->list});
+}
+
 /* Of a generation whose pod is gone. */
 static void stream_begin_kept(struct results_stream *rs,
                               const struct podio_results_request *request)
@@ -256,8 +272,7 @@ static void stream_begin_kept(struct results_stream *rs,
                       STR_ARG(request->generation), STR_ARG(request->pod));
         return;
     }
-    rs->results =
-        results_new(fd, &(struct results_request){.path = request->path, .list = request->list});
+    stream_begin_folder(rs, request, fd);
 }
 
 static void stream_begin(struct results_stream *rs, const struct podio_results_request *request)
@@ -287,8 +302,7 @@ static void stream_begin(struct results_stream *rs, const struct podio_results_r
         rs->err.http_status = fd == -ENOENT ? 404 : 400;
         return;
     }
-    rs->results =
-        results_new(fd, &(struct results_request){.path = request->path, .list = request->list});
+    stream_begin_folder(rs, request, fd);
     stream_link(&rs->stream, pod);
 }
 

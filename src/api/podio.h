@@ -41,6 +41,8 @@ struct podio_results_request {
     struct str generation;
     struct str job_uid;
     bool list;
+    bool
+        curves; /* instead: the scalars of its TensorBoard event files, as workspace/curves.h says */
 };
 
 /* What the processes of a pod are doing now: the document of stacks/pod.h. */

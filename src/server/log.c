@@ -255,13 +255,15 @@ void pod_results(struct request *request)
         .generation = http_query(arena, query, "generation"),
         .job_uid = http_query(arena, query, "job"),
         .list = http_query_bool(query, "list"),
+        .curves = http_query_bool(query, "curves"),
     };
 
     if (!podio) {
         request_fail(request, 503, "ServiceUnavailable", "no node agent runs here");
         return;
     }
-    struct log_stream *log = stream_new(request, "application/octet-stream");
+    struct log_stream *log =
+        stream_new(request, results.curves ? "application/json" : "application/octet-stream");
     log->podio = podio->ops->results(
         podio, &results, &(struct podio_reader){.data = on_data, .end = on_end, .user = log});
 }
