@@ -3,6 +3,7 @@ import { h, morph } from "./dom.js";
 import { askJson, signIn, signOut, stream } from "./link.js";
 import { Model, WATCHES } from "./model.js";
 import * as views from "./views.js";
+import { timeline } from "./timeline.js";
 import { act, job } from "./job.js";
 import { whatif } from "./whatif.js";
 
@@ -10,7 +11,7 @@ import { whatif } from "./whatif.js";
 const VIEWS = {
     "": { title: "Overview", draw: views.overview, key: "1" },
     gpus: { title: "GPUs", draw: views.gpus, key: "2" },
-    timeline: { title: "Timeline", draw: views.timeline, key: "3" },
+    timeline: { title: "Timeline", draw: timeline, key: "3" },
     whatif: { title: "What if", draw: whatif, key: "4" },
     job: { title: "Job", draw: job },
     queue: { title: "Queue", draw: views.queue },

@@ -74,6 +74,28 @@ export function own(element) {
     return place;
 }
 
+/**
+ * @typedef {Map<string, {inputs: any[], element: HTMLElement}>} Kept elements of a view, and what they were made of
+ */
+
+/**
+ * An element that is made again only when one of its inputs is another than before: a large view costs as much as what changed.
+ * @param {Kept} kept
+ * @param {string} key
+ * @param {any[]} inputs
+ * @param {() => HTMLElement} make
+ */
+export function keep(kept, key, inputs, make) {
+    const before = kept.get(key);
+    if (before && before.inputs.every((input, i) => input === inputs[i]))
+        return own(before.element);
+    const element = make();
+    if (before)
+        morph(before.element, element);
+    kept.set(key, { inputs, element: before?.element ?? element });
+    return own(before?.element ?? element);
+}
+
 /** Puts the elements where their places are. @param {Node} node */
 function settle(node) {
     if (node instanceof Element)

@@ -29,8 +29,12 @@ export const JOB_KINDS = [
 /** What the one stream of a tab watches. */
 export const WATCHES = [
     "v1/nodes", "scheduling.run.ai/v2/queues", "scheduling.run.ai/v2alpha2/podgroups", "v1/pods",
-    ...JOB_KINDS.map(k => `${k.path}/${k.plural}`),
+    ...JOB_KINDS.map(k => `${k.path}/${k.plural}`), "kai.scheduler/v1alpha1/topologies",
 ];
+const TOPOLOGIES = WATCHES.length - 1;
+const HOST_LABEL = "kubernetes.io/hostname";
+/** Where nodes are when no Topology says what their labels mean. */
+const PLACE_LABELS = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack", "muster.dev/rack"];
 
 /**
  * @typedef {object} Job
@@ -71,6 +75,7 @@ export const WATCHES = [
 
 const GPU = "nvidia.com/gpu";
 const COLOURS = 12;
+const GONE_MAX = 1000; // jobs that are no more, of which something is still remembered
 
 /** @param {Obj} object */
 export const uidOf = object => object.metadata.uid;
@@ -90,6 +95,64 @@ function hash(text) {
  */
 export const at = (object, path) => path.split(".").reduce((value, name) => value?.[name], object);
 
+/**
+ * Objects by a word of theirs. A change costs as much as the words of one object, however many there are; `touched` says when
+ * the objects of a word last changed, so that what is made of them is made again only then.
+ */
+class Index {
+    /** @param {(object: Obj) => string[]} words */
+    constructor(words) {
+        this.words = words;
+        /** @type {Map<string, Map<string, Obj>>} */
+        this.objects = new Map();
+        /** @type {Map<string, number>} */
+        this.touches = new Map();
+    }
+
+    clear() {
+        this.objects.clear();
+        this.touches.clear();
+    }
+
+    /** @param {Obj | undefined} old @param {Obj | undefined} object @param {number} version */
+    change(old, object, version) {
+        const words = object ? this.words(object) : [];
+        for (const word of old ? this.words(old) : []) {
+            this.touches.set(word, version);
+            const found = this.objects.get(word);
+            if (words.includes(word) || !found) // it keeps its place among the others
+                continue;
+            found.delete(uidOf(old));
+            if (!found.size)
+                this.objects.delete(word);
+        }
+        for (const word of words) {
+            const found = this.objects.get(word) ?? new Map();
+            this.objects.set(word, found.set(uidOf(object), object));
+            this.touches.set(word, version);
+        }
+    }
+
+    /** @param {string} word @returns {Obj[]} */
+    get(word) { return [...this.objects.get(word)?.values() ?? []]; }
+    /** @param {string} word */
+    touched(word) { return this.touches.get(word) ?? 0; }
+}
+
+/** @param {Obj} object */
+const ownersOf = object => (object.metadata.ownerReferences ?? []).map(/** @param {Obj} o */ o => o.uid);
+
+/** @param {Obj} pod by the name of their group, and by their owner's uid */
+function gangWords(pod) {
+    const group = pod.metadata.annotations?.["pod-group-name"];
+    return group ? [...ownersOf(pod), `${pod.metadata.namespace}/${group}`] : ownersOf(pod);
+}
+
+/** @param {Obj} pod */
+const nodeWords = pod => pod.spec?.nodeName && !isOver(pod) ? [pod.spec.nodeName] : [];
+/** @param {Obj} pod one for which room is kept */
+const nominatedWords = pod => !pod.spec?.nodeName && pod.status?.nominatedNodeName && !isOver(pod) ? [pod.status.nominatedNodeName] : [];
+
 export class Model {
     constructor() {
         /** @type {Map<string, Obj>[]} */
@@ -99,16 +162,27 @@ export class Model {
         this.synced = 0;
         this.told = 0;
         this.version = 0;
-        /** @type {{version: number, jobs: Job[]} | null} */
-        this.derived = null;
+        this.nodeVersion = 0;
+        this.gangs = new Index(gangWords);
+        this.byNode = new Index(nodeWords);
+        this.forNode = new Index(nominatedWords);
+        this.groupsOf = new Index(ownersOf);
+        /** @type {{version: number, jobs: Job[]}} */
+        this.derived = { version: -1, jobs: [] };
+        /** @type {Map<string, {job: Job, version: number}>} by uid: what was made, and when */
+        this.made = new Map();
+        /** @type {{version: number, nodes: Obj[]}} */
+        this.sorted = { version: -1, nodes: [] };
+        /** @type {{version: number, map: Map<string, Job>}} */
+        this.owners = { version: -1, map: new Map() };
     }
 
     begin() {
-        for (const objects of this.kinds)
+        for (const objects of [...this.kinds, this.gangs, this.byNode, this.forNode, this.groupsOf, this.made])
             objects.clear();
         this.refused = [];
         this.told = 0;
-        this.version++;
+        this.nodeVersion = ++this.version;
     }
 
     /**
@@ -119,66 +193,102 @@ export class Model {
      */
     change(number, type, object, message) {
         this.version++;
-        if (type === "DELETED")
-            this.kinds[number].delete(uidOf(object));
-        else if (object)
-            this.kinds[number].set(uidOf(object), object);
-        else if (type === "FORBIDDEN")
-            this.refused.push(message);
-        if (!object)
+        if (object)
+            this.keep(number, object, type === "DELETED");
+        else
             this.told++;
+        if (type === "FORBIDDEN" && number !== TOPOLOGIES) // without it there is a guess
+            this.refused.push(message);
+    }
+
+    /** @param {number} number @param {Obj} object @param {boolean} gone */
+    keep(number, object, gone) {
+        const objects = this.kinds[number];
+        const old = objects.get(uidOf(object));
+        const next = gone ? undefined : object;
+        if (gone)
+            objects.delete(uidOf(object));
+        else
+            objects.set(uidOf(object), object);
+        if (number === 0)
+            this.nodeVersion = this.version;
+        if (number === 2)
+            this.groupsOf.change(old, next, this.version);
+        if (number === 3)
+            for (const index of [this.gangs, this.byNode, this.forNode])
+                index.change(old, next, this.version);
     }
 
     /** All watches told their state, or why they do not. */
     get ready() { return this.told >= WATCHES.length; }
-    get nodes() { return [...this.kinds[0].values()].sort(byName); }
     get queues() { return [...this.kinds[1].values()].sort(byName); }
     get groups() { return [...this.kinds[2].values()]; }
     get pods() { return [...this.kinds[3].values()]; }
 
+    get nodes() {
+        if (this.sorted.version !== this.nodeVersion)
+            this.sorted = { version: this.nodeVersion, nodes: [...this.kinds[0].values()].sort(byName) };
+        return this.sorted.nodes;
+    }
+
+    /** Labels that say where a node is, widest first: those of the first Topology that a node has. @returns {string[]} */
+    get places() {
+        /** @type {string[][]} */
+        const told = [...this.kinds[TOPOLOGIES].values()].sort(byName).map(t => (t.spec?.levels ?? []).map(/** @param {Obj} l */ l => l.nodeLabel).filter(/** @param {string} l */ l => l !== HOST_LABEL));
+        return told.find(labels => this.nodes.some(n => labels.some(l => n.metadata.labels?.[l]))) ?? PLACE_LABELS;
+    }
+
     /** @returns {Job[]} the newest first */
     get jobs() {
-        if (this.derived?.version !== this.version)
+        if (this.derived.version !== this.version)
             this.derived = { version: this.version, jobs: this.makeJobs() };
         return this.derived.jobs;
     }
 
     /** @returns {Job[]} */
     makeJobs() {
-        /** @type {Map<string, Obj[]>} pods by the name of their group, and by their owner's uid */
-        const pods = new Map();
-        for (const pod of this.pods) {
-            const group = pod.metadata.annotations?.["pod-group-name"];
-            if (group)
-                add(pods, `${pod.metadata.namespace}/${group}`, pod);
-            for (const owner of pod.metadata.ownerReferences ?? [])
-                add(pods, owner.uid, pod);
-        }
-        /** @type {Map<string, Obj>} groups by their owner's uid */
-        const groups = new Map();
         const taken = new Set();
-        for (const group of this.groups)
-            for (const owner of group.metadata.ownerReferences ?? [])
-                if (!groups.has(owner.uid) || !group.status?.succeeded)
-                    groups.set(owner.uid, group);
         /** @type {Job[]} */
         const jobs = [];
         JOB_KINDS.forEach((kind, i) => {
             for (const object of this.kinds[4 + i].values()) {
                 if (object.metadata.ownerReferences?.some(/** @param {Obj} o */ o => o.controller))
                     continue; // part of another job
-                const group = groups.get(uidOf(object)) ?? null;
+                const groups = this.groupsOf.get(uidOf(object));
+                const group = groups.filter(g => !g.status?.succeeded).pop() ?? groups[0] ?? null;
                 if (group)
                     taken.add(uidOf(group));
-                jobs.push(makeJob(kind, object, group, podsOf(pods, object, group)));
+                jobs.push(this.jobOf(kind, object, group));
             }
         });
         const owners = new Set(jobs.map(j => j.uid));
         for (const group of this.groups)
-            if (!taken.has(uidOf(group)) &&
-                !group.metadata.ownerReferences?.some(/** @param {Obj} o */ o => owners.has(o.uid)))
-                jobs.push(makeJob(null, group, group, podsOf(pods, group, group)));
+            if (!taken.has(uidOf(group)) && !ownersOf(group).some(/** @param {string} uid */ uid => owners.has(uid)))
+                jobs.push(this.jobOf(null, group, group));
+        if (this.made.size > jobs.length + GONE_MAX) {
+            this.made.clear();
+            this.gangs.touches.clear();
+        }
         return jobs.sort((a, b) => b.created - a.created || (a.name < b.name ? -1 : 1));
+    }
+
+    /**
+     * The job as it was made before, unless something of it has changed.
+     * @param {JobKind | null} kind
+     * @param {Obj} object
+     * @param {Obj | null} group
+     */
+    jobOf(kind, object, group) {
+        const uid = uidOf(object);
+        const gang = group ? `${group.metadata.namespace}/${group.metadata.name}` : "";
+        const changed = Math.max(this.gangs.touched(uid), this.gangs.touched(gang));
+        const before = this.made.get(uid);
+        if (before && before.version >= changed && before.job.object === object && before.job.group === group)
+            return before.job;
+        const pods = new Map([...this.gangs.get(uid), ...this.gangs.get(gang)].map(p => [uidOf(p), p]));
+        const job = makeJob(kind, object, group, [...pods.values()].sort(byName));
+        this.made.set(uid, { job, version: this.version });
+        return job;
     }
 
     /**
@@ -225,72 +335,36 @@ export class Model {
     }
 
     /** Pods for which room is kept on a node. @param {string} name */
-    podsFor(name) {
-        if (this.forNode?.version !== this.version) {
-            /** @type {Map<string, Obj[]>} */
-            const map = new Map();
-            for (const pod of this.pods)
-                if (!pod.spec?.nodeName && pod.status?.nominatedNodeName && !isOver(pod))
-                    add(map, pod.status.nominatedNodeName, pod);
-            /** @type {{version: number, map: Map<string, Obj[]>} | undefined} */
-            this.forNode = { version: this.version, map };
-        }
-        return this.forNode?.map.get(name) ?? [];
-    }
-
+    podsFor(name) { return this.forNode.get(name); }
     /** @param {string} name */
-    podsOn(name) {
-        if (this.byNode?.version !== this.version) {
-            /** @type {Map<string, Obj[]>} */
-            const map = new Map();
-            for (const pod of this.pods)
-                if (pod.spec?.nodeName && !isOver(pod))
-                    add(map, pod.spec.nodeName, pod);
-            /** @type {{version: number, map: Map<string, Obj[]>} | undefined} */
-            this.byNode = { version: this.version, map };
-        }
-        return this.byNode?.map.get(name) ?? [];
+    podsOn(name) { return this.byNode.get(name); }
+
+    /** When something of a node's GPUs last changed: its pods, those that room is kept for, or whose they are. @param {string} name */
+    touchedOn(name) {
+        const pods = [...this.podsOn(name), ...this.podsFor(name)];
+        const owners = this.jobOfPod();
+        return [this.byNode.touched(name), this.forNode.touched(name), pods.filter(p => owners.has(uidOf(p))).length].join();
     }
 
     jobOfPod() {
-        /** @type {Map<string, Job>} */
-        const map = new Map();
-        for (const job of this.jobs)
-            for (const pod of job.pods)
-                map.set(uidOf(pod), job);
-        return map;
+        if (this.owners.version !== this.version) {
+            /** @type {Map<string, Job>} */
+            const map = new Map();
+            for (const job of this.jobs)
+                for (const pod of job.pods)
+                    map.set(uidOf(pod), job);
+            this.owners = { version: this.version, map };
+        }
+        return this.owners.map;
     }
 }
 
+/** One that knows numbers: making one for each comparison costs more than the comparison. */
+const collator = new Intl.Collator(undefined, { numeric: true });
+/** @param {string} a @param {string} b */
+export const byText = (a, b) => collator.compare(a, b);
 /** @param {Obj} a @param {Obj} b */
-const byName = (a, b) => a.metadata.name.localeCompare(b.metadata.name, undefined, { numeric: true });
-
-/**
- * @template T
- * @param {Map<string, T[]>} map
- * @param {string} key
- * @param {T} value
- */
-function add(map, key, value) {
-    const list = map.get(key);
-    if (list)
-        list.push(value);
-    else
-        map.set(key, [value]);
-}
-
-/**
- * @param {Map<string, Obj[]>} pods
- * @param {Obj} object
- * @param {Obj | null} group
- */
-function podsOf(pods, object, group) {
-    const own = [...pods.get(uidOf(object)) ?? []];
-    for (const pod of group ? pods.get(`${group.metadata.namespace}/${group.metadata.name}`) ?? [] : [])
-        if (!own.includes(pod))
-            own.push(pod);
-    return own.sort(byName);
-}
+const byName = (a, b) => byText(a.metadata.name, b.metadata.name);
 
 /** A pod that gave its GPUs up and stays. @param {Obj} pod */
 export const isSuspended = pod => (pod.status?.conditions ?? []).some(/** @param {Obj} c */ c => c.type === "Suspended" && c.status === "True");

@@ -1,5 +1,5 @@
 // parts: what several views are made of.
-import { h, s } from "./dom.js";
+import { h, keep, s } from "./dom.js";
 import { amount, duration, time } from "./format.js";
 
 /** @typedef {import("./model.js").Job} Job */
@@ -29,17 +29,22 @@ export const tile = (label, value, more) => h("div", { class: "tile" },
 export const facts = rows => h("dl", { class: "facts" }, rows.filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false)
     .map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 
+/** @typedef {{key: string, cells: import("./dom.js").Child[], class?: string}} Row */
+
+/** @param {string[]} heads @param {Row} row */
+const tableRow = (heads, row) => h("tr", { key: row.key, class: row.class },
+    row.cells.map((cell, i) => i ? h("td", { "data-label": heads[i] }, cell) : h("th", { scope: "row" }, cell)));
+
 /**
- * A table. Rows are arrays of cells; `keys` name them.
+ * A table. Rows are arrays of cells, whose keys name them, or rows as tableRow() makes them.
  * @param {string} caption for screen readers
  * @param {string[]} heads
- * @param {{key: string, cells: import("./dom.js").Child[], class?: string}[]} rows
+ * @param {(Row | HTMLElement)[]} rows
  */
 export const table = (caption, heads, rows) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     h("table", null, h("caption", { class: "aside" }, caption),
         h("thead", null, h("tr", null, heads.map(t => h("th", { scope: "col" }, t)))),
-        h("tbody", null, rows.map(row => h("tr", { key: row.key, class: row.class },
-            row.cells.map((cell, i) => i ? h("td", { "data-label": heads[i] }, cell) : h("th", { scope: "row" }, cell)))))));
+        h("tbody", null, rows.map(row => row instanceof HTMLElement ? row : tableRow(heads, row)))));
 
 /**
  * What a queue holds of what it may: use solid, demand behind it, fair share and quota as marks.
@@ -91,18 +96,33 @@ export function starts(estimate, now) {
     return to <= now ? "was expected by now" : `in ${from <= now ? "0 s" : duration(from - now)} to ${duration(to - now)} (${estimate.percent} %)`;
 }
 
-/**
- * @param {Job[]} jobs
- * @param {number} now
- * @param {string} caption
- */
-export const jobTable = (jobs, now, caption) => table(caption, ["Job", "State", "GPUs", "Queue", "Who", "Since", "Says"], jobs.map(job => ({
+const JOB_HEADS = ["Job", "State", "GPUs", "Queue", "Who", "Since", "Says"];
+
+/** @param {Job} job @param {string} since */
+const jobRow = (job, since) => tableRow(JOB_HEADS, {
     key: job.uid,
     cells: [
         [jobLink(job), h("span", { class: "sub" }, `${job.ns} · ${job.kindName}`)], pill(job),
         job.state === "running" && job.held !== job.gpus ? `${amount(job.held)} of ${amount(job.gpus)}` : amount(job.gpus),
         job.queue ? h("a", { href: `/ui/queue/${encodeURIComponent(job.queue)}` }, job.queue) : "",
         job.user ? h("a", { href: `/ui/user/${encodeURIComponent(job.user)}` }, job.user) : "",
-        since(job, now), h("span", { class: "says" }, place(job) ? h("b", null, `${place(job)} in line. `) : null, job.message),
+        since, h("span", { class: "says" }, place(job) ? h("b", null, `${place(job)} in line. `) : null, job.message),
     ],
-})));
+});
+
+/**
+ * @param {Job[]} jobs
+ * @param {number} now
+ * @param {string} caption
+ * @param {Record<string, any>} state of the view: what its rows are kept in
+ */
+export function jobTable(jobs, now, caption, state) {
+    /** @type {Record<string, import("./dom.js").Kept>} */
+    const all = state.rows ??= {};
+    const shown = new Set(jobs.map(j => j.uid));
+    const kept = all[caption] = new Map([...all[caption] ?? []].filter(([uid]) => shown.has(uid)));
+    return table(caption, JOB_HEADS, jobs.map(job => {
+        const text = since(job, now);
+        return keep(kept, job.uid, [job, text], () => jobRow(job, text));
+    }));
+}

@@ -1,7 +1,7 @@
-// views: the overview, GPUs, timeline, and the pages of a queue, a node and a user.
-import { h, s } from "./dom.js";
-import { amount, bytes, clock, duration, plural, quantity, time } from "./format.js";
-import { nodeGpus, nodeTrouble, queueGpus, uidOf } from "./model.js";
+// views: the overview, GPUs, and the pages of a queue, a node and a user.
+import { h, keep, s } from "./dom.js";
+import { amount, bytes, duration, plural, quantity, time } from "./format.js";
+import { byText, nodeGpus, nodeTrouble, queueGpus, uidOf } from "./model.js";
 import { card, empty, facts, jobTable, shareBar, table, tile } from "./parts.js";
 
 /** @typedef {import("./model.js").Job} Job */
@@ -20,10 +20,10 @@ import { card, empty, facts, jobTable, shareBar, table, tile } from "./parts.js"
 /** @typedef {(context: Context) => HTMLElement} View */
 
 const FAILED_MS = 24 * 3600 * 1000; // how long a failure is an alarm
-const SHOWN_MAX = 200; // rows of a table; the filter finds the rest
+export const SHOWN_MAX = 200; // rows of a table; the filter finds the rest
 
 /** @param {Context} context @param {Job[]} jobs */
-function chosen(context, jobs) {
+export function chosen(context, jobs) {
     const word = context.filter.toLowerCase();
     return !word ? jobs : jobs.filter(j => [j.name, j.ns, j.queue, j.user, j.kindName, j.message].some(t => t.toLowerCase().includes(word)));
 }
@@ -32,7 +32,7 @@ function chosen(context, jobs) {
 function listed(context, jobs, caption, nothing) {
     if (!jobs.length)
         return context.filter ? empty(`Nothing here matches "${context.filter}".`) : nothing;
-    return [jobTable(jobs.slice(0, SHOWN_MAX), context.now, caption),
+    return [jobTable(jobs.slice(0, SHOWN_MAX), context.now, caption, context.state),
         jobs.length > SHOWN_MAX ? empty(`${SHOWN_MAX} of ${jobs.length} are shown; the filter finds the others.`) : null];
 }
 
@@ -195,74 +195,42 @@ function shares(users) {
     });
 }
 
+/** @param {Context} context @param {Obj} node @param {Map<string, Job>} owners */
+const nodeSquares = (context, node, owners) => h("article", { class: nodeTrouble(node) ? "node trouble" : "node", key: uidOf(node) },
+    h("a", { class: "name", href: `/ui/node/${encodeURIComponent(node.metadata.name)}` }, node.metadata.name),
+    h("span", { class: "sub" }, nodeTrouble(node) || node.metadata.labels?.["nvidia.com/gpu.product"] || ""),
+    gpuSquares(context, node, owners));
+
 /** @type {View} */
 export function gpus(context) {
     const { model } = context;
     const owners = model.jobOfPod();
     const word = context.filter.toLowerCase();
+    const places = model.places;
     const nodes = model.nodes.filter(n => nodeGpus(n) > 0 && (!word || n.metadata.name.includes(word) ||
         model.podsOn(n.metadata.name).some(p => owners.get(uidOf(p))?.name.toLowerCase().includes(word))));
     /** @type {Map<string, Obj[]>} */
     const zones = new Map();
     for (const node of nodes) {
-        const zone = node.metadata.labels?.["topology.kubernetes.io/rack"] ?? node.metadata.labels?.["topology.kubernetes.io/zone"] ?? "nodes";
-        zones.set(zone, [...zones.get(zone) ?? [], node]);
+        const zone = places.map(label => node.metadata.labels?.[label]).filter(Boolean).join(" › ") || "elsewhere";
+        const members = zones.get(zone);
+        if (members)
+            members.push(node);
+        else
+            zones.set(zone, [node]);
     }
+    const shownNodes = new Set(nodes.map(uidOf));
+    /** @type {import("./dom.js").Kept} */
+    const kept = context.state.kept = new Map([...context.state.kept ?? []].filter(([uid]) => shownNodes.has(uid)));
     const shown = model.jobs.filter(j => j.held > 0).slice(0, 24);
     return h("div", { class: "grid" }, h("h1", { class: "aside" }, "GPUs"),
         h("section", { class: "card", key: "map" }, h("h2", null, "GPUs ", h("span", { class: "count" }, nodes.reduce((sum, n) => sum + nodeGpus(n), 0))),
             nodes.length ? null : empty(word ? `No node or job matches "${context.filter}".` : "No node here has GPUs. `muster up --gpus-per-node 4` pretends to have some."),
-            [...zones].map(([zone, members]) => h("div", { key: zone, class: "zone" }, zones.size > 1 ? h("h3", null, zone) : null,
-                h("div", { class: "nodes" }, members.map(node => h("article", { class: nodeTrouble(node) ? "node trouble" : "node", key: uidOf(node) },
-                    h("a", { class: "name", href: `/ui/node/${encodeURIComponent(node.metadata.name)}` }, node.metadata.name),
-                    h("span", { class: "sub" }, nodeTrouble(node) || node.metadata.labels?.["nvidia.com/gpu.product"] || ""),
-                    gpuSquares(context, node, owners)))))),
+            [...zones].sort(([a], [b]) => byText(a, b)).map(([zone, members]) => h("div", { key: zone, class: "zone" }, zones.size > 1 || zone !== "elsewhere" ? h("h3", null, zone, h("span", { class: "count" }, ` ${plural(members.length, "node")}, ${plural(members.reduce((sum, n) => sum + nodeGpus(n), 0), "GPU")}`)) : null,
+                h("div", { class: "nodes" }, members.map(node =>
+                    keep(kept, uidOf(node), [node, model.touchedOn(node.metadata.name)], () => nodeSquares(context, node, owners)))))),
             h("p", { class: "legend" }, h("span", { class: "key free" }, "free"), h("span", { class: "key usekey" }, "how busy, where it is measured"), h("span", { class: "key sharedkey" }, "shared"), h("span", { class: "key keptkey" }, "kept for a job"), h("span", { class: "key pausedkey" }, "a job here is suspended"), h("span", { class: "key heldback" }, "cordoned"), h("span", { class: "key badkey" }, "cannot be used")),
             shown.length ? h("p", { class: "legend jobs" }, shown.map(j => h("a", { key: j.uid, href: j.href, class: "job" }, h("span", { class: `dot c${j.colour}`, "aria-hidden": "true" }), j.name))) : null));
-}
-
-const SPANS = /** @type {[string, number][]} */ ([["15 minutes", 900e3], ["1 hour", 3600e3], ["6 hours", 6 * 3600e3], ["24 hours", 24 * 3600e3], ["7 days", 7 * 86400e3]]);
-
-/** @type {View} */
-export function timeline(context) {
-    const { model, now } = context;
-    const span = SPANS[context.state.span ?? 1][1];
-    const ahead = span * 0.12;
-    const from = now - span;
-    /** @param {number} t */
-    const x = t => Math.max(0, Math.min(100, (t - from) / (span + ahead) * 100));
-    const jobs = chosen(context, model.jobs).filter(j => (j.ended || now) >= from).slice(0, SHOWN_MAX)
-        .sort((a, b) => a.queue.localeCompare(b.queue) || a.created - b.created);
-    const evictions = context.events.filter(e => /evicted|preempt|reclaim/i.test(e.message ?? "") && time(e.lastTimestamp ?? e.eventTime) >= from);
-    const ticks = Array.from({ length: 5 }, (_, i) => from + span / 4 * i);
-    return h("div", { class: "grid" }, h("h1", { class: "aside" }, "Timeline"),
-        h("section", { class: "card", key: "timeline" },
-            h("h2", null, "Timeline"),
-            h("div", { class: "choices", role: "group", "aria-label": "How far back" }, SPANS.map(([name], i) =>
-                h("button", { type: "button", "data-do": "span", "data-value": i, "aria-pressed": String(i === (context.state.span ?? 1)) }, name))),
-            jobs.length ? h("div", { class: "rows" },
-                h("div", { class: "axis", "aria-hidden": "true" }, ticks.map((t, i) => h("span", { class: `tick t${i}` }, i === 4 ? "now" : clock(t)))),
-                jobs.map(job => {
-                    const mine = evictions.filter(e => e.involvedObject?.uid === job.uid);
-                    const begin = job.started || now;
-                    const record = job.group?.status?.explanation;
-                    const startsBy = time(record?.estimate?.latest) || time(record?.startsBy);
-                    const startsFrom = Math.max(now, time(record?.estimate?.earliest));
-                    const words = `${job.name}: ${job.state}, asked for at ${clock(job.created)}` + (job.started ? `, began at ${clock(job.started)}` : "") + (job.ended ? `, ended at ${clock(job.ended)}` : "");
-                    return h("div", { class: "line", key: job.uid },
-                        h("a", { href: job.href, class: "job" }, h("span", { class: `dot c${job.colour}`, "aria-hidden": "true" }), job.name, h("span", { class: "sub" }, job.queue)),
-                        s("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img", "aria-label": words }, s("title", null, words),
-                            s("rect", { class: "now", x: x(now), y: 0, width: 0.15, height: 20 }),
-                            s("rect", { class: "wait", x: x(job.created), y: 7, width: Math.max(0.2, x(begin) - x(job.created)), height: 6 }),
-                            job.started ? s("rect", { class: `f${job.colour} ${job.state}`, x: x(job.started), y: 3, width: Math.max(0.3, x(job.ended || now) - x(job.started)), height: 14 }) : null,
-                            startsBy > now ? s("rect", { class: "estimate", x: x(startsFrom), y: 6, width: Math.max(0.5, x(startsBy) - x(startsFrom)), height: 8 }) : null,
-                            mine.map(e => s("rect", { class: "evicted", x: x(time(e.lastTimestamp ?? e.eventTime)) - 0.25, y: 0, width: 0.5, height: 20 }, s("title", null, e.message)))));
-                })) : empty(context.filter ? "Nothing matches." : "No job ran or waited in this time."),
-            h("p", { class: "legend" }, h("span", { class: "key waitkey" }, "waits"), h("span", { class: "key runkey" }, "runs (in its own colour)"), h("span", { class: "key evictedkey" }, "evicted"), h("span", { class: "key estimatekey" }, "starts, as expected"))),
-        h("section", { class: "card", key: "evictions" }, h("h2", null, "Who made room for whom"),
-            evictions.length ? table("Evictions", ["When", "Job", "What happened"], evictions.slice(0, 50).map(e => ({
-                key: uidOf(e), cells: [clock(time(e.lastTimestamp ?? e.eventTime)), `${e.involvedObject?.namespace}/${e.involvedObject?.name}`, e.message],
-            }))) : empty("Nobody was evicted in this time.")));
 }
 
 /** @type {View} */

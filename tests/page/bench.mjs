@@ -8,7 +8,7 @@ const agent = new https.Agent({ keepAlive: true, rejectUnauthorized: false });
 
 /** A write, and when it was answered: then it is committed. */
 function label(value) {
-    const url = `${process.env.MUSTER_URL}/apis/kubeflow.org/v1/namespaces/default/pytorchjobs/${process.env.MUSTER_JOB}`;
+    const url = `${process.env.MUSTER_URL}/apis/kubeflow.org/v1/namespaces/team-0/pytorchjobs/${process.env.MUSTER_JOB}`;
     return new Promise((done, fail) => {
         const request = https.request(url, {
             method: "PATCH", agent, headers: { Authorization: `Bearer ${process.env.MUSTER_TOKEN}`, "Content-Type": "application/merge-patch+json" },
@@ -38,7 +38,7 @@ for (let i = 0; i < LOADS; i++) {
     whole.push(data);
 }
 // The job's own page is open: its user is drawn there. A running page looks at every frame.
-await page.goto(`${process.env.MUSTER_URL}/ui/job/default/PyTorchJob/${process.env.MUSTER_JOB}`);
+await page.goto(`${process.env.MUSTER_URL}/ui/job/team-0/PyTorchJob/${process.env.MUSTER_JOB}`);
 await page.locator(".facts").first().waitFor();
 for (let i = 0; i < CHANGES; i++) {
     const name = `user-${i}-${Date.now()}`;

@@ -62,15 +62,19 @@ export async function axe(page) {
         .map(v => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map(n => n.target.join(" ")).join("; ")}`);
 }
 
-/** A job that prints, with markup in what it prints and in its manifest, and ends with `code`. */
-export const job = (name, command, code = 0) => JSON.stringify({
-    apiVersion: "kubeflow.org/v1", kind: "PyTorchJob", metadata: { name, namespace: "default", labels: { user: "ann", "kai.scheduler/queue": "default-queue" } },
+/** A job that runs a command and ends with `code`. */
+export const job = (name, command, code = 0, { gpus = 1, labels = {}, annotations = {} } = {}) => JSON.stringify({
+    apiVersion: "kubeflow.org/v1", kind: "PyTorchJob",
+    metadata: { name, namespace: "default", labels: { user: "ann", "kai.scheduler/queue": "default-queue", ...labels }, annotations },
     spec: {
         runPolicy: { cleanPodPolicy: "None" },
         pytorchReplicaSpecs: {
             Worker: {
                 replicas: 1, restartPolicy: "Never", template: {
-                    spec: { containers: [{ name: "pytorch", image: "x", command: ["sh", "-c", `${command}; exit ${code}`], resources: { limits: { "nvidia.com/gpu": 1 } } }] },
+                    spec: {
+                        terminationGracePeriodSeconds: 0,
+                        containers: [{ name: "pytorch", image: "x", command: ["sh", "-c", `${command}; exit ${code}`], resources: { limits: { "nvidia.com/gpu": gpus } } }],
+                    },
                 },
             },
         },

@@ -24,17 +24,30 @@ function withFolder(text) {
     return JSON.stringify(object);
 }
 
-await main(async ({ page }) => {
+/** Waits until the browser has complained of it; these complaints were wanted. */
+async function noticed(troubles, words) {
+    while (!troubles.some(t => words.test(t)))
+        await new Promise(done => setTimeout(done, 20)); // the whole test has a limit
+    troubles.splice(0);
+}
+
+await main(async ({ page, troubles }) => {
     await page.goto(link);
     await page.locator("main[data-view=overview] .tiles").waitFor();
     if (/[0-9a-f]{64}/.test(page.url()))
         throw new Error(`the code stays in the address: ${page.url()}`);
     await page.evaluate("window.same = true");
-    kubectl(["apply", "-f", "-"], job("seen-live", `echo 'hello ${MARKUP}'`));
+    kubectl(["apply", "-f", "-"], job("seen-live", `echo 'hello ${MARKUP}'`, 0, { labels: { user: null }, annotations: { "torchrun.ai/user": MARKUP } }));
+    kubectl(["create", "-f", "-"], JSON.stringify({
+        apiVersion: "v1", kind: "Event", metadata: { name: "marked", namespace: "default" }, type: "Warning", reason: MARKUP, message: `it says ${MARKUP}`,
+        involvedObject: { apiVersion: "kubeflow.org/v1", kind: "PyTorchJob", namespace: "default", name: "seen-live" }, lastTimestamp: new Date().toISOString(),
+    }));
     await page.getByRole("link", { name: "seen-live" }).first().click();
     await page.locator("main[data-view=job] h1", { hasText: "seen-live" }).waitFor();
     await page.locator(".log", { hasText: `hello ${MARKUP}` }).waitFor();
     await page.locator(".pill.done").waitFor();
+    await page.locator(".facts a", { hasText: MARKUP }).waitFor();
+    await page.locator("td", { hasText: `it says ${MARKUP}` }).waitFor();
     await page.locator("summary", { hasText: "Manifest" }).click();
     await page.locator(".manifest", { hasText: "onerror=alert(2)" }).waitFor();
     await page.getByLabel("Search this log").fill("no such words");
@@ -48,6 +61,18 @@ await main(async ({ page }) => {
         throw new Error("the page was loaded again");
     if (await page.locator("main script, main img[src=x]").count())
         throw new Error("what a job said became markup");
+    // In addresses too.
+    await page.goto(`${process.env.MUSTER_URL}/ui/user/${encodeURIComponent(MARKUP)}`);
+    await page.locator("h1", { hasText: MARKUP }).waitFor();
+    await page.goto(`${process.env.MUSTER_URL}/ui/job/default/PyTorchJob/${encodeURIComponent(MARKUP)}`);
+    await page.locator("h1", { hasText: MARKUP }).waitFor();
+    if (await page.locator("main script, main img[src=x]").count())
+        throw new Error("an address became markup");
+    // What the policy forbids is noticed: such a thing in the page would fail this test.
+    await page.evaluate(() => document.body.append(Object.assign(document.createElement("img"), { src: "https://elsewhere.invalid/x.png" })));
+    await noticed(troubles, /Content.Security/);
+    await page.evaluate(() => { try { document.body.innerHTML = "<b>no</b>"; } catch (e) { console.error(String(e)); } });
+    await noticed(troubles, /Trusted/);
     // Curves of the event files that a job wrote, as TensorBoard reads them; broken bytes at the end do no harm.
     kubectl(["apply", "-f", "-"], withFolder(job("curved", `cd /out; python3 -c '${EVENTS}'; sleep 600`)));
     await page.goto(`${process.env.MUSTER_URL}/ui/job/default/PyTorchJob/curved`);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """run.py [--have] [WORD...]: the page in a real Chromium, on a real muster up; ends with "N passed, N failed, N skipped".
 
-Each .mjs beside this file is a test: live, views, actions; and "types" has the TypeScript compiler check the JSDoc types
-of web/. What cannot be had here (Chromium, or the packages of tools.sh) is skipped, and counted. With --have nothing is
-fetched. `shots FOLDER` makes pictures of every view instead: light, dark and narrow. docs/page has some of them."""
+Each .mjs beside this file is a test: live, views, actions, decisions, and model, which needs no browser; "types" has the
+TypeScript compiler check the JSDoc types of web/. What cannot be had here (Chromium, or the packages of tools.sh) is
+skipped, and counted. With --have nothing is fetched. `shots FOLDER` makes pictures of every view instead: light, dark and
+narrow. docs/page has some of them."""
 
 import json
 import os
@@ -22,8 +23,9 @@ JOBS = (("resnet-sweep", "team-vision", "vision", 2, 4, "ann"), ("vit-large", "t
         ("llama-pretrain", "team-language", "language", 2, 8, "cleo"), ("sft-chat", "team-language", "language", 1, 4, "dan"),
         ("ranker", "team-product", "product", 2, 2, "eve"), ("reward-model", "team-language", "language", 3, 8, "cleo"),
         ("segment-huge", "team-vision", "vision", 4, 8, "ann"))
-SHOTS = ("", "gpus", "timeline", "whatif", "job/team-vision/PyTorchJob/segment-huge", "queue/vision")
-TESTS = ("types", "live", "views", "actions")
+SHOTS = ("", "gpus", "timeline", "whatif", "job/team-vision/PyTorchJob/segment-huge",
+         "job/team-language/PyTorchJob/llama-pretrain", "queue/vision", "node/node-0", "user/cleo")
+TESTS = ("types", "model", "live", "views", "actions", "decisions")
 LIMIT_S = 240
 
 
@@ -52,6 +54,14 @@ def node(script, muster, folder, *argv):
 
 
 def run(name, have=False):
+    if name == "model":
+        if not shutil.which("node"):
+            raise Skip("there is no node")
+        done = subprocess.run(["node", os.path.join(HERE, "model.mjs"), os.path.join(HERE, "..", "..", "web")], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            raise Failure(done.stdout)
+        return
     folder = cache(have)
     if name == "types":
         done = subprocess.run([os.path.join(folder, "node_modules/.bin/tsc"), "-p", os.path.join(HERE, "tsconfig.json")],

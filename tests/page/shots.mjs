@@ -7,7 +7,7 @@ const { browser, page, troubles } = await open();
 await page.goto(link);
 await page.locator("main[data-view=overview] .tiles").waitFor();
 for (const address of addresses) {
-    const name = address.split("/")[0] || "overview";
+    const name = address ? address.replace(/^job\/.*\//, "job-").replace(/\//g, "-") : "overview";
     for (const [form, width, scheme] of [["light", 1280, "light"], ["dark", 1280, "dark"], ["narrow", 360, "light"]]) {
         await page.setViewportSize({ width, height: form === "narrow" ? 760 : 860 });
         await page.emulateMedia({ colorScheme: scheme });

@@ -1,0 +1,105 @@
+// model: what the views read from objects, without a browser: the states of GPUs, where nodes are, and that a change that is
+// taken in by itself leads to what the same objects lead to at once. The folder of web/ is the argument.
+import assert from "node:assert/strict";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const folder = mkdtempSync(join(tmpdir(), "muster-model-")); // node takes .js for modules only where a package.json says so
+cpSync(process.argv[2], folder, { recursive: true });
+writeFileSync(join(folder, "package.json"), '{"type": "module"}');
+const { JOB_KINDS, Model, WATCHES } = await import(join(folder, "model.js"));
+rmSync(folder, { recursive: true });
+
+const GPU = "nvidia.com/gpu";
+const [NODES, , GROUPS, PODS] = [0, 1, 2, 3], JOBS = 4 + JOB_KINDS.findIndex(k => k.kind === "PyTorchJob"), TOPOLOGIES = WATCHES.length - 1;
+const node = (name, gpus, more = {}) => ({
+    metadata: { uid: `node ${name}`, name, labels: more.labels, annotations: more.annotations },
+    status: { capacity: { [GPU]: String(gpus) }, allocatable: { [GPU]: String(more.healthy ?? gpus) }, conditions: [{ type: "Ready", status: "True" }] },
+});
+const pod = (name, on, more = {}) => ({
+    metadata: { uid: more.uid ?? `pod ${name}`, name, namespace: "team", annotations: more.annotations ?? {}, ownerReferences: more.owner ? [{ uid: more.owner, controller: true }] : [] },
+    spec: { nodeName: on, containers: [{ name: "c", resources: { limits: { [GPU]: String(more.gpus ?? 1) } } }] },
+    status: { phase: more.phase ?? "Running", nominatedNodeName: more.nominated, conditions: more.conditions, startTime: "2026-01-01T00:00:00Z" },
+});
+const job = (name, more = {}) => ({ metadata: { uid: `job ${name}`, name, namespace: "team", creationTimestamp: "2026-01-01T00:00:00Z", labels: more.labels }, spec: {}, status: {} });
+const group = (name, owner, more = {}) => ({ metadata: { uid: `group ${name}`, name, namespace: "team", ownerReferences: owner ? [{ uid: owner, controller: true }] : [] }, spec: { queue: "q" }, status: more });
+
+/** @param {[number, any][]} objects */
+function modelOf(objects) {
+    const model = new Model();
+    model.begin();
+    for (const [number, object] of objects)
+        model.change(number, "ADDED", object, "");
+    WATCHES.forEach((_, i) => model.change(i, "SYNCED", null, ""));
+    assert(model.ready);
+    return model;
+}
+
+function gpusHaveTheirStates() {
+    const on = { "torchrun.ai/gpu-devices": "0" };
+    const model = modelOf([
+        [NODES, node("n", 6, { healthy: 5, annotations: { "muster.dev/gpu-use": "85/40960,0/0" } })],
+        [JOBS, job("train")], [GROUPS, group("pg", "job train")],
+        [PODS, pod("train-0", "n", { owner: "job train", annotations: { ...on, "pod-group-name": "pg" } })],
+        [PODS, pod("half-a", "n", { annotations: { "torchrun.ai/gpu-devices": "1", "gpu-fraction": "0.5" } })],
+        [PODS, pod("half-b", "n", { annotations: { "torchrun.ai/gpu-devices": "1", "gpu-fraction": "0.25" } })],
+        [PODS, pod("paused", "n", { annotations: { "torchrun.ai/gpu-devices": "2" }, conditions: [{ type: "Suspended", status: "True" }] })],
+        [PODS, pod("ended", "n", { annotations: { "torchrun.ai/gpu-devices": "3" }, phase: "Succeeded" })],
+        [PODS, pod("next", undefined, { nominated: "n", phase: "Pending" })],
+    ]);
+    const cards = model.cards(model.nodes[0], model.jobOfPod());
+    assert.deepEqual(cards.map(c => c.users.map(u => u.pod.metadata.name)), [["train-0"], ["half-a", "half-b"], [], [], [], []]);
+    assert.equal(cards[0].users[0].job.name, "train");
+    assert.deepEqual([cards[0].use, cards[0].mib, cards[1].use, cards[2].use], [85, 40960, 0, -1]);
+    assert.deepEqual(cards.map(c => c.suspended), [[], [], ["paused"], [], [], []]);
+    assert.deepEqual(cards.map(c => c.reserved), ["", "", "next", "", "", ""]);
+    assert.deepEqual(cards.map(c => c.unhealthy), [false, false, false, false, false, true]);
+}
+
+function nodesArePlacedByTopologyOrAGuess() {
+    const labels = { "topology.kubernetes.io/zone": "z", "example.org/block": "b", "example.org/rack": "r" };
+    const levels = ["example.org/block", "example.org/rack", "kubernetes.io/hostname"].map(nodeLabel => ({ nodeLabel }));
+    const topology = { metadata: { uid: "t", name: "t" }, spec: { levels } };
+    assert(modelOf([[NODES, node("n", 1, { labels })]]).places.includes("topology.kubernetes.io/zone"));
+    assert.deepEqual(modelOf([[NODES, node("n", 1, { labels })], [TOPOLOGIES, topology]]).places, ["example.org/block", "example.org/rack"]);
+    assert(modelOf([[NODES, node("n", 1)], [TOPOLOGIES, topology]]).places.includes("topology.kubernetes.io/zone"), "no node has the labels of this one");
+    const model = modelOf([]);
+    model.change(TOPOLOGIES, "FORBIDDEN", null, "you may not");
+    assert.deepEqual(model.refused, [], "the page can do without");
+}
+
+/** A few random changes: what was kept of before must not show. */
+function changesLeadToTheSameAsTheState() {
+    let seed = 7;
+    const random = n => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
+    const live = modelOf([]);
+    /** @type {Map<string, [number, any]>} */
+    const all = new Map();
+    for (let step = 0; step < 3000; step++) {
+        const j = random(6);
+        const [number, object] = [
+            () => [JOBS, job(`j${j}`, { labels: { user: `u${random(3)}` } })],
+            () => [GROUPS, group(`g${j}`, random(4) ? `job j${j}` : undefined, { running: random(2), succeeded: random(2) })],
+            () => [PODS, pod(`p${j}-${random(4)}`, random(3) ? `n${random(3)}` : undefined, {
+                owner: random(2) ? `job j${j}` : undefined, gpus: random(3), phase: ["Running", "Pending", "Succeeded"][random(3)], nominated: `n${random(3)}`,
+                annotations: random(2) ? { "pod-group-name": `g${random(6)}` } : {},
+            })],
+            () => [NODES, node(`n${random(3)}`, random(5))],
+        ][random(4)]();
+        const gone = random(5) === 0;
+        live.change(number, gone ? "DELETED" : "MODIFIED", object, "");
+        gone ? all.delete(object.metadata.uid) : all.set(object.metadata.uid, [number, object]);
+        if (step % 10)
+            continue;
+        const fresh = modelOf([...all.values()]);
+        const told = model => [model.nodes.map(n => [n.metadata.name, model.podsOn(n.metadata.name).map(p => p.metadata.name).sort(), model.podsFor(n.metadata.name).map(p => p.metadata.name).sort()]),
+            model.jobs.map(x => [x.uid, x.kindName, x.state, x.user, x.gpus, x.held, x.group?.metadata.uid ?? "", x.pods.map(p => p.metadata.uid).sort()]).sort()];
+        assert.deepEqual(told(live), told(fresh), `after ${step} changes`);
+        assert.deepEqual([...live.jobOfPod()].map(([uid, x]) => [uid, x.uid]).sort(), [...fresh.jobOfPod()].map(([uid, x]) => [uid, x.uid]).sort());
+    }
+}
+
+gpusHaveTheirStates();
+nodesArePlacedByTopologyOrAGuess();
+changesLeadToTheSameAsTheState();
