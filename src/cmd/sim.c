@@ -1,6 +1,11 @@
 #include "sim/sim.h"
 
 #include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sim/shrink.h"
 #include "tool/option.h"
 
 #include <inttypes.h>
@@ -9,7 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-/* sim: runs the simulator for a seed, for many, or at every write of the gang story. */
+/* sim: runs the simulator for a seed, for many, or at every write of the gang story. What fails is
+ * shrunk, and told as a story if that is asked for. */
 
 #define RING_LINES 250 /* of the trace, printed when a run fails */
 #define LINE_BYTES 640
@@ -19,11 +25,15 @@ struct sim_values {
     int64_t seeds;
     int64_t steps;
     int64_t crash_at;
+    int64_t order;
+    const char *only;
     bool one_by_one;
     bool suspend;
     bool every_write;
     bool trace;
     bool after;
+    bool story;
+    bool shrink;
 };
 
 static const struct option sim_option_table[] = {
@@ -45,6 +55,15 @@ static const struct option sim_option_table[] = {
     {"after", 0, OPTION_BOOL, offsetof(struct sim_values, after),
      .help = "with --crash-at: crash after the write instead of before it"},
     {"trace", 0, OPTION_BOOL, offsetof(struct sim_values, trace), .help = "print every step"},
+    {"story", 0, OPTION_BOOL, offsetof(struct sim_values, story),
+     .help = "tell what happens in sentences; of a run that fails, what is left when it is shrunk"},
+    {"shrink", 0, OPTION_BOOL, offsetof(struct sim_values, shrink), .fallback = "true",
+     .help = "leave out of a failing run what the failure does not need"},
+    {"only", 0, OPTION_STR, offsetof(struct sim_values, only), .value = "EVENTS",
+     .help = "of what comes from outside, only these, as a shrunk run names them"},
+    {"order", 0, OPTION_I64, offsetof(struct sim_values, order), .fallback = "0", .min = 0,
+     .max = INT64_MAX, .value = "N",
+     .help = "another order of everything else, with the same events from outside"},
     {0},
 };
 
@@ -52,6 +71,8 @@ struct ring {
     char lines[RING_LINES][LINE_BYTES];
     size_t count;
     bool print;
+    bool story;
+    bool shrink;
 };
 
 static void on_line(void *user, const char *line)
@@ -71,6 +92,100 @@ static void print_ring(const struct ring *ring)
         (void)puts(ring->lines[i % RING_LINES]);
 }
 
+static void on_sentence(void *user, const char *sentence)
+{
+    (void)user;
+    (void)puts(sentence);
+}
+
+/* ---- events by name ---- */
+
+static const char *const event_words[] = {
+#define EVENT_WORD(name, word) [SIM_EVENT_##name] = word,
+    SIM_EVENTS(EVENT_WORD)
+#undef EVENT_WORD
+};
+
+/* "people:3,crash:1"; false: one of them is no event. */
+static bool events_parse(struct arena *arena, const char *text, struct sim_options *ret)
+{
+    VEC(struct sim_event) events = {0};
+    struct str rest = str_from(text), item, word;
+
+    VEC_PUSH(arena, &events, (struct sim_event){0}); /* none has the number 0: never empty */
+    while (rest.len && str_cut(&rest, ',', &item)) {
+        struct sim_event event = {SIM_EVENT_CLASSES, 0};
+        int64_t value = 0;
+
+        if (!str_cut(&item, ':', &word))
+            return false;
+        for (size_t i = 0; i < COUNT_OF(event_words); i++)
+            if (str_is(word, event_words[i]))
+                event.class = (enum sim_event_class)i;
+        if (event.class == SIM_EVENT_CLASSES || !str_to_i64(item, &value) || value < 1)
+            return false;
+        event.number = (uint64_t)value;
+        VEC_PUSH(arena, &events, event);
+    }
+    ret->only = events.items;
+    ret->only_count = events.count;
+    return true;
+}
+
+static void print_again(const struct sim_options *options, const char *how)
+{
+    const char *comma = " --only ";
+
+    (void)printf("again: build/sim --seed %" PRIu64 " %s%s%s", options->seed, how,
+                 options->one_by_one ? " --one-by-one" : "", options->suspend ? " --suspend" : "");
+    if (options->steps)
+        (void)printf(" --steps %" PRIu64, options->steps);
+    if (options->story == SIM_GANG)
+        (void)printf(" --crash-at %" PRIu64 "%s", options->crash_at,
+                     options->crash_when == SIM_CRASH_AFTER ? " --after" : "");
+    if (options->order)
+        (void)printf(" --order %" PRIu64, options->order);
+    if (options->only && !options->only_count)
+        (void)printf(" --only ''");
+    for (size_t i = 0; i < options->only_count; i++) {
+        if (!options->only[i].number)
+            continue;
+        (void)printf("%s%s:%" PRIu64, comma, event_words[options->only[i].class],
+                     options->only[i].number);
+        comma = ",";
+    }
+    (void)printf("\n");
+}
+
+/* ---- runs ---- */
+
+/* A failing run with nothing in it that the failure does not need; its story, if it is wanted. */
+static void shrink_one(const struct sim_options *failing, bool story)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct shrunk shrunk = {.options = *failing};
+
+    if (failing->story == SIM_RANDOM) {
+        (void)printf("shrinking ...\n");
+        (void)fflush(stdout);
+        if (!sim_shrink(failing, &arena, &shrunk)) {
+            (void)printf("FAILED: it does not fail the second time\n");
+            return;
+        }
+        (void)printf("shrunk: %zu events from outside to %zu, in %zu runs: %s\n", shrunk.before,
+                     shrunk.options.only_count, shrunk.runs, shrunk.result.text);
+    }
+    if (story) {
+        struct sim_options told = shrunk.options;
+        struct sim_result result;
+
+        told.trace = NULL;
+        told.tell = on_sentence;
+        sim_run(&told, &result);
+    }
+    print_again(&shrunk.options, story ? "--trace" : "--story");
+}
+
 static bool run_one(struct sim_options *options, struct ring *ring, struct sim_result *ret)
 {
     ring->count = 0;
@@ -79,16 +194,12 @@ static bool run_one(struct sim_options *options, struct ring *ring, struct sim_r
     sim_run(options, ret);
     if (!ret->failed)
         return true;
-    print_ring(ring);
-    (void)printf("FAILED: %s\nagain: build/sim --seed %" PRIu64 " --trace%s%s", ret->text,
-                 options->seed, options->one_by_one ? " --one-by-one" : "",
-                 options->suspend ? " --suspend" : "");
-    if (options->steps)
-        (void)printf(" --steps %" PRIu64, options->steps);
-    if (options->story == SIM_GANG)
-        (void)printf(" --crash-at %" PRIu64 "%s", options->crash_at,
-                     options->crash_when == SIM_CRASH_AFTER ? " --after" : "");
-    (void)printf("\n");
+    if (!ring->story)
+        print_ring(ring);
+    (void)printf("FAILED: %s\n", ret->text);
+    print_again(options, "--trace");
+    if (ring->shrink)
+        shrink_one(options, ring->story);
     return false;
 }
 
@@ -111,15 +222,25 @@ static void add_up(struct totals *totals, const struct sim_result *result)
     totals->virtual_ms += result->virtual_ms;
 }
 
-/* The same seed twice must be the same run. */
-static bool run_seeds(const struct sim_values *values, struct ring *ring, struct totals *totals)
+static void options_fill(const struct sim_values *values, struct sim_options *ret)
 {
-    struct sim_options options = {.steps = (uint64_t)values->steps,
-                                  .one_by_one = values->one_by_one,
-                                  .suspend = values->suspend};
+    ret->seed = (uint64_t)values->seed;
+    ret->one_by_one = values->one_by_one;
+    ret->suspend = values->suspend;
+    ret->order = (uint64_t)values->order;
+}
+
+/* The same seed twice must be the same run. */
+static bool run_seeds(const struct sim_values *values,
+                      const struct sim_options *given,
+                      struct ring *ring,
+                      struct totals *totals)
+{
+    struct sim_options options = *given;
     struct sim_result result = {0};
     uint64_t hash = 0;
 
+    options.steps = (uint64_t)values->steps;
     for (int64_t i = 0; i < values->seeds; i++) {
         options.seed = (uint64_t)(values->seed + i);
         if (!run_one(&options, ring, &result))
@@ -127,6 +248,8 @@ static bool run_seeds(const struct sim_values *values, struct ring *ring, struct
         add_up(totals, &result);
         hash = i == 0 ? result.hash : hash;
     }
+    if (ring->story) /* of one that is fine */
+        options.tell = on_sentence;
     options.seed = (uint64_t)values->seed;
     if (!run_one(&options, ring, &result))
         return false;
@@ -138,16 +261,14 @@ static bool run_seeds(const struct sim_values *values, struct ring *ring, struct
 }
 
 /* Until a run ends before the write that it was to die at. */
-static bool run_every_write(const struct sim_values *values,
+static bool run_every_write(const struct sim_options *given,
                             struct ring *ring,
                             struct totals *totals)
 {
-    struct sim_options options = {.seed = (uint64_t)values->seed,
-                                  .story = SIM_GANG,
-                                  .one_by_one = values->one_by_one,
-                                  .suspend = values->suspend};
+    struct sim_options options = *given;
     struct sim_result result = {.crashes = 1};
 
+    options.story = SIM_GANG;
     for (uint64_t at = 1; result.crashes; at++)
         for (int when = SIM_CRASH_BEFORE; when <= SIM_CRASH_AFTER; when++) {
             options.crash_at = at;
@@ -163,33 +284,38 @@ static int sim_main(struct invocation *invocation)
 {
     const struct sim_values *values = invocation->values;
     struct ring *ring = ARENA_NEW(invocation->arena, struct ring);
+    struct sim_options options = {0};
     struct totals totals = {0};
     struct timespec from, to;
     bool fine;
 
+    options_fill(values, &options);
     if (values->suspend && values->one_by_one) {
         (void)fprintf(stderr, "sim: --suspend: a cluster's device plugin hands out the GPUs of "
                               "--one-by-one, and nothing can be suspended there\n");
         return EXIT_FAILURE;
     }
+    if (values->only && !events_parse(invocation->arena, values->only, &options)) {
+        (void)fprintf(stderr, "sim: --only: %s is not a list such as people:3,crash:1\n",
+                      values->only);
+        return EXIT_FAILURE;
+    }
     ring->print = values->trace;
+    ring->story = values->story;
+    ring->shrink = values->shrink;
     (void)clock_gettime(CLOCK_MONOTONIC, &from);
     if (values->every_write) {
-        fine = run_every_write(values, ring, &totals);
+        fine = run_every_write(&options, ring, &totals);
     } else if (values->crash_at) {
-        struct sim_options options = {.seed = (uint64_t)values->seed,
-                                      .story = SIM_GANG,
-                                      .crash_at = (uint64_t)values->crash_at,
-                                      .crash_when =
-                                          values->after ? SIM_CRASH_AFTER : SIM_CRASH_BEFORE,
-                                      .one_by_one = values->one_by_one,
-                                      .suspend = values->suspend};
         struct sim_result result;
 
+        options.story = SIM_GANG;
+        options.crash_at = (uint64_t)values->crash_at;
+        options.crash_when = values->after ? SIM_CRASH_AFTER : SIM_CRASH_BEFORE;
         fine = run_one(&options, ring, &result);
         add_up(&totals, &result);
     } else {
-        fine = run_seeds(values, ring, &totals);
+        fine = run_seeds(values, &options, ring, &totals);
     }
     (void)clock_gettime(CLOCK_MONOTONIC, &to);
     double seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;

@@ -86,6 +86,7 @@ struct link {
     struct api api;
     struct link_options options;
     struct link_faults faults;
+    struct rng luck;
     VEC(struct parcel *) parcels;
     VEC(struct api_watch *) watches;
     uint64_t writes;
@@ -94,9 +95,11 @@ struct link {
     bool cutting;
 };
 
-static bool link_roll(struct link *link, uint32_t of_1000)
+/* The numbers are drawn whether or not it is left out, so that what comes later stays the same. */
+static bool link_fails(struct link *link, enum link_fault fault, uint32_t of_1000)
 {
-    return of_1000 && rng_below(link->options.rng, 1000) < of_1000;
+    return of_1000 && rng_below(&link->luck, 1000) < of_1000 &&
+           link->options.happens(link->options.user, fault);
 }
 
 __attribute__((format(printf, 2, 3))) static void trace(const struct link *link,
@@ -110,6 +113,21 @@ __attribute__((format(printf, 2, 3))) static void trace(const struct link *link,
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     link->options.trace(link->options.user, text);
+}
+
+__attribute__((format(printf, 2, 3))) static void tell(const struct link *link,
+                                                       const char *fmt,
+                                                       ...)
+{
+    char text[TEXT_BYTES];
+    va_list args;
+
+    if (!link->options.tell)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    link->options.tell(link->options.user, text);
 }
 
 static const char *verb_word(const struct parcel *parcel)
@@ -284,6 +302,8 @@ static void watch_break(struct api_watch *watch)
     if (watch->broken)
         return;
     trace(link, "watch of %s breaks", watch->request.kind->plural);
+    tell(link, "%s hears nothing more of %s: the watch breaks.", link->options.name,
+         watch->request.kind->plural);
     api_watch_stop(link->options.below, watch->below);
     watch->below = NULL;
     watch->broken = true;
@@ -296,6 +316,8 @@ static void watch_heal(struct api_watch *watch)
     struct link *link = watch->link;
 
     trace(link, "watch of %s heals", watch->request.kind->plural);
+    tell(link, "%s hears of %s again, from the state as it is now.", link->options.name,
+         watch->request.kind->plural);
     MAP_FOREACH(&watch->seen, entry)
         ((struct seen *)entry->value)->listed = false;
     watch->broken = false;
@@ -504,6 +526,43 @@ static void send_whole(struct parcel *parcel)
     assert(parcel->came);
 }
 
+/* What people call a thing that happened: who is bound where, what is made, what goes. */
+static void tell_write(const struct parcel *parcel)
+{
+    const struct link *link = parcel->link;
+    const struct api_request *request = &parcel->request;
+
+    if (!link->options.tell || parcel->result.code)
+        return;
+    if (parcel->is_bind) {
+        size_t first = link->options.whole_gangs ? 0 : parcel->bound - 1;
+        size_t end = link->options.whole_gangs ? parcel->binding_count : parcel->bound;
+
+        for (size_t i = first; i < end; i++)
+            tell(link, "%s binds pod " STR_FMT " to " STR_FMT "%s", link->options.name,
+                 STR_ARG(parcel->bindings[i].pod), STR_ARG(parcel->bindings[i].node),
+                 i + 1 < end ? ", in one write with the next." : ".");
+    } else if (str_is(request->subresource, "eviction")) {
+        tell(link, "%s evicts pod " STR_FMT ".", link->options.name, STR_ARG(request->name));
+    } else if (request->verb == API_CREATE && request->kind != &kind_event &&
+               !request->subresource.len) {
+        struct str name = parcel->result.object ? parcel->result.object->name : request->name;
+
+        tell(link, "%s makes %s " STR_FMT ".", link->options.name, request->kind->name,
+             STR_ARG(name));
+    } else if (request->verb == API_DELETE) {
+        tell(link, "%s deletes %s " STR_FMT ".", link->options.name, request->kind->name,
+             STR_ARG(request->name));
+    }
+}
+
+static void tell_fault(const struct parcel *parcel, const char *what)
+{
+    tell(parcel->link, "%s: its %s of %s " STR_FMT " %s.", parcel->link->options.name,
+         verb_word(parcel), parcel->is_bind ? "pod" : parcel->request.kind->name,
+         STR_ARG(parcel_name(parcel)), what);
+}
+
 static void carry_out(struct link *link, struct parcel *parcel)
 {
     if (parcel->state == PARCEL_UNDOING) {
@@ -520,7 +579,8 @@ static void carry_out(struct link *link, struct parcel *parcel)
     trace(link, "%s %s " STR_FMT "%s" STR_FMT, verb_word(parcel),
           parcel->is_bind ? "gang of" : parcel->request.kind->plural, STR_ARG(parcel_name(parcel)),
           parcel->request.subresource.len ? "/" : "", STR_ARG(parcel->request.subresource));
-    if (!begun && link_roll(link, link->faults.refuse)) {
+    if (!begun && link_fails(link, LINK_REFUSE, link->faults.refuse)) {
+        tell_fault(parcel, "is refused on the way");
         parcel_fail(parcel, -EIO, 503, "the link refused it");
         parcel->state = PARCEL_HOME;
         return;
@@ -530,6 +590,7 @@ static void carry_out(struct link *link, struct parcel *parcel)
         over = bind_one(parcel);
     else
         send_whole(parcel);
+    tell_write(parcel);
     if (link->options.evicted && !parcel->result.code &&
         str_is(parcel->request.subresource, "eviction"))
         link->options.evicted(link->options.user, parcel->request.ns, parcel->request.name);
@@ -538,8 +599,10 @@ static void carry_out(struct link *link, struct parcel *parcel)
     if (!over)
         return;
     parcel->state = PARCEL_HOME;
-    if (!parcel->is_bind && link_roll(link, link->faults.lose_answer))
+    if (!parcel->is_bind && link_fails(link, LINK_LOSE, link->faults.lose_answer)) {
+        tell_fault(parcel, "happens, but the answer is lost");
         parcel_fail(parcel, -ETIMEDOUT, 0, "nobody answered");
+    }
 }
 
 /* ---- what comes next ---- */
@@ -598,13 +661,13 @@ static bool move_nth(struct link *link, size_t nth, size_t *ret_count, bool coun
 
 static void break_and_heal(struct link *link)
 {
-    bool breaks = link->watches.count && link_roll(link, link->faults.break_watch);
+    bool breaks = link->watches.count && link_fails(link, LINK_BREAK, link->faults.break_watch);
 
     for (size_t i = 0; i < link->watches.count; i++)
-        if (link->watches.items[i]->broken && link_roll(link, HEAL_OF_1000))
+        if (link->watches.items[i]->broken && rng_below(link->options.rng, 1000) < HEAL_OF_1000)
             watch_heal(link->watches.items[i]);
     if (breaks)
-        watch_break(link->watches.items[rng_below(link->options.rng, link->watches.count)]);
+        watch_break(link->watches.items[rng_below(&link->luck, link->watches.count)]);
 }
 
 bool link_step(struct link *link)
@@ -645,6 +708,7 @@ struct link *link_new(const struct link_options *options)
     struct link *link = MEM_NEW(struct link);
 
     link->options = *options;
+    link->luck = (struct rng){options->seed};
     link->api = (struct api){.ops = &ops, .kinds = options->below->kinds};
     return link;
 }

@@ -28,6 +28,12 @@ struct link_faults { /* of 1000 */
     uint32_t break_watch;
 };
 
+enum link_fault {
+    LINK_REFUSE,
+    LINK_LOSE,
+    LINK_BREAK,
+};
+
 enum link_crash {
     LINK_CRASH_NEVER,
     LINK_CRASH_BEFORE, /* the write does not happen */
@@ -36,13 +42,18 @@ enum link_crash {
 
 struct link_options {
     struct api *below;
-    struct rng *rng;
+    struct rng *rng;  /* chooses what moves next */
+    uint64_t seed;    /* of what goes wrong */
+    const char *name; /* of its client, as sentences begin: "The control plane" */
     bool ordered;
     /* A gang's binds are one transaction. Otherwise they go one by one, each of them a write, and
      * are undone when one of them cannot be, as on a cluster. */
     bool whole_gangs;
-    /* Everything that happens, in words. */
+    /* Everything that happens, in words; and what of it is told to people, or NULL. */
     void (*trace)(void *user, const char *text);
+    void (*tell)(void *user, const char *sentence);
+    /* Something is to go wrong: false if it is left out this time. */
+    bool (*happens)(void *user, enum link_fault fault);
     /* The write that was asked for has come: the client is to be stopped and link_cut() called. */
     void (*crash)(void *user);
     /* A pod was evicted; may be NULL. */

@@ -36,8 +36,7 @@
 #define START_MS       1800000000000 /* some day in 2027 */
 #define CRASH_OF_10000 20            /* of steps, in a random run */
 #define POWER_OF_10000 8
-#define WORK_EVERY_MS  2500 /* on average */
-#define TICK_MS        20   /* the most that passes between two things by itself */
+#define TICK_MS        20 /* the most that passes between two things by itself */
 #define OFF_MS         45000
 #define REST_MS        (20 * 60 * 1000) /* nothing may go on for longer than this */
 #define MACHINES_MAX   6
@@ -48,7 +47,8 @@
 struct sim {
     const struct sim_options *options;
     struct sim_result *result;
-    struct rng rng;
+    struct rng rng;  /* the order of things, and what machines do */
+    struct rng luck; /* crashes and power; a step draws the same whatever happened before */
     int64_t now_ms;
     uv_loop_t loop;
     struct store *store;
@@ -65,8 +65,10 @@ struct sim {
     int64_t back_ms[MACHINES_MAX]; /* when the power returns; 0: it is on */
     int64_t away_ms[MACHINES_MAX]; /* when others notice that it is off; 0: they have */
     size_t story_step;
-    uint64_t admitted; /* pods with shares */
+    uint64_t admitted;                  /* pods with shares */
+    uint64_t events[SIM_EVENT_CLASSES]; /* that came up */
     bool faults;
+    bool begun; /* the cluster is set up: what happens from here on is the story */
 };
 
 static int64_t virtual_now(void *user)
@@ -97,6 +99,52 @@ static void sim_trace(void *user, const char *text)
         sim->options->trace(sim->options->user, line);
 }
 
+__attribute__((format(printf, 2, 3))) static void tell(struct sim *sim, const char *fmt, ...)
+{
+    char text[TEXT_BYTES], sentence[TEXT_BYTES + 32];
+    va_list args;
+
+    if (!sim->options->tell)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    (void)snprintf(sentence, sizeof(sentence), "%9.3f s  %s",
+                   (double)(sim->now_ms - START_MS) / 1000, text);
+    sim->options->tell(sim->options->user, sentence);
+}
+
+static void sim_tell(void *user, const char *sentence)
+{
+    struct sim *sim = user;
+
+    if (sim->begun)
+        tell(sim, "%s", sentence);
+}
+
+/* Something from outside comes up: whether it happens in this run. */
+static bool sim_happens(struct sim *sim, enum sim_event_class class)
+{
+    const struct sim_options *options = sim->options;
+    struct sim_event event = {class, ++sim->events[class]};
+    bool chosen = !options->only;
+
+    for (size_t i = 0; i < options->only_count && !chosen; i++)
+        chosen = options->only[i].class == class && options->only[i].number == event.number;
+    if (chosen && options->happened)
+        options->happened(options->user, event);
+    return chosen;
+}
+
+static bool link_happens(void *user, enum link_fault fault)
+{
+    static const enum sim_event_class classes[] = {[LINK_REFUSE] = SIM_EVENT_REFUSE,
+                                                   [LINK_LOSE] = SIM_EVENT_LOSE,
+                                                   [LINK_BREAK] = SIM_EVENT_BREAK};
+
+    return sim_happens(user, classes[fault]);
+}
+
 __attribute__((format(printf, 2, 3))) static void fail(struct sim *sim, const char *fmt, ...)
 {
     va_list args;
@@ -108,6 +156,7 @@ __attribute__((format(printf, 2, 3))) static void fail(struct sim *sim, const ch
     (void)vsnprintf(sim->result->text, sizeof(sim->result->text), fmt, args);
     va_end(args);
     sim_trace(sim, sim->result->text);
+    tell(sim, "This must not be: %s.", sim->result->text);
 }
 
 static void sim_settle(void *user)
@@ -189,6 +238,7 @@ static void sim_crash(void *user)
     struct sim *sim = user;
 
     sim_trace(sim, "the control plane dies and starts again");
+    tell(sim, "The control plane dies, and starts again with nothing but the store.");
     sim->result->crashes++;
     plane_stop(sim);
     plane_start(sim);
@@ -204,6 +254,8 @@ static void on_started(void *user, const struct sim_process *process)
     sim->result->pods++;
     (void)snprintf(text, sizeof(text), "process of " STR_FMT " starts", STR_ARG(process->name));
     sim_trace(sim, text);
+    tell(sim, "The process of pod " STR_FMT " starts on " STR_FMT ".", STR_ARG(process->name),
+         STR_ARG(process->node));
     check_started(sim->check, process);
 }
 
@@ -228,17 +280,22 @@ static void on_ended(void *user, struct str ns, struct str name, struct str uid)
 
     (void)snprintf(text, sizeof(text), "process of " STR_FMT " ends", STR_ARG(name));
     sim_trace(sim, text);
+    tell(sim, "The process of pod " STR_FMT " ends.", STR_ARG(name));
     check_ended(sim->check, ns, name, uid);
 }
 
-static void power_off(struct sim *sim, size_t index)
+static void power_off(struct sim *sim)
 {
-    if (sim->back_ms[index])
+    size_t index = rng_below(&sim->luck, sim->machine_count);
+    int64_t more_ms = (int64_t)rng_below(&sim->luck, OFF_MS * 8);
+
+    if (sim->back_ms[index] || !sim_happens(sim, SIM_EVENT_POWER))
         return;
     sim_trace(sim, "a machine loses power");
+    tell(sim, "Machine machine-%zu loses power.", index);
     machines_power(sim->machines, index, false, sim->now_ms);
     sim->away_ms[index] = sim->now_ms + OFF_MS / 2;
-    sim->back_ms[index] = sim->now_ms + OFF_MS + (int64_t)rng_below(&sim->rng, OFF_MS * 8);
+    sim->back_ms[index] = sim->now_ms + OFF_MS + more_ms;
 }
 
 /* A node that was away is told so, and told ready again when it is back. */
@@ -277,8 +334,8 @@ static int64_t outside_turn(struct sim *sim)
 
             sim->work_ms = more ? sim->now_ms + STORY_EVERY_MS : INT64_MAX;
         } else {
-            work_something(sim->work);
-            sim->work_ms = sim->now_ms + rng_between(&sim->rng, 0, WORK_EVERY_MS * 2);
+            work_something(sim->work, sim_happens(sim, SIM_EVENT_PEOPLE));
+            sim->work_ms = sim->now_ms + work_pause_ms(sim->work);
         }
     }
     sim_settle(sim);
@@ -291,11 +348,11 @@ static void something_bad(struct sim *sim)
 {
     if (!sim->faults || sim->options->story != SIM_RANDOM)
         return;
-    uint64_t dice = rng_below(&sim->rng, 10000);
-    if (dice < CRASH_OF_10000)
+    uint64_t dice = rng_below(&sim->luck, 10000);
+    if (dice >= CRASH_OF_10000 && dice < CRASH_OF_10000 + POWER_OF_10000)
+        power_off(sim);
+    else if (dice < CRASH_OF_10000 && sim_happens(sim, SIM_EVENT_CRASH))
         sim_crash(sim);
-    else if (dice < CRASH_OF_10000 + POWER_OF_10000)
-        power_off(sim, rng_below(&sim->rng, sim->machine_count));
 }
 
 /* Everybody has their turn. Returns when something is due, if nothing moves. */
@@ -361,7 +418,7 @@ static void set_faults(struct sim *sim, bool on)
 {
     static const struct link_faults none = {0};
     /* Each seed has its own bad luck; some have none. */
-    uint32_t bad = on ? (uint32_t)rng_below(&sim->rng, 4) : 0;
+    uint32_t bad = on ? (uint32_t)rng_below(&sim->luck, 4) : 0;
     struct link_faults some = {.refuse = bad * 15, .lose_answer = bad * 10, .break_watch = bad * 3};
 
     sim->faults = on;
@@ -374,6 +431,25 @@ static void set_faults(struct sim *sim, bool on)
 }
 
 /* ---- a run ---- */
+
+enum seed_use {
+    SEED_ORDER,
+    SEED_LUCK,
+    SEED_PLANE,
+    SEED_FIELDS,
+    SEED_PEOPLE,
+};
+
+/* One sequence for each use, so that more or less of one of them moves no other. */
+static uint64_t seed_for(const struct sim_options *options, enum seed_use use)
+{
+    struct rng rng = {options->seed};
+    uint64_t seed = rng_next(&rng);
+
+    for (unsigned i = 0; i < use; i++)
+        seed = rng_next(&rng);
+    return use == SEED_ORDER ? seed + options->order : seed;
+}
 
 static int open_all(struct sim *sim, struct err *err)
 {
@@ -392,23 +468,30 @@ static int open_all(struct sim *sim, struct err *err)
     sim_settle(sim);
     struct link_options link = {.below = api,
                                 .rng = &sim->rng,
+                                .seed = seed_for(options, SEED_PLANE),
+                                .name = "The control plane",
                                 .ordered = whole,
                                 .whole_gangs = whole,
                                 .trace = sim_trace,
+                                .tell = options->tell ? sim_tell : NULL,
+                                .happens = link_happens,
                                 .crash = sim_crash,
                                 .evicted = on_evicted,
                                 .settle = sim_settle,
                                 .user = sim};
     sim->plane = link_new(&link);
+    link.seed = seed_for(options, SEED_FIELDS);
+    link.name = "A machine";
     sim->fields = link_new(&link);
     sim->check =
         check_new(&(struct check_options){.api = api, .reserved = !whole, .whole_gangs = whole});
     sim->work = work_new(&(struct work_options){.api = api,
-                                                .rng = &sim->rng,
+                                                .seed = seed_for(options, SEED_PEOPLE),
                                                 .machines = sim->machine_count,
                                                 .gpus = sim->gpus,
                                                 .suspend = options->suspend,
                                                 .trace = sim_trace,
+                                                .tell = options->tell ? sim_tell : NULL,
                                                 .user = sim});
     sim->machines = machines_new(&(struct machines_options){.api = link_api(sim->fields),
                                                             .rng = &sim->rng,
@@ -468,6 +551,7 @@ static void sim_play(struct sim *sim)
     if (!machines_are_registered(sim->machines))
         run_for(sim, 10000);
     work_queues(sim->work);
+    sim->begun = true;
     set_faults(sim, true);
     link_crash_at(sim->plane, link_writes(sim->plane) + options->crash_at,
                   (enum link_crash)options->crash_when);
@@ -479,6 +563,8 @@ static void sim_play(struct sim *sim)
             sim_step(sim, INT64_MAX);
     sim->result->writes = link_writes(sim->plane);
     sim_trace(sim, "everything is repaired");
+    if (!sim->result->failed)
+        tell(sim, "Everything is repaired; from now on nothing goes wrong.");
     come_to_rest(sim);
     sim->result->suspended = check_suspended(sim->check);
     const char *wrong = sim->result->failed ? NULL : check_at_rest(sim->check, sim->now_ms);
@@ -487,6 +573,7 @@ static void sim_play(struct sim *sim)
     if (sim->result->failed)
         return;
     sim_trace(sim, "people delete everything");
+    tell(sim, "People delete everything that they brought.");
     work_delete_all(sim->work);
     run_for(sim, REST_MS);
     wrong = sim->result->failed ? NULL : check_clean(sim->check);
@@ -498,14 +585,16 @@ void sim_run(const struct sim_options *options, struct sim_result *ret)
 {
     struct sim sim = {.options = options,
                       .result = ret,
-                      .rng = {options->seed},
+                      .rng = {seed_for(options, SEED_ORDER)},
+                      .luck = {seed_for(options, SEED_LUCK)},
                       .now_ms = START_MS,
                       .work_ms = INT64_MAX};
     struct err err = {0};
 
     *ret = (struct sim_result){0};
-    sim.machine_count = options->story == SIM_GANG ? 2 : 2 + rng_below(&sim.rng, MACHINES_MAX - 1);
-    sim.gpus = options->story == SIM_GANG ? 2 : 1 + (int64_t)rng_below(&sim.rng, 4);
+    sim.machine_count = options->story == SIM_GANG ? 2 : 2 + rng_below(&sim.luck, MACHINES_MAX - 1);
+    sim.gpus = options->story == SIM_GANG ? 2 : 1 + (int64_t)rng_below(&sim.luck, 4);
+    tell(&sim, "There are %zu machines with %" PRId64 " GPUs each.", sim.machine_count, sim.gpus);
     if (open_all(&sim, &err) < 0)
         fail(&sim, "%s", err.text);
     else

@@ -13,7 +13,33 @@
  * the end all is repaired, the work must come to its end or say what it waits for, and when people
  * have deleted it nothing may be left.
  *
- * The same options give the same run, step for step. */
+ * The same options give the same run, step for step.
+ *
+ * What comes from outside (people, crashes, power, links) is drawn from numbers of its own, so a run
+ * without some of it is still much like the run with all of it: shrink.h leaves out what a failure
+ * does not need. */
+
+/* Each class is counted from 1, in the order in which its events come up. */
+#define SIM_EVENTS(X)    \
+    X(PEOPLE, "people")  \
+    X(CRASH, "crash")    \
+    X(POWER, "power")    \
+    X(REFUSE, "refusal") \
+    X(LOSE, "loss")      \
+    X(BREAK, "break")
+
+enum sim_event_class {
+#define SIM_EVENT_NAME(name, word) SIM_EVENT_##name,
+    SIM_EVENTS(SIM_EVENT_NAME)
+#undef SIM_EVENT_NAME
+    SIM_EVENT_CLASSES,
+};
+
+struct sim_event {
+    enum sim_event_class class;
+    uint64_t number;
+};
+
 enum sim_story {
     SIM_RANDOM, /* a random cluster and random work */
     /* One gang, two halves of a GPU and an eviction, and nothing else: short enough to be crashed
@@ -36,8 +62,15 @@ struct sim_options {
     enum sim_crash crash_when;
     bool one_by_one; /* gangs are bound pod by pod and shared GPUs reserved, as on a cluster */
     bool suspend;    /* work that gives way is suspended, and people suspend jobs; not one_by_one */
-    /* Every step in words; may be NULL. */
+    /* Of what comes from outside, only these, in no order; NULL: all. */
+    const struct sim_event *only;
+    size_t only_count;
+    uint64_t order; /* another order of everything else, with the same events from outside */
+    /* Every step in words; may be NULL, as may the others. */
     void (*trace)(void *user, const char *line);
+    /* What a person wants to know of it, as sentences. */
+    void (*tell)(void *user, const char *sentence);
+    void (*happened)(void *user, struct sim_event event);
     void *user;
 };
 

@@ -20,7 +20,8 @@
 #include <stdio.h>
 
 #define NAME_BYTES 48
-#define THINGS_MAX 24 /* that exist at once; more of them wait for each other only */
+#define PAUSE_MS   2500 /* between two things, on average */
+#define THINGS_MAX 24   /* that exist at once; more of them wait for each other only */
 #define TEXT_BYTES 300
 #define GANG_MAX   5
 
@@ -33,7 +34,9 @@ struct thing {
 struct work {
     struct work_options options;
     VEC(struct thing) things;
-    uint64_t number;
+    struct rng rng;   /* of what is being done */
+    uint64_t actions; /* done, or left out */
+    uint64_t number;  /* of names */
 };
 
 static const char *const queues[] = {"red-a", "red-b", "blue", "default-queue"};
@@ -52,6 +55,21 @@ __attribute__((format(printf, 2, 3))) static void trace(const struct work *work,
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     work->options.trace(work->options.user, text);
+}
+
+__attribute__((format(printf, 2, 3))) static void tell(const struct work *work,
+                                                       const char *fmt,
+                                                       ...)
+{
+    char text[TEXT_BYTES];
+    va_list args;
+
+    if (!work->options.tell)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    work->options.tell(work->options.user, text);
 }
 
 static void on_done(void *user, const struct api_result *result)
@@ -87,9 +105,9 @@ __attribute__((format(printf, 3, 4))) static void create(struct work *work,
     create_text(work, kind, (struct str){text, (size_t)len});
 }
 
-static uint64_t random_below(const struct work *work, uint64_t limit)
+static uint64_t random_below(struct work *work, uint64_t limit)
 {
-    return rng_below(work->options.rng, limit);
+    return rng_below(&work->rng, limit);
 }
 
 static struct thing *thing_new(struct work *work, const struct kind *kind, const char *prefix)
@@ -149,12 +167,12 @@ static void create_pod(struct work *work, const struct pod_wish *wish)
            wish->name, wish->queue, wish->class, STR_ARG(notes), STR_ARG(limits));
 }
 
-static const char *some_queue(const struct work *work)
+static const char *some_queue(struct work *work)
 {
     return queues[random_below(work, QUEUES)];
 }
 
-static const char *some_class(const struct work *work)
+static const char *some_class(struct work *work)
 {
     return classes[random_below(work, CLASSES)];
 }
@@ -168,6 +186,8 @@ static void bring_pod(struct work *work)
                             .gpus = (int64_t)random_below(work, (uint64_t)work->options.gpus + 1),
                             .run_ms = -1};
 
+    tell(work, "Somebody brings pod %s: %" PRId64 " GPUs, queue %s, priority %s.", wish.name,
+         wish.gpus, wish.queue, wish.class);
     create_pod(work, &wish);
 }
 
@@ -184,11 +204,14 @@ static void bring_share(struct work *work)
     if (random_below(work, 3) == 0)
         wish.devices = 1 + (int64_t)random_below(work, 2);
 
+    tell(work, "Somebody brings pod %s: %" PRId64 " %s of %" PRId64 " GPU, queue %s.", wish.name,
+         wish.share ? wish.share : wish.memory_mib, wish.share ? "hundredths" : "MiB",
+         wish.devices ? wish.devices : 1, wish.queue);
     create_pod(work, &wish);
 }
 
 /* Some gangs would rather be evicted, and some be suspended although their queue says nothing. */
-static const char *some_loss(const struct work *work)
+static const char *some_loss(struct work *work)
 {
     static const char *const notes[] = {
         "",
@@ -237,8 +260,16 @@ static void bring_gang(struct work *work)
     if (wish.share)
         wish.gpus = 0;
     thing->pods = 2 + (unsigned)random_below(work, GANG_MAX - 1);
-    create_gang(work, thing, &wish,
-                thing->pods - (work->options.suspend ? 0 : (unsigned)random_below(work, 2)));
+    unsigned min = thing->pods - (work->options.suspend ? 0 : (unsigned)random_below(work, 2));
+    tell(work,
+         "Somebody brings gang %s: %u pods, at least %u at once, each with %s, queue %s, "
+         "priority %s.",
+         thing->name, thing->pods, min,
+         wish.share  ? "half a GPU"
+         : wish.gpus ? "a GPU"
+                     : "no GPU",
+         wish.queue, wish.class);
+    create_gang(work, thing, &wish, min);
 }
 
 static void bring_job(struct work *work)
@@ -250,9 +281,9 @@ static void bring_job(struct work *work)
     for (size_t i = 0; kept && form->kind != &kind_torchrunjob && i < job_form_count; i++)
         form = &job_forms[i];
     struct thing *thing = thing_new(work, form->kind, form->prefix);
-    struct job_wish wish = {
-        .rng = work->options.rng, .name = thing->name, .queue = some_queue(work)};
+    struct job_wish wish = {.rng = &work->rng, .name = thing->name, .queue = some_queue(work)};
 
+    tell(work, "Somebody brings %s %s, queue %s.", form->kind->name, thing->name, wish.queue);
     create_text(work, form->kind, job_body(&arena, form, &wish));
 }
 
@@ -260,12 +291,16 @@ static void bring_job(struct work *work)
 static void bring_budget(struct work *work)
 {
     struct thing *thing = thing_new(work, &kind_pdb, "budget");
+    uint64_t most = random_below(work, 2);
+    const char *queue = some_queue(work);
 
+    tell(work, "Somebody brings budget %s: at most %" PRIu64 " pods of queue %s unavailable.",
+         thing->name, most, queue);
     create(work, &kind_pdb,
            "{\"apiVersion\":\"policy/v1\",\"kind\":\"PodDisruptionBudget\",\"metadata\":{\"name\":"
            "\"%s\"},\"spec\":{\"maxUnavailable\":%" PRIu64 ",\"selector\":{\"matchLabels\":{"
            "\"kai.scheduler/queue\":\"%s\"}}}}",
-           thing->name, random_below(work, 2), some_queue(work));
+           thing->name, most, queue);
 }
 
 /* A job stands still for a while, with its pods, or goes on. */
@@ -274,6 +309,9 @@ static void hold_job(struct work *work, const struct thing *thing, bool hold)
     if (thing->kind != &kind_torchrunjob)
         return;
     trace(work, "people: %s %s", hold ? "suspend --keep" : "resume", thing->name);
+    tell(work,
+         hold ? "Somebody suspends job %s, which keeps its pods." : "Somebody lets job %s go on.",
+         thing->name);
     api_call(work->options.api,
              &(struct api_request){
                  .verb = API_PATCH,
@@ -286,21 +324,33 @@ static void hold_job(struct work *work, const struct thing *thing, bool hold)
              on_done, work);
 }
 
+/* Any of them, or any of one kind; `count` for none. One that was left out changes the choice only
+ * if it would have been chosen itself. */
+static size_t some_thing(struct work *work, const struct kind *kind)
+{
+    uint64_t salt = rng_next(&work->rng), least = UINT64_MAX;
+    size_t chosen = work->things.count;
+
+    for (size_t i = 0; i < work->things.count; i++) {
+        const struct thing *thing = &work->things.items[i];
+        uint64_t lot = str_hash(str_from(thing->name), salt);
+
+        if ((kind && thing->kind != kind) || lot >= least)
+            continue;
+        least = lot;
+        chosen = i;
+    }
+    return chosen;
+}
+
 static void hold_something(struct work *work)
 {
-    size_t first;
-
-    if (!work->options.suspend || !work->things.count || random_below(work, 2))
+    if (!work->options.suspend || random_below(work, 2))
         return;
-    first = random_below(work, work->things.count);
-    for (size_t i = 0; i < work->things.count; i++) {
-        const struct thing *thing = &work->things.items[(first + i) % work->things.count];
-
-        if (thing->kind != &kind_torchrunjob)
-            continue;
-        hold_job(work, thing, random_below(work, 2));
-        return;
-    }
+    size_t index = some_thing(work, &kind_torchrunjob);
+    bool hold = random_below(work, 2);
+    if (index < work->things.count)
+        hold_job(work, &work->things.items[index], hold);
 }
 
 void work_release_all(struct work *work)
@@ -327,6 +377,7 @@ static void delete_thing(struct work *work, size_t index)
     struct thing *thing = &work->things.items[index];
 
     trace(work, "people: delete %s %s", thing->kind->name, thing->name);
+    tell(work, "Somebody deletes %s %s.", thing->kind->name, thing->name);
     for (unsigned i = 0; i < thing->pods; i++) {
         char name[NAME_BYTES + 12];
 
@@ -348,6 +399,7 @@ void work_ready(struct work *work, size_t machine, bool ready)
     _cleanup_(arena_done) struct arena arena = {0};
 
     trace(work, "node machine-%zu is %s", machine, ready ? "ready" : "not ready");
+    tell(work, "Node machine-%zu is %s.", machine, ready ? "ready again" : "known to be away");
     api_call(work->options.api,
              &(struct api_request){
                  .verb = API_PATCH,
@@ -364,17 +416,30 @@ void work_ready(struct work *work, size_t machine, bool ready)
 
 /* ---- in which order ---- */
 
-void work_something(struct work *work)
+int64_t work_pause_ms(const struct work *work)
+{
+    struct rng rng = {work->options.seed + work->actions};
+
+    (void)rng_next(&rng);
+    return rng_between(&rng, 0, PAUSE_MS * 2);
+}
+
+void work_something(struct work *work, bool happens)
 {
     static void (*const bring[])(struct work *) = {bring_pod,  bring_share, bring_gang,
                                                    bring_gang, bring_job,   bring_job,
                                                    bring_job,  bring_budget};
-    uint64_t choice = random_below(work, COUNT_OF(bring) + 2);
+    struct rng own = {work->options.seed + work->actions};
 
+    work->number = work->actions++;
+    if (!happens)
+        return;
+    work->rng = (struct rng){rng_next(&own)};
+    uint64_t choice = random_below(work, COUNT_OF(bring) + 2);
     hold_something(work);
     if (work->things.count >= THINGS_MAX || choice >= COUNT_OF(bring)) {
         if (work->things.count)
-            delete_thing(work, random_below(work, work->things.count));
+            delete_thing(work, some_thing(work, NULL));
         return;
     }
     bring[choice](work);
@@ -447,6 +512,7 @@ struct work *work_new(const struct work_options *options)
     struct work *work = MEM_NEW(struct work);
 
     work->options = *options;
+    work->rng = (struct rng){options->seed};
     return work;
 }
 
