@@ -25,6 +25,7 @@
 # make mutants    plants small faults one at a time and says what notices them (MUTANTS="--minutes 10": a part; it goes on where it was)
 # make mutants-pack   what that needs, in build-mutants/root.tar.xz: a machine without network runs it (tests/mutants/inside.sh)
 # make powercuts  every moment of a workload, and what a power cut could leave of it: store, files, sync side, shim (SEED=)
+# make upgrade    an older muster with running work is stopped, this one starts on its folder (UPGRADE="COMMIT ...": from others than 7038ca8 and HEAD~100)
 # make arena      published schedulers compared on public traces (TRACES=../shared/traces, SEEDS=10, LISTS="default": some of them)
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
@@ -59,7 +60,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page
+	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -110,6 +111,10 @@ powercuts: all
 	@$(TEST_DEPS)
 	@tests/result.py powercuts tests/powercuts/run.py --long --seed $(or $(SEED),1) build/tests/powercuts/recorder.so \
 		build/tests/powercuts/powercuts-play build/tests/torture/torture-shim
+
+upgrade: all
+	@$(TEST_DEPS)
+	@$(if $(UPGRADE),,tests/result.py upgrade) tests/upgrade/run.py $(UPGRADE)
 
 mutants-pack: all
 	@$(TEST_DEPS)
