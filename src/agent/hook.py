@@ -21,8 +21,14 @@ def _muster():
     clock = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))
     CODE, BACKWARD, LOADER, SAVE = range(4)
     PID, STEPS, STEP_NS, PHASE, PHASE_NS, FIRST_NS, SAVE_NS, MARK, RESUMED, LOADED_MS = 1, 5, 6, 7, 8, 9, 10, 11, 12, 13
+    OWN_NS = 14
+    SHORT_NS = 20 * 1000 * 1000  # of steps that are shorter nothing is said: it would be chance
+    WINDOW, EVERY = 20, 2  # of so many steps it is told, and after how many
     # trained: the backward pass has been called; resumed: steps that optimizers had made when they were loaded
-    state = {"page": None, "stepper": None, "trained": False, "resumed": {}, "loaded": 0, "checkpoint": False}
+    state = {"page": None, "stepper": None, "trained": False, "resumed": {}, "loaded": 0, "checkpoint": False,
+             "ddp": False, "backward": 0, "marks": None}
+    parts, steps = [], []  # which part of the last steps was outside of the backward pass, and how long they took
+    waiting = []  # steps that a card may not have finished yet
 
     def forked():
         state["page"] = None  # a child of a rank is not that rank
@@ -59,17 +65,67 @@ def _muster():
         state["page"] = page
         mark_checkpoint()
 
-    def stepped(*_):
+    def stepped(optimizer=None, *_):
         page = state["page"]
         if page is None:
             return
-        page[STEP_NS] = now = clock()
+        now = clock()
+        if state["ddp"] and page[STEP_NS]:
+            outside(page, optimizer, now - page[STEP_NS])
+        page[STEP_NS] = now
         if not page[STEPS]:
             page[FIRST_NS] = now
         page[STEPS] += 1
         state["stepper"] = thread()
         if not state["checkpoint"]:
             mark_checkpoint()
+
+    def outside(page, optimizer, step_ns):
+        """Ranks of DDP wait for each other in the backward pass: who takes longest for the rest holds up the others."""
+        device = optimizer.param_groups[0]["params"][0].device
+        if device.type == "cpu":
+            own_note(page, step_ns - state["backward"], step_ns)
+        elif device.type == "cuda" and step_ns >= SHORT_NS:
+            card_step(page, device)
+        state["backward"] = 0
+
+    def own_note(page, own_ns, step_ns):
+        parts.append(own_ns / max(1, step_ns))  # of a step that is long for all ranks, each takes more
+        steps.append(step_ns)
+        if len(parts) < WINDOW:
+            return
+        step_ns = sorted(steps)[WINDOW // 2]
+        page[OWN_NS] = max(1, int(sorted(parts)[WINDOW // 2] * step_ns)) if step_ns >= SHORT_NS else 0
+        del parts[:EVERY], steps[:EVERY]
+
+    def card_mark():
+        """A moment of the card, which works on while the process goes ahead."""
+        cuda = sys.modules["torch"].cuda
+        if cuda.is_current_stream_capturing():
+            raise RuntimeError
+        event = cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def card_step(page, device):
+        """Marks: the end of the last step, the backward pass's beginning and end, and the end of this step. A step is counted
+        when the card has come to its end; nobody waits for it."""
+        marks, state["marks"] = state["marks"], None
+        if sys.modules["torch"].cuda.current_device() != device.index:
+            return
+        end = card_mark()
+        state["marks"] = [end]
+        if marks is not None and len(marks) == 3 and len(waiting) < WINDOW:
+            waiting.append(marks + [end])
+        while waiting and waiting[0][3].query():
+            before, begin, done, last = waiting.pop(0)
+            whole = before.elapsed_time(last)
+            own_note(page, int((whole - begin.elapsed_time(done)) * 1e6), int(whole * 1e6))
+
+    def card_backward():
+        """With several passes a step (gradients are accumulated) there are more marks, and it is not counted."""
+        if state["marks"] is not None:
+            state["marks"].append(card_mark())
 
     def timed(function, phase):
         """The same function, with a mark while it runs. A phase within another one leaves the outer mark."""
@@ -87,6 +143,8 @@ def _muster():
                 return function(*args, **kwargs)
             page[PHASE_NS] = begin = clock()
             page[PHASE] = phase
+            if phase == BACKWARD:
+                card_backward()
             try:
                 value = function(*args, **kwargs)
                 if phase == SAVE:
@@ -97,6 +155,9 @@ def _muster():
                 page[PHASE] = CODE
                 if phase == SAVE:
                     page[SAVE_NS] += end - begin
+                if phase == BACKWARD:
+                    state["backward"] += end - begin
+                    card_backward()
         return run
 
     def load_noted(ms):
@@ -159,6 +220,8 @@ def _muster():
         return run
 
     page_open = quietly(page_open)
+    outside = quietly(outside)
+    card_backward = quietly(card_backward)
     mark_checkpoint = quietly(mark_checkpoint)
     file_age = quietly(file_age)
     optimizer_loaded = quietly(optimizer_loaded)
@@ -177,7 +240,7 @@ def _muster():
             @functools.wraps(step)
             def run(*args, **kwargs):
                 value = step(*args, **kwargs)
-                stepped()
+                stepped(*args)
                 return value
             run._muster = True
             cls.step = run
@@ -201,13 +264,25 @@ def _muster():
         wrap_init(module.Optimizer, register is None)
         compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
 
-        def after_step(*_):
+        def after_step(*args):
             if compiling is not None and compiling():
                 return  # what is traced must not look at a clock
-            stepped()
+            stepped(*args)
         if register is not None:
             register(after_step)
         quietly(install_phases)(torch)
+        quietly(install_ddp)()
+
+    def install_ddp():
+        import functools
+        cls = sys.modules["torch.nn.parallel.distributed"].DistributedDataParallel
+        first = cls.__init__
+
+        @functools.wraps(first)
+        def init(self, *args, **kwargs):
+            first(self, *args, **kwargs)
+            state["ddp"] = True
+        cls.__init__ = init
 
     def install_phases(torch):
         torch.autograd.backward = timed(torch.autograd.backward, BACKWARD)

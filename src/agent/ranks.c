@@ -183,7 +183,7 @@ static void page_take(struct ranks *ranks, const struct rank_page *page)
         page->steps > INT64_MAX || page->phase >= RANK_PHASE_COUNT || !page->started_ns ||
         page->started_ns > INT64_MAX || page->step_ns > INT64_MAX || page->phase_ns > INT64_MAX ||
         page->first_ns > INT64_MAX || page->save_ns > INT64_MAX || page->mark > INT64_MAX ||
-        page->resumed > INT64_MAX || page->loaded_ms > INT64_MAX)
+        page->resumed > INT64_MAX || page->loaded_ms > INT64_MAX || page->own_ns > INT64_MAX)
         return;
     one = one_of(ranks, page);
     if (!one || one->started_ns > page->started_ns)
@@ -329,7 +329,8 @@ static void one_look(struct ranks *ranks, struct ranks_one *one, struct look *lo
                                  .steps = one->page.steps,
                                  .last_ms = page_moment(look, one->page.step_ns),
                                  .started_ms = page_moment(look, one->page.started_ns),
-                                 .phase = (enum rank_phase)one->page.phase};
+                                 .phase = (enum rank_phase)one->page.phase,
+                                 .own_us = (int64_t)one->page.own_ns / 1000};
 
     one_count(one, look);
     if (sample.last_ms && sample.last_ms < ranks->awake_ms)
@@ -388,9 +389,16 @@ static void ranks_send(struct pod *pod, int64_t now_ms)
     struct rank_report *reports = ARENA_ARRAY(&arena, struct rank_report, RANKS_MAX);
 
     size_t count = 0;
-    for (size_t i = 0; i < ranks->count; i++)
-        if (!ranks->items[i].over)
-            reports[count++] = ranks->items[i].pace.report;
+    for (size_t i = 0; i < ranks->count; i++) {
+        uint64_t local = ranks->items[i].page.local_rank;
+
+        if (ranks->items[i].over)
+            continue;
+        reports[count] = ranks->items[i].pace.report;
+        if (pod->gpu_count == 1) /* its ranks share it */
+            local = 0;
+        reports[count++].gpu = local < pod->gpu_count ? pod->gpus[local] + 1 : 0;
+    }
     struct str text = ranks_text(&arena, reports, count);
     bool calm = now_ms - ranks->told_ms >= RANKS_REFRESH_MS;
     ranks->burst = calm ? 0 : ranks->burst < BURST_MAX ? ranks->burst + 1 : BURST_MAX;

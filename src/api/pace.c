@@ -96,6 +96,26 @@ static enum rank_act pace_act(const struct pace *pace, const struct pace_sample 
     return !quiet ? RANK_BUSY : sample->locked ? RANK_LOCKED : RANK_IDLE;
 }
 
+static bool times_differ(int64_t a, int64_t b, int64_t part)
+{
+    int64_t apart = a > b ? a - b : b - a;
+
+    return apart > (a > b ? a : b) / part;
+}
+
+/* Small changes are none, so that a verdict on it does not come and go. True: it is to be told. */
+static bool take_own(struct pace *pace, const struct pace_sample *sample)
+{
+    struct rank_report *report = &pace->report;
+
+    if (times_differ(sample->own_us, report->own_us, PACE_SAME_PART))
+        report->own_us = sample->own_us;
+    if (!times_differ(report->own_us, pace->told_own_us, PACE_TELL_PART))
+        return false;
+    pace->told_own_us = report->own_us;
+    return true;
+}
+
 bool pace_take(struct pace *pace, const struct pace_sample *sample)
 {
     struct rank_report *report = &pace->report;
@@ -103,6 +123,7 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
     bool first = !pace->seen_ms;
     bool waits;
     bool changed;
+    bool told;
 
     take_steps(pace, sample);
     take_work(pace, sample);
@@ -112,6 +133,7 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
     report->phase = sample->phase;
     waits = report->act == RANK_IDLE || report->act == RANK_LOCKED;
     changed = first || before.act != report->act;
+    told = take_own(pace, sample);
     if (waits)
         report->since_ms = pace->active_ms;
     else if (changed)
@@ -124,5 +146,5 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
     }
     report->wait = str_from(pace->wait);
     pace->seen_ms = sample->now_ms;
-    return changed;
+    return changed || told;
 }

@@ -15,6 +15,8 @@
 #define PACE_IDLE_MS   3000 /* so long without CPU time is idle */
 #define PACE_IDLE_PART 50   /* a fiftieth of a CPU counts as none */
 #define PACE_TIMES     15   /* of steps are remembered, for their median */
+#define PACE_SAME_PART 32   /* an own time that differs by less is the same */
+#define PACE_TELL_PART 10   /* by more than that it is told at once */
 
 struct pace_sample {
     int64_t now_ms;
@@ -22,6 +24,7 @@ struct pace_sample {
     int64_t last_ms;    /* end of the last step; 0: none */
     int64_t started_ms; /* of the page */
     enum rank_phase phase;
+    int64_t own_us; /* see struct rank_page */
     /* Of the process, if it was looked at: */
     bool looked;
     bool there;
@@ -44,6 +47,7 @@ struct pace {
     int64_t active_ms; /* last seen to do something */
     int64_t times[PACE_TIMES];
     size_t time_count;
+    int64_t told_own_us; /* the one that was told at once last */
 };
 
 /* Whether the process has to be looked at for this sample. */

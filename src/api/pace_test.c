@@ -145,6 +145,31 @@ TEST(how_long_a_rank_was_idle_and_went_on_is_learned)
     EXPECT(pace.report.step_ms == 100);
 }
 
+TEST(the_time_that_a_rank_takes_for_itself_is_told_when_it_means_something_else)
+{
+    static const struct {
+        int64_t sample;
+        int64_t report;
+        bool told;
+    } rows[] = {
+        {0, 0, true},                         /* the first sample of all */
+        {400, 400, true},  {409, 400, false}, /* noise */
+        {430, 430, false},                    /* with the next annotation */
+        {480, 480, true},  {470, 480, false}, {400, 400, true}, {0, 0, true},
+    };
+    struct pace pace = {0};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t now = (int64_t)(i + 1) * S;
+        bool told = pace_take(
+            &pace, &(struct pace_sample){
+                       .now_ms = now, .steps = i + 1, .last_ms = now, .own_us = rows[i].sample});
+
+        EXPECT(told == rows[i].told);
+        EXPECT(pace.report.own_us == rows[i].report);
+    }
+}
+
 TEST(reports_come_back_as_they_were_told)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -158,7 +183,9 @@ TEST(reports_come_back_as_they_were_told)
          .steps = 9,
          .last_ms = 4,
          .step_ms = 2,
-         .quiet_ms = 1},
+         .quiet_ms = 1,
+         .own_us = 480,
+         .gpu = 8},
         {.rank = 0, .act = RANK_GONE},
     };
     struct rank_report heard[RANKS_MAX] = {0};
@@ -167,6 +194,7 @@ TEST(reports_come_back_as_they_were_told)
     EXPECT(heard[0].rank == 3 && heard[0].pid == 71 && heard[0].act == RANK_LOCKED);
     EXPECT(heard[0].since_ms == 5 && heard[0].phase == RANK_PHASE_LOADER && heard[0].steps == 9);
     EXPECT(heard[0].last_ms == 4 && heard[0].step_ms == 2 && heard[0].quiet_ms == 1);
+    EXPECT(heard[0].own_us == 480 && heard[0].gpu == 8 && heard[1].gpu == 0);
     EXPECT(str_is(heard[0].wait, "futex_do_wait"));
     EXPECT(heard[1].act == RANK_GONE && !heard[1].wait.len);
     EXPECT(ranks_parse(&arena,

@@ -44,5 +44,9 @@ struct rank_page {
     uint64_t resumed; /* steps that loaded optimizers say they had made, and one; 0: they do not */
     uint64_t
         loaded_ms; /* before training it loaded a file of this age, by the wall clock; 0: none */
+    /* What it takes of a step outside of the backward pass, in which ranks of DDP wait for each other:
+     * the median of the last 20 steps, by the card's clock where it trains on one. Steps of all ranks
+     * are equally long; who takes most for itself holds up the others. 0: not known, or no DDP. */
+    uint64_t own_ns;
 };
 _Static_assert(sizeof(struct rank_page) <= RANK_PAGE_BYTES, "the page holds it");

@@ -42,7 +42,9 @@ const char *rank_phase_word(enum rank_phase phase)
     X("saving", saving_ms) \
     X("mark", mark)        \
     X("resumed", resumed)  \
-    X("loaded", loaded_ms)
+    X("loaded", loaded_ms) \
+    X("own", own_us)       \
+    X("gpu", gpu)
 
 struct str ranks_text(struct arena *arena, const struct rank_report *reports, size_t count)
 {

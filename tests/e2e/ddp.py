@@ -5,6 +5,7 @@ ones of STEPS steps. MUSTER_TEST_ROUNDS: so many restarts in place are of the fi
 MUSTER_TEST_FAULT, for the last rank of the first generation, at step 30:
     loader  its data loader waits until there is a FILE; the gang ends STEPS steps later
     lock    it waits for a lock that it holds
+    slow    from then on it takes a fifth longer than the others for its own part of a step
 """
 
 import os
@@ -20,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 STEPS = int(sys.argv[1])
 FAULT = os.environ.get("MUSTER_TEST_FAULT", "")
 FAULT_AT = 30
+OWN_SECONDS = 0.3
 
 
 class Numbers(Dataset):
@@ -47,6 +49,8 @@ def main():
             lock = threading.Lock()
             lock.acquire()
             lock.acquire()
+        if FAULT == "slow":
+            time.sleep(OWN_SECONDS * (1.2 if step >= FAULT_AT and rank == last else 1))
         optimizer.zero_grad()
         model(x).sum().backward()
         optimizer.step()

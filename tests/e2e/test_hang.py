@@ -145,3 +145,20 @@ def test_a_rank_that_waits_for_data_is_named_and_nothing_is_restarted():
 def test_a_rank_that_waits_for_its_own_lock_is_named():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
         Training(m, "lock").wait_suspected("waits for a lock in its own code")
+
+
+@needs("a node agent that looks at the ranks")
+def test_a_rank_that_is_a_fifth_slower_is_named():
+    """It works a fifth longer outside of the collective; the steps of all ranks take the same time."""
+    with Muster(nodes=2, gpus_per_node=2, flags=NODES) as m:
+        training = Training(m, "slow")
+
+        def named():
+            message = training.status().get("message", "")
+            return "Slow: rank 3 (pod t-worker-1, node " in message and message
+        message = wait_for(named, "the slow rank to be named", 120)
+        steps = training.ranks()[3]["steps"]
+        print(f"named after {steps - 30} steps: {message}")
+        check("and wait for it; it is on GPU " in message, message)
+        check(training.hung().get("status") != "True" and not training.status().get("restarts"), f"{training.status()}")
+        check("Slow: rank 3" in m.torchrun("status", "t").stdout, "told by the plugin")

@@ -90,6 +90,24 @@ print(os.getpid())
 """
 
 
+# The own part of a step is at least what it sleeps outside of the backward pass.
+OWN = """
+import os, time, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+if os.environ["RANK"] == "0":
+    dist.init_process_group("gloo", rank=0, world_size=1, init_method="file://" + os.environ["MUSTER_RANKS_DIR"] + "-store")
+model = torch.nn.Linear(4, 4)
+model = DistributedDataParallel(model) if os.environ["RANK"] == "0" else model
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(26):
+    time.sleep(0.03)
+    optimizer.zero_grad()
+    model(torch.ones(4)).sum().backward()
+    optimizer.step()
+print(os.getpid())
+"""
+
+
 class Hook:
     """hook.py as pods have it: a folder at the front of PYTHONPATH, and one for pages."""
 
@@ -178,3 +196,15 @@ def test_checkpoints_and_where_a_training_goes_on_are_told_by_every_torch_there_
             check(page and page[5] == 6 and page[11] == 6 and page[12] == 6, f"{version}: {page} {said}")
             check(page[4] < page[9] < page[6] and 0 < page[10] < page[6] - page[4], f"{version}: {page}")
             check((before - 60) * 1000 < page[13] <= time.time() * 1000, f"{version}: {page}")
+
+
+def test_what_a_rank_takes_of_a_step_for_itself_is_told_where_ranks_wait_for_each_other():
+    pythons = torch_pythons()
+    if not pythons:
+        raise Skip("no Python here can import torch")
+    for python, version in pythons:
+        with Hook() as hook:
+            for rank, least, most in ("0", 30 * 10**6, 1 << 62), ("1", 0, 0):  # the second has no peers
+                said = hook.run(python, "-c", OWN, rank=rank)
+                page = hook.pages(15).get(f"{rank}-{said.split()[-1]}")
+                check(page and page[5] == 26 and least <= page[14] <= most, f"{version}: {page} {said}")

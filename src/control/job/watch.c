@@ -1,12 +1,14 @@
 #include "control/job/watch.h"
 
 #include "api/ranks.h"
+#include "base/arena.h"
 #include "base/str.h"
 #include "base/time.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 static const char *const words[] = {
 #define WATCH_WORD(name, word) [WATCH_##name] = (word),
@@ -279,6 +281,64 @@ static struct watch_verdict judge_work(const struct gang *gang)
     return verdict;
 }
 
+static int own_compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Microseconds of a step that it needs without its peers. */
+static int64_t own_time(const struct watch_rank *rank)
+{
+    return clamped(rank->report.own_us, SPAN_MAX_MS * 1000);
+}
+
+/* The median of all ranks but one. */
+static int64_t own_of_others(const struct gang *gang, const struct watch_rank *but)
+{
+    int64_t *times = ARENA_ARRAY(gang->arena, int64_t, gang->count);
+    size_t count = 0;
+
+    for (size_t i = 0; i < gang->count; i++)
+        if (&gang->ranks[i] != but)
+            times[count++] = own_time(&gang->ranks[i]);
+    qsort(times, count, sizeof(times[0]), own_compare);
+    return times[count / 2];
+}
+
+/* All make steps, equally long, as they wait for each other. The slow one is who waits least. */
+static struct watch_verdict judge_steps(const struct gang *gang)
+{
+    const struct watch_rank *slow = &gang->ranks[0];
+
+    if (gang->count < 2 || gang->acts[RANK_STEPPING] + gang->acts[RANK_BUSY] < gang->count)
+        return plain(WATCH_PROGRESSING);
+    for (size_t i = 0; i < gang->count; i++) {
+        if (!own_time(&gang->ranks[i])) /* of the whole gang, or it says nothing */
+            return plain(WATCH_PROGRESSING);
+        if (own_time(&gang->ranks[i]) > own_time(slow))
+            slow = &gang->ranks[i];
+    }
+    int64_t own = own_time(slow);
+    int64_t others = own_of_others(gang, slow);
+    if (own * 100 < others * WATCH_SLOWER ||
+        (own - others) * WATCH_SLOW_PART < gang->step_ms * 1000)
+        return plain(WATCH_PROGRESSING);
+    struct str gpu = slow->report.gpu ? str_printf(gang->arena, "; it is on GPU %lld of that node",
+                                                   (long long)slow->report.gpu - 1)
+                                      : STR_NONE;
+    return (struct watch_verdict){
+        .word = WATCH_SLOW,
+        .culprit = slow,
+        .message = str_printf(gang->arena,
+                              STR_FMT " takes %lld ms of each step before its peers can go on, "
+                                      "which take %lld ms (the median) and wait for it" STR_FMT,
+                              STR_ARG(who(gang, slow)), (long long)(own / 1000),
+                              (long long)(others / 1000), STR_ARG(gpu))};
+}
+
 struct watch_verdict watch_judge(const struct watch_rank *ranks,
                                  size_t count,
                                  bool complete,
@@ -290,7 +350,7 @@ struct watch_verdict watch_judge(const struct watch_rank *ranks,
     if (!count)
         return plain(WATCH_UNKNOWN);
     if (gang.acts[RANK_STEPPING])
-        return plain(WATCH_PROGRESSING);
+        return complete ? judge_steps(&gang) : plain(WATCH_PROGRESSING);
     if (gang.acts[RANK_TRACED]) /* somebody is at work who must not be disturbed */
         return plain(WATCH_WAITING);
     if (gang.acts[RANK_STOPPED] || gang.acts[RANK_ZOMBIE])

@@ -31,6 +31,8 @@ struct arena;
 #define WATCH_NAMED_MS   15000 /* or twelve steps, when one rank holds up the others by waiting */
 #define WATCH_ALL_MS     60000 /* or twenty, when all wait */
 #define WATCH_SLOW_MS    10000 /* or three, when some work and the others wait for them */
+#define WATCH_SLOWER     115 /* percent of what its peers take outside of collectives: it is slow */
+#define WATCH_SLOW_PART  20  /* but not where that costs less than this part of a step */
 #define WATCH_SILENT_MS  (30LL * 60 * 1000) /* or twenty, when they work and no step comes */
 
 struct watch_rank {
@@ -52,7 +54,7 @@ struct watch_rank {
  * Starting     some rank has made no step yet
  * Progressing  some rank makes steps
  * Waiting      none does, and there is nothing to say against it so far
- * Slow         some wait for others, who work
+ * Slow         some wait for others, who work; or all make steps, and one holds up the others in each
  * Suspected    silence
  * Hung         proof */
 enum watch_word {

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define S       1000LL
 #define NOW     (1000000 * S)
@@ -295,10 +297,58 @@ TEST(each_picture_of_a_gang_has_its_verdict)
     EXPECT(watch_judge(NULL, 0, false, NOW, &arena).word == WATCH_UNKNOWN);
 }
 
+TEST(a_rank_that_needs_more_time_before_the_collective_is_named)
+{
+    static const struct {
+        const char *why;
+        int64_t own_ms[RANKS];
+        int slow; /* -1: none */
+        bool missing;
+    } slow_rows[] = {
+        {"all alike", {400, 410, 390, 420}, -1, false},
+        {"a fifth more than the others", {400, 410, 480, 390}, 2, false},
+        {"the same, as told with a small difference", {400, 400, 466, 400}, 2, false},
+        {"a tenth more", {400, 410, 440, 390}, -1, false},
+        {"twice as much, which is nothing of a step", {20, 20, 40, 20}, -1, false},
+        {"of one it is not known", {400, 0, 800, 400}, -1, false},
+        {"of a pod it is not known", {400, 400, 800, 400}, -1, true},
+        {"two of them: the first", {800, 400, 800, 400}, 0, false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(slow_rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct watch_rank ranks[RANKS];
+
+        test_case(slow_rows[i].why);
+        for (int j = 0; j < RANKS; j++)
+            ranks[j] = (struct watch_rank){{.rank = j,
+                                            .act = j ? RANK_STEPPING : RANK_BUSY,
+                                            .since_ms = NOW - S,
+                                            .last_ms = NOW,
+                                            .steps = 100,
+                                            .step_ms = 5 * STEP_MS,
+                                            .own_us = 1000 * slow_rows[i].own_ms[j],
+                                            .gpu = j + 1},
+                                           STR("p"),
+                                           STR("n")};
+        struct watch_verdict verdict =
+            watch_judge(ranks, RANKS, !slow_rows[i].missing, NOW, &arena);
+        int slow = slow_rows[i].slow;
+        EXPECT(verdict.word == (slow < 0 ? WATCH_PROGRESSING : WATCH_SLOW));
+        EXPECT(slow < 0 ? !verdict.culprit : verdict.culprit == &ranks[slow]);
+        if (i == 1)
+            EXPECT(str_is(verdict.message,
+                          "rank 2 (pod p, node n) takes 480 ms of each step before its peers can "
+                          "go on, which take 400 ms (the median) and wait for it; it is on GPU 2 "
+                          "of that node"));
+    }
+}
+
 /* Where sums overflow, a sanitizer tells. */
 TEST(reports_of_impossible_times_are_no_hang)
 {
-    static const enum rank_act acts[] = {RANK_LOCKED, RANK_IDLE, RANK_BUSY, RANK_STOPPED};
+    static const enum rank_act acts[] = {RANK_LOCKED, RANK_IDLE, RANK_BUSY, RANK_STOPPED,
+                                         RANK_STEPPING};
 
     for (size_t i = 0; i < COUNT_OF(acts); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
@@ -312,10 +362,12 @@ TEST(reports_of_impossible_times_are_no_hang)
                                             .last_ms = INT64_MAX,
                                             .steps = INT64_MAX,
                                             .step_ms = INT64_MAX,
-                                            .quiet_ms = INT64_MAX},
+                                            .quiet_ms = INT64_MAX,
+                                            .own_us = INT64_MAX},
                                            STR("p"),
                                            STR("n")};
-        EXPECT(watch_judge(ranks, 2, true, NOW, &arena).word == WATCH_WAITING);
+        EXPECT(watch_judge(ranks, 2, true, NOW, &arena).word ==
+               (acts[i] == RANK_STEPPING ? WATCH_PROGRESSING : WATCH_WAITING));
     }
 }
 
@@ -333,6 +385,10 @@ enum deed {
     DEEDS
 };
 
+#define OWN_WINDOW 20 /* steps, as hook.py has it */
+#define OWN_EVERY  2
+#define OWN_PART   100000
+
 struct run {
     struct rng rng;
     int64_t now_ms;
@@ -345,6 +401,12 @@ struct run {
     int64_t cpu_ms[RANKS];
     int stopped; /* -1: none */
     int64_t stopped_ms;
+    /* As hook.py counts it: */
+    struct rng own_rng;
+    int slow; /* -1: none; else a fifth slower than the others */
+    int64_t parts[RANKS][OWN_WINDOW];
+    int64_t wholes[OWN_WINDOW];
+    int64_t own_us[RANKS];
 };
 
 /* A second of it; `acts` says who works. */
@@ -360,6 +422,7 @@ static void run_second(struct run *run,
                                      .last_ms = run->last_ms,
                                      .started_ms = NOW,
                                      .phase = phases[i],
+                                     .own_us = run->own_us[i],
                                      .there = true,
                                      .state = stopped ? 'T' : 'S',
                                      .locked =
@@ -380,6 +443,45 @@ static int64_t draw_step(struct run *run)
     return run->step_ms * tenths / 10;
 }
 
+static int time_compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static int64_t window_median(const int64_t values[static OWN_WINDOW])
+{
+    int64_t sorted[OWN_WINDOW];
+
+    memcpy(sorted, values, sizeof(sorted));
+    qsort(sorted, OWN_WINDOW, sizeof(sorted[0]), time_compare);
+    return sorted[OWN_WINDOW / 2];
+}
+
+/* What each rank takes of a step for itself: two fifths, a twentieth more or less, and now and then up
+ * to ten times as much; then all wait for it. */
+static void own_step(struct run *run, int64_t step_ms)
+{
+    size_t at = run->steps % OWN_WINDOW;
+    int64_t own[RANKS];
+    int64_t most = 0;
+
+    for (int i = 0; i < RANKS; i++) {
+        own[i] = rng_below(&run->own_rng, 10) ? rng_between(&run->own_rng, 380, 420)
+                                              : rng_between(&run->own_rng, 380, 4000);
+        own[i] = own[i] * step_ms * (i == run->slow ? 6 : 5) / 5;
+        most = own[i] > most ? own[i] : most;
+    }
+    run->wholes[at] = most + step_ms * 600;
+    for (int i = 0; i < RANKS; i++) {
+        run->parts[i][at] = own[i] * OWN_PART / run->wholes[at];
+        if (run->steps >= OWN_WINDOW && run->steps % OWN_EVERY == 0)
+            run->own_us[i] = window_median(run->parts[i]) * window_median(run->wholes) / OWN_PART;
+    }
+}
+
 static void train_second(struct run *run)
 {
     static const bool all[RANKS] = {true, true, true, true};
@@ -388,7 +490,9 @@ static void train_second(struct run *run)
     while (run->stopped < 0 && run->next_ms <= run->now_ms + S) {
         run->steps++;
         run->last_ms = run->next_ms;
-        run->next_ms += draw_step(run) + 1;
+        int64_t step_ms = draw_step(run) + 1;
+        own_step(run, step_ms);
+        run->next_ms += step_ms;
     }
     run_second(run, all, phases);
 }
@@ -439,7 +543,8 @@ static int64_t deed_seconds(struct run *run, enum deed deed)
 
 static void run_begin(struct run *run, uint64_t seed)
 {
-    *run = (struct run){.rng = {seed}, .now_ms = NOW, .stopped = -1};
+    *run = (struct run){
+        .rng = {seed}, .own_rng = {seed + 1000}, .now_ms = NOW, .stopped = -1, .slow = -1};
     for (int i = 0; i < RANKS; i++)
         run->paces[i].report.rank = i;
     run->step_ms = rng_between(&run->rng, 1, 100) * (rng_below(&run->rng, 3) ? 10 : 100);
@@ -449,6 +554,8 @@ static void run_begin(struct run *run, uint64_t seed)
 TEST(in_a_hundred_runs_no_pause_is_taken_for_a_hang_and_every_stop_is)
 {
     const uint64_t first_seed = 26;
+    int64_t steady = 0;
+    int64_t slowed = 0;
 
     for (uint64_t seed = first_seed; seed < first_seed + 100; seed++) {
         _cleanup_(arena_done) struct arena arena = {0};
@@ -469,6 +576,9 @@ TEST(in_a_hundred_runs_no_pause_is_taken_for_a_hang_and_every_stop_is)
                            (unsigned long long)seed, part, (int)deed, (long long)i,
                            watch_word(verdict.word), STR_ARG(verdict.message));
                 EXPECT(verdict.word < WATCH_SUSPECTED);
+                steady += verdict.word == WATCH_PROGRESSING;
+                slowed +=
+                    verdict.word == WATCH_SLOW && verdict.culprit->report.act == RANK_STEPPING;
             }
         }
         while (!run.steps || run.now_ms - run.last_ms > S)
@@ -486,6 +596,10 @@ TEST(in_a_hundred_runs_no_pause_is_taken_for_a_hang_and_every_stop_is)
         EXPECT(verdict.word == WATCH_HUNG && verdict.culprit &&
                verdict.culprit->report.rank == run.stopped);
     }
+    if (slowed * 500 > steady)
+        printf("a rank was called slow in %lld of %lld seconds\n", (long long)slowed,
+               (long long)(steady + slowed));
+    EXPECT(slowed * 500 <= steady);
 }
 
 /* One rank waits for a lock in code of its own, and the others for it in the backward pass: seconds of
@@ -539,4 +653,36 @@ TEST(a_rank_that_waits_for_a_lock_is_named_in_ten_seconds_or_a_few_steps)
         EXPECT(median_ms > S || named_ms <= 10 * S);
         EXPECT(proven_ms >= WATCH_LOCKED_MS && proven_ms > named_ms);
     }
+}
+
+/* Steps from when a rank becomes a fifth slower until it is named; the agent looks once a second. With
+ * tenfold jitter of every rank, a few take longer. */
+TEST(in_a_hundred_runs_the_rank_that_is_a_fifth_slower_is_named_within_twenty_steps)
+{
+    int late = 0;
+
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct run run;
+        struct watch_verdict verdict = {0};
+
+        run_begin(&run, seed);
+        while (run.steps < 100)
+            train_second(&run);
+        run.slow = (int)rng_below(&run.rng, RANKS);
+        uint64_t begun = run.steps;
+        uint64_t before = begun; /* at the last look */
+        while ((!verdict.culprit || verdict.culprit->report.rank != run.slow) &&
+               run.steps < begun + 1000) {
+            before = run.steps;
+            train_second(&run);
+            verdict = run_judge(&run, &arena);
+        }
+        if (before - begun >= 20)
+            printf("seed %llu: %s after %llu steps\n", (unsigned long long)seed,
+                   watch_word(verdict.word), (unsigned long long)(before - begun));
+        EXPECT(verdict.word == WATCH_SLOW && before - begun < 50);
+        late += before - begun >= 20;
+    }
+    EXPECT(late <= 5);
 }
