@@ -260,7 +260,8 @@ static int set_up(struct operator* op, struct err *err)
         return 0;
     }
     if (values->scheduling.record && !op->recorder)
-        r = recorder_open(values->scheduling.record, &op->log, &op->recorder, err);
+        r = recorder_open(values->scheduling.record, values->scheduling.record_mib << 20, &op->log,
+                          &op->recorder, err);
     if (r < 0)
         return r;
     sched.scheduler_name = config.scheduler_name;

@@ -34,9 +34,10 @@ struct recorder {
     struct arena arena; /* of one line */
     struct buf piece;
     size_t written;
+    size_t bytes; /* that make it full */
     int64_t flushed_ms;
     int folder;
-    int file; /* -1: none, or it is full */
+    int file; /* -1: none, or it has ended */
     unsigned begun;
 };
 
@@ -108,7 +109,8 @@ static void on_begin(void *user, const struct sched *core)
     int64_t now_ms = clock_now_ms();
 
     recording_flush(recorder, clock_monotonic_ms());
-    recording_end(recorder, "the scheduler starts anew");
+    recording_end(recorder, recorder->written >= recorder->bytes ? "it is full"
+                                                                 : "the scheduler starts anew");
     recordings_trim(recorder);
     (void)snprintf(name, sizeof(name), STR_FMT "-%03u" SUFFIX, STR_ARG(time_format(now_ms, stamp)),
                    ++recorder->begun);
@@ -137,11 +139,22 @@ static void on_saw(void *user, const struct sched_input *input)
     if (decided || recorder->piece.len >= RECORD_PIECE_BYTES ||
         now_ms - recorder->flushed_ms > RECORD_LATE_MS)
         recording_flush(recorder, now_ms);
-    if (recorder->written >= RECORD_BYTES_MAX)
-        recording_end(recorder, "it is full; the next begins when muster is started again");
+    if (recorder->written >= RECORD_BYTES_TIMES * recorder->bytes)
+        recording_end(recorder, "it is full; the next begins when no decision is under way");
 }
 
-int recorder_open(const char *folder, const struct log *log, struct recorder **ret, struct err *err)
+static bool on_is_full(void *user)
+{
+    const struct recorder *recorder = user;
+
+    return recorder->written >= recorder->bytes;
+}
+
+int recorder_open(const char *folder,
+                  int64_t bytes,
+                  const struct log *log,
+                  struct recorder **ret,
+                  struct err *err)
 {
     struct recorder *recorder = NULL;
     int fd = -1;
@@ -152,8 +165,9 @@ int recorder_open(const char *folder, const struct log *log, struct recorder **r
     if (fd < 0)
         return err_set(err, -errno, "--record: %s: %s", folder, strerrordesc_np(errno));
     recorder = MEM_NEW(struct recorder);
-    recorder->calls =
-        (struct scheduler_recorder){.begin = on_begin, .saw = on_saw, .user = recorder};
+    recorder->calls = (struct scheduler_recorder){
+        .begin = on_begin, .saw = on_saw, .is_full = on_is_full, .user = recorder};
+    recorder->bytes = (size_t)bytes;
     recorder->log = log;
     recorder->folder = fd;
     recorder->file = -1;

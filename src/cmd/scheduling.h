@@ -22,6 +22,7 @@ struct scheduling_values {
     int64_t reclaim_min_runtime_ms;
     struct option_list quirks;
     const char *record;
+    int64_t record_mib;
 };
 
 extern const char *const scheduling_placements[];
@@ -99,6 +100,15 @@ extern const char *const scheduling_placements[];
          offsetof(type, member.record),                                                         \
          .value = "FOLDER",                                                                     \
          .help = "record what the scheduler sees and decides there, for muster replay"},        \
+        {"record-mib",                                                                          \
+         0,                                                                                     \
+         OPTION_I64,                                                                            \
+         offsetof(type, member.record_mib),                                                     \
+         .fallback = "256",                                                                     \
+         .min = 1,                                                                              \
+         .max = 1 << 20,                                                                        \
+         .value = "N",                                                                          \
+         .help = "MiB after which another recording begins; the newest four stay"},             \
     {                                                                                           \
         "quirk", 0, OPTION_LIST, offsetof(type, member.quirks),                                 \
             .value = "NAME",                                                                    \

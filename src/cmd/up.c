@@ -377,7 +377,8 @@ static int start_control(struct up *up, struct err *err)
     if (r == 0)
         store_set_admit_pod(up->store, runner_admit_pod, up->runner);
     if (r == 0 && up->values->scheduling.record)
-        r = recorder_open(up->values->scheduling.record, &up->log, &up->recorder, err);
+        r = recorder_open(up->values->scheduling.record, up->values->scheduling.record_mib << 20,
+                          &up->log, &up->recorder, err);
     if (r == 0)
         r = scheduler_start(&up->loop, hooks_api(up->hooks),
                             &(struct scheduler_options){.config = &sched,

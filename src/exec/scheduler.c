@@ -104,9 +104,17 @@ static void arm(struct scheduler *scheduler, int64_t at_ms)
         timer_in(scheduler->timer, delay, on_timer);
 }
 
+static bool recorder_is_full(const struct scheduler *scheduler)
+{
+    const struct scheduler_recorder *recorder = scheduler->options.recorder;
+
+    return recorder && recorder->is_full && recorder->is_full(recorder->user);
+}
+
 static void arm_for_change(struct scheduler *scheduler)
 {
-    if (scheduler->watches_synced < WATCHES || !sched_needs_cycle(scheduler->core))
+    if (scheduler->watches_synced < WATCHES ||
+        (!sched_needs_cycle(scheduler->core) && !recorder_is_full(scheduler)))
         return;
     arm(scheduler, scheduler->rested_ms);
 }
@@ -301,8 +309,42 @@ static void feed_all(struct scheduler *scheduler, enum sched_change what)
         size_t cursor = 0;
 
         while ((object = cache_next(scheduler->cache, kind, STR(""), &cursor)))
-            (void)core_observe(scheduler, what, object, NULL);
+            if (what == SCHED_PUT && is_reservation(scheduler, object))
+                reservations_observe(scheduler->reservations, what, object);
+            else
+                (void)core_observe(scheduler, what, object, NULL);
     }
+}
+
+struct usage {
+    struct str queue;
+    double used[SCHED_RESOURCES];
+};
+struct usages VEC_FIELDS(struct usage);
+
+/* A recording that is full is followed by another, which must be of use without it: so the core
+ * begins anew as well, as it would if the program was started again. A shadow has told it of more
+ * than objects, and is recorded no further. */
+static void record_anew(struct scheduler *scheduler)
+{
+    const struct scheduler_recorder *recorder = scheduler->options.recorder;
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct usages usages = {0};
+    struct usage usage;
+    size_t cursor = 0;
+
+    if (!recorder_is_full(scheduler) || scheduler->shadower ||
+        !sched_is_settled(scheduler->core, cache_count(scheduler->cache, &kind_pod)))
+        return;
+    while (sched_next_usage(scheduler->core, &cursor, &usage.queue, usage.used)) {
+        usage.queue = str_dup(&arena, usage.queue);
+        VEC_PUSH(&arena, &usages, usage);
+    }
+    sched_restart(scheduler->core);
+    recorder->begin(recorder->user, scheduler->core);
+    feed_all(scheduler, SCHED_PUT);
+    for (size_t i = 0; i < usages.count; i++)
+        sched_set_usage(scheduler->core, usages.items[i].queue, usages.items[i].used);
 }
 
 static struct str or_else(struct str said, struct str base)
@@ -360,6 +402,7 @@ static int64_t cycle_turn(struct scheduler *scheduler)
 
     if (scheduler->watches_synced < WATCHES || applier_is_waiting(scheduler->applier))
         return INT64_MAX;
+    record_anew(scheduler);
     scheduler->shards_ms = shards_turn(scheduler->shards, now_ms);
     config_watcher_turn(scheduler->config);
     bool due = (scheduler->wake_ms && now_ms >= scheduler->wake_ms) ||

@@ -43,6 +43,10 @@ struct scheduler_names {
 struct scheduler_recorder {
     void (*begin)(void *user, const struct sched *core); /* before anything else */
     void (*saw)(void *user, const struct sched_input *input);
+    /* It would rather begin anew. At the next moment at which nothing is under way the core is
+     * restarted with the objects there are, so that what follows can be repeated on its own, and
+     * begin() is called again. NULL: never. */
+    bool (*is_full)(void *user);
     void *user;
 };
 

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The core as a whole: its configuration, its beginning and its end. */
 
@@ -235,6 +236,46 @@ static void objects_free(struct sched *sched)
         claim->known = false;
         claim_release(sched, claim);
     }
+}
+
+static bool pod_is_settled(const struct pod *pod)
+{
+    bool asked = pod->evicting && pod->observed != ST_RELEASING;
+
+    return !asked && !pod->resuming && pod->status != ST_BINDING;
+}
+
+bool sched_is_settled(const struct sched *sched, size_t pods)
+{
+    /* One that is suspended has a second entry, for what it holds meanwhile. */
+    if (sched->holds.count || sched->pods_by_key.count != pods + sched->homed.count)
+        return false;
+    MAP_FOREACH(&sched->pods_by_key, entry)
+        if (!pod_is_settled(entry->value))
+            return false;
+    return true;
+}
+
+void sched_restart(struct sched *sched)
+{
+    struct sched *fresh = sched_new(&sched->config);
+    struct sched_policy policy;
+    struct str pool = STR_NONE;
+    size_t cursor = 0;
+
+    while (sched_next_policy(sched, &cursor, &pool, &policy))
+        sched_set_policy(fresh, pool, &policy);
+    fresh->measure = sched->measure;
+    fresh->measure_user = sched->measure_user;
+    fresh->tap = sched->tap;
+    fresh->tap_user = sched->tap_user;
+    memcpy(fresh->tally, sched->tally, sizeof(fresh->tally));
+
+    struct sched old = *sched;
+    *sched = *fresh; /* nothing in it points back to it */
+    *fresh = old;
+    fresh->tap = NULL;
+    sched_free(fresh);
 }
 
 void sched_free(struct sched *sched)

@@ -623,6 +623,13 @@ void sched_tap(struct sched *sched,
                void (*saw)(void *user, const struct sched_input *input),
                void *user);
 
+/* Whether all that counts of what the core knows is in the objects it saw, `pods` of which are
+ * pods: none of its binds and evictions is under way, and no room is held for pods that are gone.
+ * Promises of room that others still leave are made again by whoever starts with these objects. */
+bool sched_is_settled(const struct sched *sched, size_t pods);
+/* Forgets everything but its settings, who listens and what it counted, as if it was made anew. */
+void sched_restart(struct sched *sched);
+
 struct sched_counts {
     size_t nodes;
     size_t pods;

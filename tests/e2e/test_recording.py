@@ -40,3 +40,26 @@ def test_what_was_recorded_is_decided_again():
         refused = run([binary("muster"), "replay", recording], ok=False)
         check(refused.returncode == 1 and "not what was recorded" in refused.stderr, refused.stderr)
         m.start()  # pods go as ever
+
+
+def test_a_recording_that_is_full_is_followed_by_one_that_stands_on_its_own():
+    m = Muster(nodes=2, gpus_per_node=2)
+    records = os.path.join(m.folder, "records")
+    m.flags += ["--record", records, "--record-mib", "1"]
+    with m:
+        m.apply(POD.replace("NAME", "runs"))
+        wait_for(lambda: [p["status"].get("phase") for p in m.get("pods")] == ["Running"], "the pod to run")
+        for i in range(60):  # what is recorded of each is some 200 kB, and a file ends at 1 MiB
+            if len(os.listdir(records)) >= 3:
+                break
+            m.kubectl("annotate", "pod", "runs", "--overwrite", f"filler={i}" + "x" * 100000)
+        m.apply(POD.replace("NAME", "late"))
+        wait_for(lambda: [p["status"].get("phase") for p in m.get("pods")] == ["Running"] * 2, "the second to run")
+        m.kill()
+        names = sorted(os.listdir(records))
+        check(3 <= len(names) <= 4, names)
+        for name in names:
+            said = run([binary("muster"), "replay", os.path.join(records, name)]).stdout
+            check("as recorded" in said and "NOT" not in said, said)
+        check("1 binds" in said, said)  # in the last one: the pod that was there is not bound again
+        m.start()  # pods go as ever

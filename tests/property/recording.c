@@ -19,10 +19,14 @@
 
 /* recording EVENTS [FILE]: a core that is fed with so many random events is recorded, and the
  * recording played again: every plan must be the same. With FILE it is written there, for
- * `muster replay FILE`. Gangs come, run and go; writes fail; quotas, nodes and policies change. */
+ * `muster replay FILE`. Gangs come, run and go; writes fail; quotas, nodes and policies change.
+ *
+ * recording rotate EVENTS BYTES: the same in recordings of about BYTES each, every one of which is played on
+ * its own. Another begins where the core is settled: it is restarted with everything there is. */
 #define NODES    24
 #define JOBS     160 /* at a time */
 #define PODS_MAX 4
+#define QUEUES   3
 #define START_MS INT64_C(1800000000000)
 
 enum life {
@@ -49,6 +53,8 @@ static struct {
     struct rng rng;
     struct recorded_job jobs[JOBS];
     char nodes[NODES][16];
+    bool ready[NODES];
+    int quotas[QUEUES];
     int64_t now_ms;
     size_t events;
     size_t binds;
@@ -76,6 +82,7 @@ static void put_node(int i, bool ready)
 {
     char text[800];
 
+    world.ready[i] = ready;
     (void)snprintf(text, sizeof(text),
                    "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"%s\"},"
                    "\"spec\":{},\"status\":{\"allocatable\":{\"cpu\":\"64\",\"memory\":\"256Gi\","
@@ -89,6 +96,7 @@ static void put_queue(int i, int quota)
 {
     char text[400];
 
+    world.quotas[i] = quota;
     (void)snprintf(text, sizeof(text),
                    "{\"apiVersion\":\"scheduling.run.ai/v2\",\"kind\":\"Queue\",\"metadata\":{"
                    "\"name\":\"q%d\"},\"spec\":{\"resources\":{\"gpu\":{\"quota\":%d,\"limit\":-1,"
@@ -258,6 +266,52 @@ static void play_event(void)
     }
 }
 
+/* ---- rotation ---- */
+static size_t objects_put(bool tell)
+{
+    size_t pods = 0;
+
+    for (int i = 0; tell && i < QUEUES; i++)
+        put_queue(i, world.quotas[i]);
+    for (int i = 0; tell && i < NODES; i++)
+        put_node(i, world.ready[i]);
+    for (int j = 0; j < JOBS; j++) {
+        if (tell && world.jobs[j].pods)
+            group_event(j, SCHED_PUT);
+        for (int p = 0; p < world.jobs[j].pods; p++) {
+            if (world.jobs[j].life[p] == GONE)
+                continue;
+            pods++;
+            if (tell)
+                put_pod(j, p);
+        }
+    }
+    return pods;
+}
+
+static int play_again(struct str text);
+
+/* True: the recording was full and right, and another has begun. */
+static bool rotate(size_t bytes, int *ret_code)
+{
+    double usage[SCHED_RESOURCES];
+    struct str queue = STR_NONE;
+    size_t cursor = 0;
+
+    if (world.out.len < bytes || !sched_is_settled(world.sched, objects_put(false)))
+        return false;
+    *ret_code = play_again(buf_str(&world.out));
+    buf_clear(&world.out);
+    world.events = 0;
+    bool used = sched_next_usage(world.sched, &cursor, &queue, usage);
+    sched_restart(world.sched);
+    recording_begin(&world.out, &world.line, world.sched);
+    (void)objects_put(true);
+    if (used)
+        sched_set_usage(world.sched, STR("q1"), usage);
+    return true;
+}
+
 static int play_again(struct str text)
 {
     struct player *player = player_new(&(struct player_options){0});
@@ -283,42 +337,81 @@ static int play_again(struct str text)
                : EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+static void open_world(bool rotating)
 {
     struct sched_config config;
-    int64_t events = 0;
-    FILE *file = NULL;
 
-    if (argc < 2 || !str_to_i64(str_from(argv[1]), &events)) {
-        (void)fprintf(stderr, "usage: recording EVENTS [FILE]\n");
-        return EXIT_FAILURE;
-    }
     sched_config_default(&config);
     config.queue_label = STR("kai.scheduler/queue");
     config.pool_label = STR("kai.scheduler/node-pool");
+    /* The pods here do not name the devices they were given, so a new core could not know. */
+    config.devices = rotating ? SCHED_DEVICES_WHOLE : SCHED_DEVICES_NUMBERED;
     world.rng.state = 1;
     world.now_ms = START_MS;
     world.sched = sched_new(&config);
     recording_begin(&world.out, &world.line, world.sched);
     sched_tap(world.sched, on_saw, NULL);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < QUEUES; i++)
         put_queue(i, 32);
     for (int i = 0; i < NODES; i++) {
         (void)snprintf(world.nodes[i], sizeof(world.nodes[i]), "node-%d", i);
         put_node(i, true);
     }
-    while (world.events < (size_t)events) {
-        for (int i = 0; i < 8; i++)
-            play_event();
-        play_cycle();
+}
+
+static void play_turn(void)
+{
+    for (int i = 0; i < 8; i++)
+        play_event();
+    play_cycle();
+}
+
+static int rotations(int64_t events, int64_t bytes)
+{
+    size_t begun = 0;
+    int code = EXIT_SUCCESS;
+
+    for (size_t seen = 0; code == EXIT_SUCCESS && seen < (size_t)events;) {
+        size_t before = world.events;
+
+        play_turn();
+        seen += world.events - before;
+        begun += rotate((size_t)bytes, &code);
     }
-    if (argc > 2) {
-        file = fopen(argv[2], "we");
-        if (!file || fwrite(world.out.p, 1, world.out.len, file) != world.out.len ||
-            fclose(file) != 0) {
-            (void)fprintf(stderr, "recording: %s: %s\n", argv[2], strerrordesc_np(errno));
-            return EXIT_FAILURE;
-        }
+    printf("%zu recordings, each repeated on its own\n", begun);
+    return code == EXIT_SUCCESS && begun < 2 ? EXIT_FAILURE : code;
+}
+
+static int write_file(const char *path)
+{
+    FILE *file = fopen(path, "we");
+
+    if (!file || fwrite(world.out.p, 1, world.out.len, file) != world.out.len ||
+        fclose(file) != 0) {
+        (void)fprintf(stderr, "recording: %s: %s\n", path, strerrordesc_np(errno));
+        return EXIT_FAILURE;
     }
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    bool rotating = argc == 4 && strcmp(argv[1], "rotate") == 0;
+    int64_t events = 0;
+    int64_t bytes = 0;
+
+    if (argc < 2 || !str_to_i64(str_from(argv[rotating ? 2 : 1]), &events) ||
+        (rotating && !str_to_i64(str_from(argv[3]), &bytes))) {
+        (void)fprintf(stderr, "usage: recording EVENTS [FILE]\n"
+                              "       recording rotate EVENTS BYTES\n");
+        return EXIT_FAILURE;
+    }
+    open_world(rotating);
+    if (rotating)
+        return rotations(events, bytes);
+    while (world.events < (size_t)events)
+        play_turn();
+    if (argc > 2 && write_file(argv[2]) != EXIT_SUCCESS)
+        return EXIT_FAILURE;
     return play_again(buf_str(&world.out));
 }
