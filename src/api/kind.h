@@ -133,6 +133,8 @@ struct kind_crd {
       "", true, true, true)                                                                        \
     X(topology, "kai.scheduler", "v1alpha1", "Topology", "topologies", "topology", "", "", false,  \
       false, true)                                                                                 \
+    X(noderesourcetopology, "topology.node.k8s.io", "v1alpha2", "NodeResourceTopology",            \
+      "noderesourcetopologies", "noderesourcetopology", "node-res-topo", "", false, false, true)   \
     X(schedulingshard, "kai.scheduler", "v1", "SchedulingShard", "schedulingshards",               \
       "schedulingshard", "", "", false, true, true)                                                \
     X(kaiconfig, "kai.scheduler", "v1", "Config", "configs", "config", "", "", false, true, true)  \

@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/gpu.h"
 #include "api/kind.h"
+#include "api/numa.h"
 #include "api/object.h"
 #include "api/suspend.h"
 #include "base/arena.h"
@@ -239,13 +240,37 @@ static void on_evicted(void *user, const struct api_result *result)
 
 /* ---- binds ---- */
 
+/* The parts of one zone follow each other. */
+static struct str zones_text(const struct sched_bind *bind, struct arena *arena)
+{
+    struct json *list = json_new_array(arena);
+    struct json *amounts = NULL;
+
+    for (size_t i = 0; i < bind->zone_part_count; i++) {
+        const struct sched_zone_part *part = &bind->zone_parts[i];
+        bool cpu = str_is(part->name, "cpu");
+
+        if (!i || !str_eq(part->zone, bind->zone_parts[i - 1].zone)) {
+            struct json *zone = json_push(list, json_new_object(arena));
+            json_add_str(arena, zone, "zone", part->zone);
+            amounts = json_add_object(arena, zone, "amount");
+        }
+        json_set(amounts, str_dup(arena, part->name),
+                 json_new_str(
+                     arena, str_printf(arena, "%lld%s", (long long)part->amount, cpu ? "m" : "")));
+    }
+    return json_text(arena, list);
+}
+
 static struct str bind_annotations(const struct sched_bind *bind, struct arena *arena)
 {
     struct json *annotations = json_new_object(arena);
     struct str devices = STR_NONE;
 
+    if (bind->zone_part_count)
+        json_add_str(arena, annotations, NUMA_ANNOTATION_PREDICTED, zones_text(bind, arena));
     if (!bind->device_count && !bind->gpu_group_count)
-        return STR_NONE;
+        return bind->zone_part_count ? json_text(arena, annotations) : STR_NONE;
     for (size_t i = 0; i < bind->device_count; i++)
         devices =
             str_printf(arena, STR_FMT "%s%u", STR_ARG(devices), i ? "," : "", bind->devices[i]);

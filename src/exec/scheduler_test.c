@@ -61,8 +61,11 @@ static void bind_unless_bad(struct api *api,
                             void *user)
 {
     struct bench *bench = (struct bench *)api;
+    bool bad = false;
 
-    if (!bench->bad || !str_is(bindings[0].pod, bench->bad)) {
+    for (size_t i = 0; i < count; i++)
+        bad = bad || (bench->bad && str_is(bindings[i].pod, bench->bad));
+    if (!bad) {
         api_bind(bench->h.api, bindings, count, done, user);
         return;
     }

@@ -144,6 +144,7 @@ static const char *const proportion_takes[] = {"kValue", "relcaimerSaturationMul
 static const char *const placement_takes[] = {"gpu", "cpu", NULL};
 static const char *const minruntime_takes[] = {
     "defaultPreemptMinRuntime", "defaultReclaimMinRuntime", "reclaimResolveMethod", NULL};
+static const char *const numa_takes[] = {"ignoreList", "reconstructAvailable", NULL};
 static const char *const args_take[] = {
     "default-staleness-grace-period", "stuck-in-releasing-threshold",
     "max-consolidation-preemptees",   "allow-consolidating-reclaim",
@@ -156,6 +157,7 @@ static const char *const *arguments_of(struct str plugin)
     return str_is(plugin, "proportion")      ? proportion_takes
            : str_is(plugin, "nodeplacement") ? placement_takes
            : str_is(plugin, "minruntime")    ? minruntime_takes
+           : str_is(plugin, "numa")          ? numa_takes
                                              : none;
 }
 
@@ -188,6 +190,25 @@ static void read_minruntime(struct reading *reading, const struct json *argument
         str_is(json_str_at(arguments, "reclaimResolveMethod"), "queue");
 }
 
+/* Off unless it is switched on. */
+static void read_numa(struct reading *reading,
+                      const struct json *plugin,
+                      const struct json *arguments)
+{
+    struct sched_policy *policy = &reading->shard->policy;
+    struct str ignored = json_str(json_get(arguments, "ignoreList"));
+    bool reconstruct = true;
+
+    policy->numa = json_bool_or(json_get(plugin, "enabled"), false);
+    read_bool(arguments, "reconstructAvailable", &reconstruct);
+    policy->numa_reported = !reconstruct;
+    if (ignored.len < sizeof(policy->numa_ignore))
+        (void)snprintf(policy->numa_ignore, sizeof(policy->numa_ignore), STR_FMT, STR_ARG(ignored));
+    else
+        ignore(reading, "plugins.numa.arguments.ignoreList: is longer than %zu bytes",
+               sizeof(policy->numa_ignore) - 1);
+}
+
 static void read_plugin(struct reading *reading, const struct json *plugin)
 {
     struct sched_policy *policy = &reading->shard->policy;
@@ -214,6 +235,8 @@ static void read_plugin(struct reading *reading, const struct json *plugin)
         read_strategy(arguments, "cpu", &policy->cpu_strategy);
     } else if (str_is(name, "minruntime")) {
         read_minruntime(reading, arguments, on);
+    } else if (str_is(name, "numa")) {
+        read_numa(reading, plugin, arguments);
     } else if (str_is(name, "gpupack") || str_is(name, "gpuspread")) {
         if (on)
             policy->gpu_strategy = str_is(name, "gpuspread") ? SCHED_SPREAD : SCHED_BINPACK;

@@ -16,6 +16,7 @@ struct sched_config;
 extern const struct decode_kind podgroup_decode_kind;
 extern const struct decode_kind queue_decode_kind;
 extern const struct decode_kind topology_decode_kind;
+extern const struct decode_kind numa_decode_kind;
 
 /* decode: API objects as specs. Everything returned points into the object's tree or `arena`.
  * A field that makes no sense is an error that names it; the spec is usable all the same. */
@@ -31,6 +32,7 @@ struct decode {
 int decode_error(struct decode *decode, const char *fmt, ...) _printf_(2, 3);
 
 void decode_node(struct decode *decode, struct sched_node *ret);
+void decode_numa(struct decode *decode, struct sched_numa *ret);
 void decode_pod(struct decode *decode, struct sched_pod *ret);
 void decode_group(struct decode *decode, struct sched_group *ret);
 void decode_queue(struct decode *decode, struct sched_queue *ret);

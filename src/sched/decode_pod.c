@@ -1,10 +1,12 @@
 #include "api/gpu.h"
 #include "api/hold.h"
+#include "api/numa.h"
 #include "api/object.h"
 #include "api/quantity.h"
 #include "api/share.h"
 #include "api/suspend.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -78,6 +80,94 @@ static struct amounts container_amounts(struct decode *decode, const struct json
     read_amounts(decode, json_get(resources, "limits"), "resources.limits", &amounts);
     read_amounts(decode, json_get(resources, "requests"), "resources.requests", &amounts);
     return amounts;
+}
+
+static enum sched_container_role role_of(const struct json *container, bool init)
+{
+    if (!init)
+        return SCHED_CONTAINER_MAIN;
+    return str_is(json_str(json_get(container, "restartPolicy")), "Always")
+               ? SCHED_CONTAINER_SIDECAR
+               : SCHED_CONTAINER_INIT;
+}
+
+/* Only NUMA zones want to know what each container asks for; one alone asks for what the pod does. */
+static void take_containers(struct decode *decode, struct sched_pod *pod)
+{
+    const struct json *spec = json_get(decode->tree, "spec");
+    const char *const lists[] = {"initContainers", "containers"};
+    size_t count = json_count(json_get(spec, lists[0])) + json_count(json_get(spec, lists[1]));
+    struct sched_container *containers;
+
+    if (count < 2 && json_is_null(json_get(spec, "overhead")))
+        return;
+    containers = ARENA_ARRAY(decode->arena, struct sched_container, count + 1);
+    for (size_t l = 0; l < COUNT_OF(lists); l++)
+        JSON_FOREACH(json_get(spec, lists[l]), container) {
+            struct amounts amounts = container_amounts(decode, container);
+
+            containers[pod->container_count++] =
+                (struct sched_container){.role = role_of(container, l == 0),
+                                         .amounts = amounts.items,
+                                         .amount_count = amounts.count};
+        }
+    pod->containers = containers;
+}
+
+/* Every container has a limit of CPUs and memory, and asks for no less. */
+static bool is_guaranteed(const struct json *spec)
+{
+    const char *const lists[] = {"initContainers", "containers"};
+    const char *const names[] = {"cpu", "memory"};
+
+    for (size_t l = 0; l < COUNT_OF(lists); l++)
+        JSON_FOREACH(json_get(spec, lists[l]), container)
+            for (size_t i = 0; i < COUNT_OF(names); i++) {
+                const struct json *resources = json_get(container, "resources");
+                const struct json *limit = json_get(json_get(resources, "limits"), names[i]);
+                const struct json *request = json_get(json_get(resources, "requests"), names[i]);
+                int64_t most = 0;
+                int64_t least = 0;
+
+                if (!limit || quantity_milli_json(limit, &most, NULL) ||
+                    (request && (quantity_milli_json(request, &least, NULL) || least != most)))
+                    return false;
+            }
+    return true;
+}
+
+/* [{"zone": "node-0", "amount": {"cpu": "3"}}]: what its kubelet gave it, or was expected to. */
+static void take_zones(struct decode *decode, struct sched_pod *pod)
+{
+    struct str text = object_annotation(decode->object, NUMA_ANNOTATION_OBSERVED);
+    VEC(struct sched_zone_part) parts = {0};
+    struct json *list = NULL;
+
+    if (!text.len)
+        text = object_annotation(decode->object, NUMA_ANNOTATION_PREDICTED);
+    if (!text.len || json_parse(decode->arena, text, &list, NULL) < 0)
+        return; /* nothing is known then, as without it */
+    JSON_FOREACH(list, item) {
+        struct amounts amounts = {0};
+
+        read_amounts(decode, json_get(item, "amount"), "amount", &amounts);
+        for (size_t i = 0; i < amounts.count; i++)
+            VEC_PUSH(decode->arena, &parts,
+                     (struct sched_zone_part){json_str(json_get(item, "zone")),
+                                              amounts.items[i].name, amounts.items[i].amount});
+    }
+    pod->zone_parts = parts.items;
+    pod->zone_part_count = parts.count;
+}
+
+static void take_numa(struct decode *decode, struct sched_pod *pod)
+{
+    struct str qos = json_str_at(decode->tree, "status.qosClass");
+
+    pod->guaranteed =
+        qos.len ? str_is(qos, "Guaranteed") : is_guaranteed(json_get(decode->tree, "spec"));
+    take_containers(decode, pod);
+    take_zones(decode, pod);
 }
 
 static struct amounts pod_amounts(struct decode *decode, const struct json *spec)
@@ -509,6 +599,7 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
         (void)decode_error(decode, "annotation %s: \"" STR_FMT "\" is not a duration, as in 90s",
                            HOLD_ANNOTATION, STR_ARG(hold));
     take_amounts(decode, ret);
+    take_numa(decode, ret);
     take_gpu_sharing(decode, ret);
     take_devices(decode, ret);
     take_constraints(decode, ret);

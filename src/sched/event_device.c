@@ -8,6 +8,7 @@
 #include "sched/event.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
+#include "sched/numa.h"
 #include "sched/pack.h"
 #include "sched/sched.h"
 #include "sched/shape.h"
@@ -17,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Devices and claims of them. */
+/* Devices and claims of them, and NUMA zones. */
 
 void sched_put_claim(struct sched *sched, const struct sched_claim *spec)
 {
@@ -81,6 +82,28 @@ void sched_drop_device_class(struct sched *sched, struct str name)
 {
     sched->changed = device_class_drop(sched->devices, name) || sched->changed;
     sched->devices->dirty = true;
+}
+
+/* Zones may come before their node does, and stay when it is described anew. */
+void sched_put_numa(struct sched *sched, const struct sched_numa *spec)
+{
+    struct node *node = node_get(sched, spec->node, true);
+
+    numa_describe(sched, node, spec);
+    sched->nodes_version++;
+    sched->changed = true;
+}
+
+void sched_drop_numa(struct sched *sched, struct str name)
+{
+    struct node *node = node_get(sched, name, false);
+
+    if (!node)
+        return;
+    numa_describe(sched, node, NULL);
+    sched->nodes_version++;
+    sched->changed = true;
+    node_release(sched, node);
 }
 
 /* A node without a device plugin has as many GPUs as drivers publish for it. */

@@ -18,6 +18,7 @@
 #include "sched/lists.h"
 #include "sched/names.h"
 #include "sched/node.h"
+#include "sched/numa.h"
 #include "sched/pick.h"
 #include "sched/pod.h"
 #include "sched/resource.h"
@@ -303,6 +304,7 @@ void pod_forget(struct sched *sched, struct pod *pod)
     map_remove(&sched->pods_by_key, pod_key(pod));
     pod_labels_dropped(sched, pod);
     mem_free(pod->devices);
+    numa_forget(pod);
     mem_free(pod->text);
     mem_free(pod);
 }
@@ -402,7 +404,8 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
         return false;
     if (!str_eq(pod->group ? pod->group->name : STR_NONE, spec->group) ||
         !str_eq(name_text(pod->subgroup), spec->subgroup) ||
-        spec->label_count != pod->label_count || pod->created_ms != spec->created_ms)
+        spec->label_count != pod->label_count || pod->created_ms != spec->created_ms ||
+        !numa_says(pod, spec))
         return false;
     for (size_t i = 0; i < spec->label_count; i++)
         if (!str_eq(spec->labels[i].key, name_text(pod->labels[i].key)) ||
@@ -467,6 +470,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
     pod_take_labels(sched, pod, spec);
     if (!planned)
         pod_number(pod, spec->devices, spec->device_count);
+    numa_seen(pod, spec, decided.same_pod);
     pod->shape = shape;
     if (shape->shared)
         pod->sharing = MEM_NEW(struct sharing);
@@ -534,7 +538,9 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
                                .amounts = spec->amounts,
                                .amount_count = spec->amount_count,
                                .ports = spec->ports,
-                               .port_count = spec->port_count};
+                               .port_count = spec->port_count,
+                               .zone_parts = spec->zone_parts,
+                               .zone_part_count = spec->zone_part_count};
     /* The second one is no node: it tells pods apart that wait there for other devices. */
     struct str places[] = {spec->node, devices_text(&arena, spec)};
     struct sched_expression field = {.key = STR("metadata.name"),
@@ -548,6 +554,8 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
     rest.node = STR_NONE;
     rest.cpu_milli = rest.memory_bytes = 0;
     rest.amount_count = rest.port_count = rest.spread_count = 0;
+    rest.container_count = rest.zone_part_count = 0;
+    rest.guaranteed = false;
     rest.node_selector_count = rest.node_preference_count = 0;
     rest.affinity_count = rest.anti_affinity_count = 0;
     rest.affinity_preference_count = rest.anti_affinity_preference_count = 0;
@@ -611,6 +619,7 @@ void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
         return;
     pod->evicting = false; /* if it was: nobody is there to be evicted */
     pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    numa_forget(pod);
     if (!pod->home)
         pod_number(pod, NULL, 0);
     sched->changed = true;

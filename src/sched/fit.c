@@ -6,6 +6,7 @@
 #include "sched/fragment.h"
 #include "sched/names.h"
 #include "sched/node.h"
+#include "sched/numa.h"
 #include "sched/place.h"
 #include "sched/pod.h"
 #include "sched/pool.h"
@@ -131,6 +132,29 @@ enum fit fit_devices(const struct pod *pod, const struct node *node)
         if (user)
             fit = FIT_RELEASING;
     }
+    return fit;
+}
+
+enum fit fit_zones(const struct pod *pod, const struct node *node, uint32_t *ret_span)
+{
+    const struct numa *numa = node->numa;
+    struct str ignore = str_from(node->pool->policy.numa_ignore);
+    numa_row idle[NUMA_ZONES_MAX];
+    struct numa_taken taken;
+    enum fit fit = FIT_IDLE;
+
+    *ret_span = 0;
+    if (pod->home) /* one that is suspended has kept its CPUs and memory */
+        return FIT_IDLE;
+    if (pod->victim && pod->node == node)
+        return numa_stays(pod, node) ? FIT_IDLE : FIT_NO;
+    numa_idle(numa, idle);
+    if (!numa_evaluate(numa, idle, &pod->shape->spec, ignore, &taken)) {
+        if (!numa_evaluate(numa, numa->soon, &pod->shape->spec, ignore, &taken))
+            return FIT_NO;
+        fit = FIT_RELEASING;
+    }
+    *ret_span = taken.span;
     return fit;
 }
 

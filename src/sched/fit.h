@@ -21,3 +21,5 @@ bool fit_shares(struct sched *sched,
  * could stay beside such pods. */
 enum fit fit_devices(const struct pod *pod, const struct node *node);
 bool fit_share_open(const struct pod *pod, const struct node *node);
+/* Whether, and when, the node's NUMA zones have room for the pod; over how many of them. */
+enum fit fit_zones(const struct pod *pod, const struct node *node, uint32_t *ret_span);

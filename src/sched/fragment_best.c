@@ -39,6 +39,7 @@ bool fragment_indexed(const struct sched *sched, const struct pod *pod)
            !shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
            !queue_has_models(pod->group->queue) && shape->devices <= 1 && !spec->gpu_memory_mib &&
            !policy->without_placement && (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints) &&
+           !(sched->numa_nodes && policy->numa) &&
            fragment_strategy(pod_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy);
 }
 

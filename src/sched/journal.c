@@ -9,6 +9,7 @@
 #include "sched/lists.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
+#include "sched/numa.h"
 #include "sched/pick.h"
 #include "sched/pod.h"
 #include "sched/shape.h"
@@ -33,6 +34,8 @@ static void node_attach(struct sched *sched, struct pod *pod, struct node *node)
     if (pod->claim_count && ST_IN(pod->status, ST_BIT(ST_BINDING) | ST_BIT(ST_PIPELINED)))
         pick_devices(sched, pod, node);
     claims_weigh(pod, node, 1);
+    if (sched->numa_nodes || pod->zones)
+        numa_attach(sched, pod, node);
 }
 
 static void node_detach(struct sched *sched, struct pod *pod, struct node *node)
@@ -40,9 +43,17 @@ static void node_detach(struct sched *sched, struct pod *pod, struct node *node)
     sched->anti_pods -= pod->shape->spec.anti_affinity_count ? 1 : 0;
     node_weigh(pod, node, pod->status, pod_shares(pod), -1);
     claims_weigh(pod, node, -1);
+    numa_detach(pod, node);
     VEC_REMOVE_SWAP(&node->pods, pod->node_index);
     if (pod->node_index < node->pods.count)
         node->pods.items[pod->node_index]->node_index = pod->node_index;
+}
+
+/* What a moved pod holds until it is gone from there. */
+static void left_weigh(struct pod *pod, int64_t sign)
+{
+    node_weigh(pod, pod->left, ST_RELEASING, pod_left_shares(pod), sign);
+    numa_weigh_left(pod, pod->left, sign);
 }
 
 static void group_change(struct pod *pod, int32_t sign)
@@ -75,7 +86,7 @@ static void take_off(struct sched *sched, struct pod *pod)
     pod_weigh(pod, -1);
     group_change(pod, -1);
     if (pod->left)
-        node_weigh(pod, pod->left, ST_RELEASING, pod_left_shares(pod), -1);
+        left_weigh(pod, -1);
     if (ST_IN(pod->status, ST_USED) && pod->node) {
         node_detach(sched, pod, pod->node);
         sched->changed = true;
@@ -85,7 +96,7 @@ static void take_off(struct sched *sched, struct pod *pod)
 static void put_on(struct sched *sched, struct pod *pod)
 {
     if (pod->left)
-        node_weigh(pod, pod->left, ST_RELEASING, pod_left_shares(pod), 1);
+        left_weigh(pod, 1);
     if (ST_IN(pod->status, ST_USED) && pod->node) {
         pod_charge(sched, pod, pod->node, pod->charge);
         node_attach(sched, pod, pod->node);

@@ -62,7 +62,7 @@ void node_free(struct node *node)
 /* Gone for good once nothing names it; pods that are still said to be there keep it. */
 void node_release(struct sched *sched, struct node *node)
 {
-    if (!node || node->known || node->pods.count)
+    if (!node || node->known || node->pods.count || node->numa)
         return;
     map_remove(&sched->nodes_by_name, node->name);
     sched->nodes.items[node->slot] = NULL;

@@ -12,6 +12,7 @@
 struct device;
 struct keep;
 struct name;
+struct numa;
 struct pool;
 struct sched;
 
@@ -57,6 +58,7 @@ struct node {
     VEC(struct device *) devices; /* that drivers publish for this node; see device.h */
     int64_t device_gpus;          /* of them */
     bool device_served;           /* they are had as nvidia.com/gpu, too */
+    struct numa *numa;            /* its zones, heap; NULL: not known; see numa.h */
     uint32_t legacy_mig;          /* pods here that use legacy MIG */
     struct node_link {
         struct node *left, *right;

@@ -51,6 +51,10 @@ static int observe_put(struct sched *sched, struct decode *decode)
     } else if (kind == &kind_resourceslice) {
         sched_put_slice(sched, &(struct sched_slice){.name = decode->object->name,
                                                      .spec = json_get(decode->tree, "spec")});
+    } else if (kind == &kind_noderesourcetopology) {
+        struct sched_numa numa;
+        decode_numa(decode, &numa);
+        sched_put_numa(sched, &numa);
     } else if (kind == &kind_deviceclass) {
         sched_put_device_class(
             sched, &(struct sched_device_class){.name = decode->object->name,
@@ -80,6 +84,8 @@ static void observe_drop(struct sched *sched, const struct object *object)
         sched_drop_claim(sched, object->ns, object->name);
     else if (kind == &kind_resourceslice)
         sched_drop_slice(sched, object->name);
+    else if (kind == &kind_noderesourcetopology)
+        sched_drop_numa(sched, object->name);
     else if (kind == &kind_deviceclass)
         sched_drop_device_class(sched, object->name);
 }

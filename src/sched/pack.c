@@ -166,6 +166,21 @@ static const struct sched_toleration *pack_tolerations(struct pack *pack,
     return copy;
 }
 
+static const struct sched_container *pack_containers(struct pack *pack,
+                                                     const struct sched_container *items,
+                                                     size_t count)
+{
+    struct sched_container *copy = PACK_ARRAY(pack, items, count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct sched_container item = items[i];
+        item.amounts = pack_amounts(pack, item.amounts, item.amount_count);
+        if (copy)
+            copy[i] = item;
+    }
+    return copy;
+}
+
 static const struct sched_port *pack_ports(struct pack *pack,
                                            const struct sched_port *items,
                                            size_t count)
@@ -289,6 +304,9 @@ static struct sched_pod fill_shape(struct pack *pack, const struct sched_pod *fr
         .gpu_devices = from->gpu_devices,
         .amounts = pack_amounts(pack, from->amounts, from->amount_count),
         .amount_count = from->amount_count,
+        .guaranteed = from->guaranteed,
+        .containers = pack_containers(pack, from->containers, from->container_count),
+        .container_count = from->container_count,
         .legacy_mig = from->legacy_mig,
         .node_selector = pack_labels(pack, from->node_selector, from->node_selector_count),
         .node_selector_count = from->node_selector_count,

@@ -13,6 +13,7 @@
 #include "sched/names.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
+#include "sched/numa.h"
 #include "sched/pod.h"
 #include "sched/pool.h"
 #include "sched/queue.h"
@@ -52,6 +53,13 @@ static enum place_filter try_node(struct sched *sched,
     }
     if (pod->shape->shared && !fit_shares(sched, pod, node, ret))
         return sched->now_ms < node->shut_ms && node->idle[RES_GPU] > 0 ? PLACE_SHUT : PLACE_GPU;
+    if (node->numa && numa_counts(sched, node)) {
+        enum fit zones = fit_zones(pod, node, &ret->span);
+
+        if (zones == FIT_NO)
+            return PLACE_NUMA;
+        ret->fit = zones < ret->fit ? zones : ret->fit;
+    }
     if (affinity) {
         enum fit fit = affinity_fit(affinity, node, &why);
         if (fit == FIT_NO)
@@ -71,6 +79,7 @@ static enum place_filter try_node(struct sched *sched,
 struct score {
     double coarse; /* nomination, pod affinity, topology, sharing, availability */
     double wish;   /* node preferences, which KAI does not have */
+    double zones;  /* few NUMA zones rather than many */
     bool type;     /* a CPU pod on a CPU node */
     double fine;   /* packing or spreading */
 };
@@ -138,6 +147,17 @@ static double wish_score(const struct sched *sched, const struct pod *pod, const
     return filter_tolerates(spec, node, true) ? score : score - 100;
 }
 
+/* Where nothing is known of zones, or they are given out as they come, it may be all of them. */
+static double zones_score(const struct sched *sched, const struct placement *placement)
+{
+    const struct numa *numa = placement->node->numa;
+    uint32_t span = numa ? numa->zone_count : sched->numa_zones;
+
+    if (placement->span)
+        span = placement->span;
+    return span ? 1.0 / span : 0;
+}
+
 static struct score score_of(struct sched *sched,
                              const struct pod *pod,
                              const struct affinity *affinity,
@@ -156,6 +176,8 @@ static struct score score_of(struct sched *sched,
     if (placement->fit == FIT_IDLE)
         score.coarse += 100;
     score.wish = wish_score(sched, pod, node);
+    if (numa_counts(sched, node))
+        score.zones = zones_score(sched, placement);
     score.type = !pod_needs_gpu(pod) && !node->total[RES_GPU] && !node->mig;
     score.fine = fine_score(sched, pod, node);
     return score;
@@ -167,6 +189,8 @@ static bool score_above(struct score a, struct score b)
         return a.coarse > b.coarse;
     if (a.wish > b.wish || a.wish < b.wish)
         return a.wish > b.wish;
+    if (a.zones > b.zones || a.zones < b.zones)
+        return a.zones > b.zones;
     if (a.type != b.type)
         return a.type;
     return a.fine > b.fine;
@@ -256,7 +280,8 @@ static bool pod_indexed(const struct sched *sched, const struct pod *pod)
     return !sched->config.plain && pod->shape->local && !pod->shape->scored &&
            !pod->shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
            !queue_has_models(pod->group->queue) && strategy == SCHED_BINPACK &&
-           !policy->without_placement && (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
+           !(sched->numa_nodes && policy->numa) && !policy->without_placement &&
+           (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
 }
 
 static bool claims_usable(const struct pod *pod)

@@ -15,6 +15,7 @@
 #include "sched/journal.h"
 #include "sched/names.h"
 #include "sched/node.h"
+#include "sched/numa.h"
 #include "sched/pending.h"
 #include "sched/pick.h"
 #include "sched/pod.h"
@@ -246,6 +247,18 @@ static void bind_whole(struct sched *sched, struct pod *pod, struct sched_bind *
     bind->whole_gpus = pod->shape->spec.gpus;
 }
 
+static void bind_zones(struct sched *sched, struct pod *pod, struct sched_bind *bind)
+{
+    const struct sched_zone_part *parts = numa_bound(pod, &bind->zone_part_count);
+    struct sched_zone_part *copy =
+        ARENA_ARRAY(sched->arena, struct sched_zone_part, bind->zone_part_count + 1);
+
+    for (size_t i = 0; i < bind->zone_part_count; i++)
+        copy[i] = (struct sched_zone_part){str_dup(sched->arena, parts[i].zone),
+                                           str_dup(sched->arena, parts[i].name), parts[i].amount};
+    bind->zone_parts = copy;
+}
+
 static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
 {
     struct group *group = pod->group;
@@ -274,6 +287,8 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     else
         number_whole(sched, pod);
     bind_devices(sched, pod, &bind);
+    if (pod->zones)
+        bind_zones(sched, pod, &bind);
     if (pod->claim_count)
         bind_claims(sched, pod, &bind);
     VEC_PUSH(sched->arena, &plan->binds, bind);

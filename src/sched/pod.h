@@ -15,6 +15,7 @@ struct device;
 struct group;
 struct name;
 struct node;
+struct pod_zones;
 
 /* pod: where it is, what it takes, and what is known of it. What is derived from where it is
  * changes through pod_set() alone; see journal.h. */
@@ -111,6 +112,7 @@ struct pod {
     struct device **whole; /* heap: devices behind its GPUs, where drivers publish them; pick.h */
     uint32_t whole_count;
     struct sharing *sharing; /* heap; NULL: its shape shares no devices */
+    struct pod_zones *zones; /* heap; NULL: none is known; see numa.h */
     /* A pod that is moved is promised room on `node` while it still holds its old room: */
     struct node *left;
     struct group *evicted_for;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define BILLION 1000000000 /* numbers are told to so many parts */
 
@@ -34,6 +35,8 @@ static const struct member switches[] = {
     {"lendExpected", offsetof(struct sched_policy, lend_expected)},
     {"restrictNodes", offsetof(struct sched_policy, restrict_nodes)},
     {"reclaimRuntimeByQueue", offsetof(struct sched_policy, reclaim_runtime_by_queue)},
+    {"numa", offsetof(struct sched_policy, numa)},
+    {"numaReported", offsetof(struct sched_policy, numa_reported)},
     {"withoutProportion", offsetof(struct sched_policy, without_proportion)},
     {"withoutFilters", offsetof(struct sched_policy, without_filters)},
     {"withoutPlacement", offsetof(struct sched_policy, without_placement)},
@@ -103,6 +106,8 @@ void policy_tell_one(struct arena *arena, const struct sched_policy *policy, str
     for (const struct member *m = numbers; m->key; m++)
         add_number(arena, to, m->key, *(const double *)at(policy, m));
     json_add_i64(arena, to, "consolidateMax", policy->consolidate_max);
+    if (*policy->numa_ignore)
+        json_add_c(arena, to, "numaIgnore", policy->numa_ignore);
 }
 
 struct json *policy_tell(struct arena *arena, const struct sched *sched)
@@ -213,6 +218,12 @@ int policy_read_one(const struct json *from, struct sched_policy *policy, struct
             return wrong(err, m->key, "a number");
     if ((value = json_get(from, "consolidateMax")) && !json_i64(value, &policy->consolidate_max))
         return wrong(err, "consolidateMax", "a number");
+    if ((value = json_get(from, "numaIgnore")) &&
+        json_str(value).len >= sizeof(policy->numa_ignore))
+        return wrong(err, "numaIgnore", "a shorter list of resources");
+    if (value)
+        (void)snprintf(policy->numa_ignore, sizeof(policy->numa_ignore), STR_FMT,
+                       STR_ARG(json_str(value)));
     return read_actions(from, policy, err);
 }
 

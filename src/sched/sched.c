@@ -13,6 +13,7 @@
 #include "sched/leaving.h"
 #include "sched/names.h"
 #include "sched/node.h"
+#include "sched/numa.h"
 #include "sched/pod.h"
 #include "sched/pool.h"
 #include "sched/queue.h"
@@ -218,8 +219,10 @@ static void objects_free(struct sched *sched)
     MAP_FOREACH(&sched->queues_by_name, entry)
         queue_free(entry->value);
     for (size_t i = 0; i < sched->nodes.count; i++)
-        if (sched->nodes.items[i])
+        if (sched->nodes.items[i]) {
+            numa_free(sched->nodes.items[i]->numa);
             node_free(sched->nodes.items[i]);
+        }
     MAP_FOREACH(&sched->classes, entry) {
         struct sched_priority_class *class = entry->value;
         heap_str_free(class->name);

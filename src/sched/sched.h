@@ -189,6 +189,10 @@ struct sched_policy {
      * they say they run (sched_group.expected_ms), and as long again as they ran once that is over.
      * The gang may start later for it. */
     bool lend_expected;
+    /* Pods go only where the NUMA zones of a node hold them, and best where few zones do. */
+    bool numa;
+    bool numa_reported;    /* what zones have free is as nodes report it, not as pods add up */
+    char numa_ignore[128]; /* resources that zones do not matter for, with commas between */
     /* Leave out the rules of a KAI plugin. */
     bool without_proportion;
     bool without_filters;
@@ -281,6 +285,9 @@ void sched_put_slice(struct sched *sched, const struct sched_slice *slice);
 void sched_drop_slice(struct sched *sched, struct str name);
 void sched_put_device_class(struct sched *sched, const struct sched_device_class *spec);
 void sched_drop_device_class(struct sched *sched, struct str name);
+/* The NUMA zones of a node. */
+void sched_put_numa(struct sched *sched, const struct sched_numa *numa);
+void sched_drop_numa(struct sched *sched, struct str node);
 
 /* A write of the plan did not happen: take the decision back. Unknown pods are ignored. */
 void sched_bind_failed(struct sched *sched, struct str ns, struct str name);
@@ -347,6 +354,9 @@ struct sched_bind {
     const struct sched_bind_device *whole;
     size_t whole_count;
     int64_t whole_gpus;
+    /* The NUMA zones that the node's kubelet is expected to give it. */
+    const struct sched_zone_part *zone_parts;
+    size_t zone_part_count;
     /* The pod is suspended on that node: it has its GPUs there again, and goes on. */
     bool resume;
     bool first_start;   /* first pods of this group: record last-start-timestamp = now */
@@ -404,25 +414,26 @@ enum sched_reason {
 const char *sched_reason_word(enum sched_reason reason);
 
 /* What turns a pod away from a node: X(NAME, word for programs, words for people). */
-#define SCHED_FILTERS(X)                                                      \
-    X(UNREADY, "unready", "not ready or cordoned")                            \
-    X(SELECTOR, "selector", "not matching node selector or affinity")         \
-    X(TAINT, "taint", "with a taint the pod does not tolerate")               \
-    X(GPU_TYPE, "gpuType", "without that kind of GPU")                        \
-    X(TOO_SMALL, "tooSmall", "too small even when empty")                     \
-    X(CPU, "cpu", "short of CPU")                                             \
-    X(MEMORY, "memory", "short of memory")                                    \
-    X(GPU, "gpu", "short of GPUs")                                            \
-    X(OTHER, "other", "short of another resource")                            \
-    X(SLOTS, "podSlots", "with no pod slot left")                             \
-    X(PORT, "hostPort", "with the host port taken")                           \
-    X(AFFINITY, "podAffinity", "ruled out by pod affinity or anti-affinity")  \
-    X(SPREAD, "topologySpread", "ruled out by a topology spread constraint")  \
-    X(CLAIM, "resourceClaim", "not able to serve its resource claim")         \
-    X(QUEUE, "queueLimit", "where its queue would pass a limit")              \
-    X(RESERVED, "reserved", "with room that is reserved")                     \
-    X(SHUT, "shutForSharing", "that failed to give a GPU for sharing lately") \
-    X(DEVICE, "device", "with another GPU free than the one it was suspended from")
+#define SCHED_FILTERS(X)                                                            \
+    X(UNREADY, "unready", "not ready or cordoned")                                  \
+    X(SELECTOR, "selector", "not matching node selector or affinity")               \
+    X(TAINT, "taint", "with a taint the pod does not tolerate")                     \
+    X(GPU_TYPE, "gpuType", "without that kind of GPU")                              \
+    X(TOO_SMALL, "tooSmall", "too small even when empty")                           \
+    X(CPU, "cpu", "short of CPU")                                                   \
+    X(MEMORY, "memory", "short of memory")                                          \
+    X(GPU, "gpu", "short of GPUs")                                                  \
+    X(OTHER, "other", "short of another resource")                                  \
+    X(SLOTS, "podSlots", "with no pod slot left")                                   \
+    X(PORT, "hostPort", "with the host port taken")                                 \
+    X(AFFINITY, "podAffinity", "ruled out by pod affinity or anti-affinity")        \
+    X(SPREAD, "topologySpread", "ruled out by a topology spread constraint")        \
+    X(CLAIM, "resourceClaim", "not able to serve its resource claim")               \
+    X(QUEUE, "queueLimit", "where its queue would pass a limit")                    \
+    X(RESERVED, "reserved", "with room that is reserved")                           \
+    X(SHUT, "shutForSharing", "that failed to give a GPU for sharing lately")       \
+    X(DEVICE, "device", "with another GPU free than the one it was suspended from") \
+    X(NUMA, "numa", "whose NUMA zones cannot hold it as their kubelet wants")
 
 enum sched_filter {
 #define SCHED_FILTER_ENUM(name, ...) SCHED_FILTER_##name,

@@ -118,6 +118,15 @@ static void key_constraints(struct buf *key, const struct sched_pod *pod)
     }
 }
 
+static void key_amounts(struct buf *key, const struct sched_amount *amounts, size_t count)
+{
+    key_i64(key, (int64_t)count);
+    for (size_t i = 0; i < count; i++) {
+        key_str(key, amounts[i].name);
+        key_i64(key, amounts[i].amount);
+    }
+}
+
 static void key_shape(struct buf *key, const struct sched_pod *pod)
 {
     key_i64(key, pod->cpu_milli);
@@ -131,10 +140,12 @@ static void key_shape(struct buf *key, const struct sched_pod *pod)
     key_i64(key, pod->has_task_priority);
     key_i64(key, pod->task_priority);
     key_str(key, pod->invalid);
-    key_i64(key, (int64_t)pod->amount_count);
-    for (size_t i = 0; i < pod->amount_count; i++) {
-        key_str(key, pod->amounts[i].name);
-        key_i64(key, pod->amounts[i].amount);
+    key_amounts(key, pod->amounts, pod->amount_count);
+    key_i64(key, pod->guaranteed);
+    key_i64(key, (int64_t)pod->container_count);
+    for (size_t i = 0; i < pod->container_count; i++) {
+        key_i64(key, (int64_t)pod->containers[i].role);
+        key_amounts(key, pod->containers[i].amounts, pod->containers[i].amount_count);
     }
     /* What the affinity terms mean depends on the namespace; nothing else does. */
     key_str(key, looks_at_pods(pod) ? pod->ns : STR_NONE);

@@ -144,6 +144,25 @@ struct sched_port {
     int32_t port;
 };
 
+/* A container's own requests; in the order of the manifest, init containers first. */
+enum sched_container_role {
+    SCHED_CONTAINER_MAIN,
+    SCHED_CONTAINER_INIT,
+    SCHED_CONTAINER_SIDECAR, /* an init container that stays */
+};
+struct sched_container {
+    enum sched_container_role role;
+    const struct sched_amount *amounts; /* names of the API; CPUs in thousandths */
+    size_t amount_count;
+};
+
+/* So much of a resource is from that NUMA zone. */
+struct sched_zone_part {
+    struct str zone;
+    struct str name;
+    int64_t amount;
+};
+
 struct sched_claim_use {
     struct str name;    /* the ResourceClaim's name */
     bool from_template; /* made for this pod alone */
@@ -172,6 +191,10 @@ struct sched_pod {
     int64_t gpu_devices;        /* with a fraction or memory; 0 means 1 */
     const struct sched_amount *amounts;
     size_t amount_count;
+    bool guaranteed; /* its QoS class */
+    /* Each container's own requests, where there is more than one; NULL: all of it is one's. */
+    const struct sched_container *containers;
+    size_t container_count;
     const struct sched_claim_use *claims;
     size_t claim_count;
     bool legacy_mig; /* an annotation names a MIG profile: never scheduled */
@@ -181,6 +204,10 @@ struct sched_pod {
     /* the whole devices it was given, where known */
     const uint32_t *devices;
     size_t device_count;
+
+    /* the NUMA zones of its node that it has parts of, where known */
+    const struct sched_zone_part *zone_parts;
+    size_t zone_part_count;
 
     /* where it may go */
     const struct sched_label *node_selector;
@@ -360,6 +387,30 @@ struct sched_topology {
     const struct str *levels; /* node label keys, widest first */
     size_t level_count;
     const struct str *aliases; /* as many: other names of the levels, or empty; NULL: none */
+};
+
+/* The NUMA zones of a node, and how its kubelet gives them out. */
+enum sched_numa_policy {
+    SCHED_NUMA_NONE,
+    SCHED_NUMA_BEST_EFFORT,
+    SCHED_NUMA_RESTRICTED,
+    SCHED_NUMA_SINGLE,
+};
+
+struct sched_zone {
+    struct str name;
+    const struct sched_amount *allocatable;
+    size_t allocatable_count;
+    const struct sched_amount *available; /* as the node reports it */
+    size_t available_count;
+};
+
+struct sched_numa {
+    struct str node;
+    enum sched_numa_policy policy;
+    bool by_container; /* each container on its own, not the pod as a whole */
+    const struct sched_zone *zones;
+    size_t zone_count;
 };
 
 /* A claim either asks for devices that drivers publish, as the API says it, or for so many of a

@@ -32,12 +32,12 @@ struct undo;
  * The files of the core, from below; no line uses one further down:
  *
  *   objects    names pack resource shape pool nodeindex node pod group
- *   charged    charge share queue runtime quota device claim pick
+ *   charged    charge share queue runtime quota device claim pick numa
  *   derived    victims lists journal link leaving
  *   one pod    filter affinity fit fragment fragment_best place
  *   one gang   tasks topology keep allocate
  *   evictions  order pending propose hopeless reclaim search action
- *   way in     decode decode_pod event event_device event_pod event_group event_hold observe
+ *   way in     decode decode_numa decode_pod event event_device event_pod event_group event_hold observe
  *   cycle      reserve explain hold plan verify verify_structures cycle
  *   way out    view explain_view policy */
 struct sched {
@@ -84,6 +84,8 @@ struct sched {
     bool models;                /* some queue limits GPUs by their model, or did */
     size_t anti_pods;           /* pods that hold room and keep others away */
     size_t soft_taints;         /* nodes with PreferNoSchedule taints */
+    size_t numa_nodes;          /* nodes with NUMA zones, and the most zones of one */
+    uint32_t numa_zones;
     uint32_t order_id;
     /* While groups that wait are tried one after the other: in a round room only ever gets less, or
      * where victims are looked for stays as it is, so that who is alike fails alike; 0: no round. */

@@ -7,13 +7,28 @@
 
 struct arena;
 struct json;
+struct sched;
+struct sched_pod;
 
 /* One case either passes, or prints a line that says what differs and returns false. */
 bool run_scenario(struct arena *arena, const struct json *scenario, uint64_t quirks);
 bool run_unit(struct arena *arena, const struct json *unit);
 bool run_unit_017(struct arena *arena, const struct json *unit, struct str function);
 bool run_claim_unit(struct arena *arena, const struct json *unit);
+bool run_numa_unit(struct arena *arena, const struct json *unit);
 bool run_grouping(struct arena *arena, const struct json *scenario);
+/* NUMA zones of a scenario: of its nodes and pods, and what is expected of both. */
+void numa_put_node(struct arena *arena, struct sched *sched, const struct json *node);
+void numa_fill_pod(struct arena *arena, const struct json *task, struct sched_pod *pod);
+bool numa_match_pod(const struct json *test,
+                    struct sched *sched,
+                    struct str ns,
+                    struct str name,
+                    const struct json *wanted);
+bool numa_match_node(const struct json *test,
+                     struct sched *sched,
+                     struct str name,
+                     const struct json *wanted);
 /* Whether a case says nothing but what this program tries; else it differs() or is left out. */
 bool scenario_is_known(const struct json *scenario);
 bool unit_is_known(const struct json *unit);

@@ -93,6 +93,8 @@ static void make_config(const struct run *run, struct sched_config *config)
         if (str_is(json_str_at(plugin, "arguments.cpu"), "spread"))
             config->policy.cpu_strategy = SCHED_SPREAD;
     }
+    JSON_FOREACH(json_get(run->scenario, "nodes"), node)
+        config->policy.numa = config->policy.numa || !json_is_null(json_get(node, "numa_topology"));
     config->policy.actions = 0;
     JSON_FOREACH(json_get(run->scenario, "actions"), action)
         for (unsigned i = 0; i < SCHED_ACTION_COUNT; i++)
@@ -147,6 +149,7 @@ static void put_node(struct run *run, struct sched *sched, const struct json *fr
     }
     node.amounts = amounts;
     sched_put_node(sched, &node);
+    numa_put_node(run->arena, sched, from);
 }
 
 static void put_queue(struct sched *sched, const struct json *from)
@@ -371,6 +374,9 @@ static void put_pod(struct run *run, struct sched *sched, const struct task *tas
     pod_request(run, json_get(task->json, "request"), &pod);
     pod_constraints(run, task->json, &pod);
     pod_claims(run, task->json, &pod);
+    numa_fill_pod(run->arena, task->json, &pod);
+    if (!holds)
+        pod.zone_part_count = 0;
     sched_put_pod(sched, &pod);
 }
 
@@ -509,6 +515,15 @@ static bool match_task(const struct run *run,
     return true;
 }
 
+static bool match_zones(const struct run *run,
+                        struct sched *sched,
+                        const struct task *task,
+                        const struct json *expected)
+{
+    return numa_match_pod(run->scenario, sched, json_str(json_get(task->job, "namespace")),
+                          task->name, json_get(expected, "numa_zones"));
+}
+
 static bool match_counts(const struct run *run, int round)
 {
     const struct json *counts = json_at(run->scenario, "expected.counts");
@@ -547,18 +562,19 @@ static bool match_together(const struct run *run, const struct json *place, int 
     return true;
 }
 
-static bool match(struct run *run, const struct sched *sched, int round)
+static bool match(struct run *run, struct sched *sched, int round)
 {
     const struct json *expected = json_get(run->scenario, "expected");
 
     JSON_FOREACH(json_get(expected, "jobs"), job)
         for (size_t i = 0; i < run->task_count; i++)
             if (str_eq(json_str(json_get(run->tasks[i].job, "name")), json_key(job)) &&
-                !match_task(run, &run->tasks[i], job, round))
+                (!match_task(run, &run->tasks[i], job, round) ||
+                 !match_zones(run, sched, &run->tasks[i], job)))
                 return false;
     JSON_FOREACH(json_get(expected, "tasks"), pod) {
         const struct task *task = task_of(run, json_key(pod));
-        if (task && !match_task(run, task, pod, round))
+        if (task && (!match_task(run, task, pod, round) || !match_zones(run, sched, task, pod)))
             return false;
     }
     JSON_FOREACH(json_get(expected, "subgroup_placement"), place)
@@ -566,6 +582,10 @@ static bool match(struct run *run, const struct sched *sched, int round)
             return false;
     JSON_FOREACH(json_get(expected, "nodes"), node) {
         struct sched_node_view view = {0};
+
+        if (!numa_match_node(run->scenario, sched, json_key(node),
+                             json_get(node, "numa_zones_available")))
+            return false;
         (void)sched_node_view(sched, json_key(node), &view);
         if (view.releasing_gpus != whole(json_get(node, "releasing_gpus")) ||
             view.idle_gpus != whole(json_get(node, "idle_gpus")))

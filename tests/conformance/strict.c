@@ -90,7 +90,11 @@ static bool task(const struct json *test, const struct json *one)
     return members(test, one, "a task",
                    "name state node gpu_groups random_gpu_groups subgroup task_priority request "
                    "node_affinity_in labels pod_affinity pod_anti_affinity is_legacy_mig "
-                   "resource_claims resource_claim_templates go ") &&
+                   "resource_claims resource_claim_templates annotations qos_class go ") &&
+           members(test, json_get(one, "annotations"), "the annotations of a task",
+                   "kai.scheduler/numa-placement-observed ") &&
+           one_of(test, json_get(one, "qos_class"), "the QoS class",
+                  "Guaranteed Burstable BestEffort ") &&
            members(test, request, "a request",
                    "type gpus gpu_fraction gpu_devices gpu_memory_mib mig dra_gpus cpu_milli "
                    "memory_bytes ") &&
@@ -118,6 +122,20 @@ static bool jobs(const struct json *test)
     return good;
 }
 
+static bool zones(const struct json *test, const struct json *numa)
+{
+    bool good = members(test, numa, "the zones of a node", "policy scope zones ") &&
+                one_of(test, json_get(numa, "policy"), "the policy of zones",
+                       "none best-effort restricted single-numa-node ") &&
+                one_of(test, json_get(numa, "scope"), "the scope of zones", "pod container ");
+
+    if (!json_is_null(numa) && !json_count(json_get(numa, "zones")))
+        return differs(test, "a node has a policy for zones, and no zones");
+    JSON_FOREACH(json_get(numa, "zones"), zone)
+        good = good && members(test, zone, "a zone", "id allocatable available ");
+    return good;
+}
+
 static bool cluster(const struct json *test)
 {
     const struct json *dra = json_get(test, "dra");
@@ -127,7 +145,8 @@ static bool cluster(const struct json *test)
         good = good &&
                members(test, node, "a node",
                        "name gpus allocatable_gpus dra_gpus cpu_milli memory_bytes gpu_memory_mib "
-                       "gpu_memory_synced max_pods mig labels go ") &&
+                       "gpu_memory_synced max_pods mig labels numa_topology go ") &&
+               zones(test, json_get(node, "numa_topology")) &&
                one_of(test, json_at(node, "mig.strategy"), "the strategy of MIG", "single mixed ");
     JSON_FOREACH(json_get(test, "queues"), queue)
         good = good && members(test, queue, "a queue",
@@ -179,7 +198,7 @@ static bool outcomes(const struct json *test, const struct json *all)
                members(test, one, "an expectation",
                        "status node gpus_required gpus_accepted milli_cpu_required "
                        "memory_required gpu_groups dont_validate_gpu_group error_message "
-                       "last_start_older_than_seconds ") &&
+                       "last_start_older_than_seconds numa_zones ") &&
                one_of(test, json_get(one, "status"), "the expected status", STATES);
         for (size_t i = 0; i < COUNT_OF(left_out); i++)
             if (is_given(json_get(one, left_out[i])))
@@ -203,7 +222,8 @@ bool scenario_is_known(const struct json *test)
         good = good && one_of(test, action, "the action",
                               "allocate consolidation reclaim preempt stalegangeviction ");
     JSON_FOREACH(json_get(expected, "nodes"), node)
-        good = good && members(test, node, "an expected node", "releasing_gpus idle_gpus ");
+        good = good && members(test, node, "an expected node",
+                               "releasing_gpus idle_gpus numa_zones_available ");
     return good && config(test) && cluster(test) && outcomes(test, json_get(expected, "jobs")) &&
            outcomes(test, json_get(expected, "tasks"));
 }
@@ -227,6 +247,7 @@ static const struct {
     {"filter_victim", "queues reclaimer victim_queue ", "result "},
     {"deserved_quota_candidate", "reclaimer reclaimee ", "result "},
     {"deviceaccess_validate", "pod ", "error error_text "},
+    {"numa_evaluate", "topology requests pod ignore ", "admit placement "},
     {"deviceaccess_mutate", "pod ", "containers_set_to_void "},
 };
 

@@ -82,6 +82,42 @@ def test_placement_changes_without_a_restart():
         m.kubectl("delete", "schedulingshard", "default")
 
 
+ZONES = """
+apiVersion: topology.node.k8s.io/v1alpha2
+kind: NodeResourceTopology
+metadata: {name: %s}
+attributes:
+- {name: topologyManagerPolicy, value: single-numa-node}
+- {name: topologyManagerScope, value: pod}
+zones:
+- {name: node-0, type: Node, resources: [{name: nvidia.com/gpu, capacity: "2", allocatable: "2", available: "2"}]}
+- {name: node-1, type: Node, resources: [{name: nvidia.com/gpu, capacity: "2", allocatable: "2", available: "2"}]}
+"""
+
+
+def test_pods_go_where_one_numa_zone_holds_them():
+    with Muster(gpus_per_node=4) as m:
+        node = m.get("nodes")[0]["metadata"]["name"]
+        m.apply(ZONES % node)
+        m.apply(SHARD % "  plugins: {numa: {enabled: true}}")
+        wait_for(lambda: (applied(m) or {}).get("status") == "True", "the shard to be applied")
+        for name, gpus, zone in (("one", 1, "node-0"), ("two", 2, "node-1")):
+            create(m, name, gpus=gpus)
+            wait_for(lambda: node_of(m, name), f"{name} to run")
+            said = m.get("pod", name)["metadata"]["annotations"]["kai.scheduler/numa-placement-predicted"]
+            check(json.loads(said) == [{"zone": zone, "amount": {"nvidia.com/gpu": str(gpus)}}], said)
+        m.kubectl("delete", "pod", "one", "--wait=true")
+        create(m, "third", gpus=3)
+        why = wait_for(lambda: [c["message"] for c in m.get("pod", "third")["status"].get("conditions", [])
+                                if c["type"] == "PodScheduled" and c["status"] == "False"], "third to wait")
+        m.kubectl("delete", "pod", "two", "--wait=true")
+        why = wait_for(lambda: [c["message"] for c in m.get("pod", "third")["status"].get("conditions", [])
+                                if c["type"] == "PodScheduled" and "NUMA" in c.get("message", "")], "the zones to be the reason")
+        check(not node_of(m, "third"), f"a pod of three GPUs runs in zones of two: {why}")
+        m.kubectl("delete", "noderesourcetopology", node)
+        wait_for(lambda: node_of(m, "third"), "third to run where nobody speaks of zones")
+
+
 def test_a_shard_says_what_it_cannot_do():
     with Muster(gpus_per_node=1) as m:
         m.apply(SHARD % "  usageDBConfig: {clientType: prometheus, usageParams: {windowSize: 1y}}\n"

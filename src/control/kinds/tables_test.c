@@ -173,7 +173,7 @@ static const struct decode_kind *const decode_kinds[] = {
     &paddlejob_decode_kind,   &jobset_decode_kind,          &pytorchjob_decode_kind,
     &bindrequest_decode_kind, &config_decode_kind,          &podgroup_decode_kind,
     &queue_decode_kind,       &shard_decode_kind,           &topology_decode_kind,
-    &torchrunjob_decode_kind, &torchrunqueue_decode_kind,
+    &torchrunjob_decode_kind, &torchrunqueue_decode_kind,   &numa_decode_kind,
 };
 
 /* ---- the check ---- */
@@ -212,11 +212,13 @@ static const struct schema *find(const struct schema *schema, const char *path)
     struct str name = STR_NONE;
 
     while (schema && str_cut(&rest, '.', &name)) {
-        const struct schema *next = schema_property(schema, name);
+        bool each = str_ends(name, STR("[]")); /* of a list */
+        const struct schema *next =
+            schema_property(schema, each ? str_sub(name, 0, name.len - 2) : name);
 
         if (!next && schema->preserve_unknown)
             return schema;
-        schema = next;
+        schema = next && each ? next->items : next;
     }
     return schema;
 }
