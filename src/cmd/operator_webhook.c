@@ -53,7 +53,8 @@ static void on_request(void *user, struct http_exchange *x)
     }
     if (!str_is(x->head.method, "POST") || !webhook_serves(x->head.path)) {
         http_reply(x, 404, "text/plain",
-                   STR("POST an AdmissionReview to " WEBHOOK_PODS " or " WEBHOOK_KINDS "\n"));
+                   STR("POST an AdmissionReview to " WEBHOOK_PODS ", " WEBHOOK_KINDS
+                       " or " WEBHOOK_MARKS "\n"));
         return;
     }
     webhook->reviews++;
@@ -149,6 +150,7 @@ int operator_webhook_start(struct operator* op,
         .shares = options->shares,
         .limit_image = str_from(options->limit_image),
         .runtime_class = str_from(options->runtime_class),
+        .namespace = str_from(options->ns),
         .own_devices = options->own_devices,
     };
     webhook->certificates =

@@ -1,12 +1,15 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/marks.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
+#include "base/yaml.h"
 #include "cel/policy.h"
 #include "hook/review.h"
 #include "test.h"
@@ -14,6 +17,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define CONFIGURATION                                                                             \
@@ -119,4 +123,90 @@ TEST(an_answer_is_taken_or_refused_in_words)
         else
             EXPECT(answer.allowed && !answer.patch);
     }
+}
+
+#define FILE_BYTES_MAX ((size_t)1 << 20)
+
+/* The conditions under which the operator's webhook for marks is asked. */
+static const struct json *marks_conditions(struct arena *arena)
+{
+    char *text = ARENA_ARRAY(arena, char, FILE_BYTES_MAX);
+    const struct json *found = NULL;
+    struct json_vec documents = {0};
+    FILE *stream = fopen(DEPLOY_FOLDER "/webhooks.yaml", "re");
+
+    EXPECT(stream != NULL);
+    if (!stream)
+        return NULL;
+    size_t len = fread(text, 1, FILE_BYTES_MAX, stream);
+    (void)fclose(stream);
+    EXPECT(yaml_parse_all(arena, (struct str){text, len}, &documents, NULL) == 0);
+    for (size_t i = 0; i < documents.count; i++)
+        JSON_FOREACH(json_get(documents.items[i], "webhooks"), hook)
+            if (str_is(json_str(json_get(hook, "name")), "marks.muster.dev"))
+                found = json_get(hook, "matchConditions");
+    return found;
+}
+
+static struct json *pod_with(struct arena *arena, const char *key)
+{
+    struct json *pod =
+        json_make(arena, "{metadata: {name: 'p'}, spec: {schedulerName: 'kai-scheduler', "
+                         "nodeName: 'n'}}");
+
+    if (key) {
+        json_add_c(arena, json_make_path(arena, pod, "metadata.annotations"), key, "1");
+        json_add_c(arena, json_make_path(arena, pod, "metadata.labels"), key, "1");
+    }
+    return pod;
+}
+
+TEST(a_cluster_asks_about_every_mark_that_somebody_else_changes_and_nothing_more)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *conditions = marks_conditions(&arena);
+    const struct api_user eve = {.name = STR("eve")};
+    const struct api_user ours = {.name =
+                                      STR("system:serviceaccount:muster-system:muster-operator")};
+    struct str words = STR_NONE;
+
+    EXPECT(json_count(conditions) == 3);
+    for (size_t i = 0; marks_key(i); i++) {
+        struct json *bare = pod_with(&arena, NULL);
+        struct json *marked = pod_with(&arena, marks_key(i));
+        struct policy_request write = {.arena = &arena,
+                                       .kind = &kind_pod,
+                                       .name = STR("p"),
+                                       .operation = "UPDATE",
+                                       .user = &eve,
+                                       .object = marked,
+                                       .old = bare};
+
+        test_case(marks_key(i));
+        EXPECT(policy_conditions(&write, conditions, &words) == 1); /* put there */
+        write.user = &ours;
+        EXPECT(policy_conditions(&write, conditions, &words) == 0);
+        write.user = &eve;
+        write.object = bare;
+        write.old = marked;
+        EXPECT(policy_conditions(&write, conditions, &words) == 1); /* taken off */
+        write.object = marked;
+        EXPECT(policy_conditions(&write, conditions, &words) == 0); /* left */
+    }
+    struct policy_request made = {
+        .arena = &arena, .kind = &kind_pod, .operation = "CREATE", .user = &eve};
+    made.object = pod_with(&arena, NULL);
+    EXPECT(policy_conditions(&made, conditions, &words) == 0);
+    made.object = pod_with(&arena, "gpu-fraction"); /* a wish */
+    EXPECT(policy_conditions(&made, conditions, &words) == 0);
+    made.object = pod_with(&arena, "torchrun.ai/gpu-devices");
+    EXPECT(policy_conditions(&made, conditions, &words) == 1);
+    json_add_c(&arena, json_get(made.object, "spec"), "schedulerName", "another");
+    EXPECT(policy_conditions(&made, conditions, &words) == 0);
+    made.user = &ours;
+    made.object = pod_with(&arena, "torchrun.ai/gpu-devices");
+    EXPECT(policy_conditions(&made, conditions, &words) == 0);
+    (void)json_push(json_add_array(&arena, json_get(made.object, "metadata"), "ownerReferences"),
+                    json_make(&arena, "{kind: 'Job', name: 'j'}"));
+    EXPECT(policy_conditions(&made, conditions, &words) == 1); /* of a template */
 }

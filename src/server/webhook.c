@@ -5,7 +5,9 @@
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/limit.h"
+#include "api/marks.h"
 #include "api/share.h"
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/err.h"
@@ -240,31 +242,71 @@ static void answer_kind(struct review *review, const struct json *object)
     }
 }
 
+static void forbid(struct review *review, struct str message)
+{
+    json_add_bool(review->arena, review->answer, "allowed", false);
+    json_fill(review->arena, json_add_object(review->arena, review->answer, "status"),
+              "{code: 403, reason: 'Forbidden', message: $}", message);
+}
+
 /* A queue with queues below it stays. */
 static void answer_delete(struct review *review, const struct json *old)
 {
     const struct json *children = json_at(old, "status.childQueues");
-    struct json *status;
 
     if (kind_of(review) != &kind_queue || !json_count(children)) {
         allow(review);
         return;
     }
-    json_add_bool(review->arena, review->answer, "allowed", false);
-    status = json_add_object(review->arena, review->answer, "status");
-    json_add_i64(review->arena, status, "code", 403);
-    json_add_c(review->arena, status, "reason", "Forbidden");
-    json_add_str(review->arena, status, "message",
-                 str_printf(review->arena,
-                            "Queue \"" STR_FMT "\" has %zu queues below it (" STR_FMT
-                            ", ...): delete them, or give them another parentQueue, first",
-                            STR_ARG(json_str_at(old, "metadata.name")), json_count(children),
-                            STR_ARG(json_str(json_index(children, 0)))));
+    forbid(review, str_printf(review->arena,
+                              "Queue \"" STR_FMT "\" has %zu queues below it (" STR_FMT
+                              ", ...): delete them, or give them another parentQueue, first",
+                              STR_ARG(json_str_at(old, "metadata.name")), json_count(children),
+                              STR_ARG(json_str(json_index(children, 0)))));
+}
+
+/* ---- marks of the scheduler ---- */
+
+/* An administrator, or the operator itself. */
+static bool user_may_mark(const struct review *review)
+{
+    const struct json *user = json_get(review->request, "userInfo");
+    struct str ns, name;
+
+    JSON_FOREACH(json_get(user, "groups"), group)
+        if (str_is(json_str(group), MARKS_ADMINISTRATORS))
+            return true;
+    return review->rules->namespace.len &&
+           account_split(json_str(json_get(user, "username")), &ns, &name) &&
+           str_eq(ns, review->rules->namespace);
+}
+
+/* Templates bring no marks along: a pod that is made for an owner is looked at whoever makes it. */
+static void answer_marks(struct review *review, const struct json *object)
+{
+    const struct json *old = json_get(review->request, "oldObject");
+    const struct kind *kind = kind_of(review);
+    bool made = !json_is(old, JSON_OBJECT);
+    bool pod = kind == &kind_pod;
+    bool of_template = pod && made && json_count(json_at(object, "metadata.ownerReferences")) > 0;
+    bool foreign =
+        pod && review->rules->scheduler_name.len &&
+        !str_eq(json_str_at(object, "spec.schedulerName"), review->rules->scheduler_name);
+    struct str why = STR_NONE;
+
+    if (kind && !foreign && (!user_may_mark(review) || of_template))
+        why = marks_refusal(review->arena, kind, made ? NULL : old, object);
+    if (why.len)
+        forbid(review,
+               str_printf(review->arena, "%s \"" STR_FMT "\" is forbidden: " STR_FMT, kind->plural,
+                          STR_ARG(json_str_at(object, "metadata.name")), STR_ARG(why)));
+    else
+        allow(review);
 }
 
 bool webhook_serves(struct str path)
 {
-    return str_is(path, WEBHOOK_PODS) || str_is(path, WEBHOOK_KINDS);
+    return str_is(path, WEBHOOK_PODS) || str_is(path, WEBHOOK_KINDS) || str_is(path, WEBHOOK_MARKS);
 }
 
 int webhook_answer(struct arena *arena,
@@ -298,6 +340,8 @@ int webhook_answer(struct arena *arena,
         answer_delete(&review, json_get(review.request, "oldObject"));
     else if (str_is(path, WEBHOOK_PODS))
         answer_pod(&review, object);
+    else if (str_is(path, WEBHOOK_MARKS))
+        answer_marks(&review, object);
     else
         answer_kind(&review, object);
     *ret = json_text(arena, answer);

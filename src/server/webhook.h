@@ -15,11 +15,13 @@ struct kinds;
  *   WEBHOOK_PODS   pods: a wish for a share of a GPU is checked and prepared (api/share.h); GPU
  *                  pods get a RuntimeClass if one is set; a pod without owners learns its pod group
  *   WEBHOOK_KINDS  everything else: queues, pod groups and the job kinds are checked
+ *   WEBHOOK_MARKS  pods and pod groups: what the scheduler wrote down is nobody else's (api/marks.h)
  *
  * What is being deleted, and an update that leaves the spec alone, is let through: an object that
  * was there before a rule was must not be stuck. */
 #define WEBHOOK_PODS  "/mutate/pods"
 #define WEBHOOK_KINDS "/validate"
+#define WEBHOOK_MARKS "/validate/marks"
 
 struct webhook_rules {
     const struct kinds *kinds;
@@ -28,6 +30,7 @@ struct webhook_rules {
     struct str limit_image;   /* shares are limits, by a library of this image (api/limit.h); empty:
                                  they are not */
     struct str runtime_class; /* of pods with GPUs that name none; empty: left out */
+    struct str namespace;     /* of the operator: its ServiceAccounts are ours; empty: none are */
     bool own_devices;         /* pods see the GPUs they ask for alone (api/device_access.h) */
 };
 

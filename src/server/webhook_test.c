@@ -239,3 +239,90 @@ TEST(what_is_no_review_is_an_error_not_an_answer)
         EXPECT(err.text[0]);
     }
 }
+
+#define WHO(name, group) "'userInfo':{'username':'" name "','groups':['" group "']},"
+#define TENANT           WHO("eve", "system:authenticated")
+#define OPERATOR         WHO("system:serviceaccount:muster-system:muster-operator", "system:authenticated")
+#define OWNED            ",'ownerReferences':[{'kind':'Job','name':'j','uid':'u'}]"
+#define MARKED(notes, more, spec)                                                              \
+    "{'metadata':{'name':'p','annotations':{" notes "}" more "},'spec':{'schedulerName':'kai-" \
+    "scheduler'" spec "}}"
+#define OF_PODS "'resource':{'group':'','version':'v1','resource':'pods'},"
+#define OF_GROUPS \
+    "'resource':{'group':'scheduling.run.ai','version':'v2alpha2','resource':'podgroups'},"
+#define DEVICES      "'torchrun.ai/gpu-devices':'0'"
+#define STARTED(day) "'kai.scheduler/last-start-timestamp':'2026-01-0" day "T00:00:00Z'"
+#define ON_NODE      ",'nodeName':'n'"
+
+TEST(marks_of_the_scheduler_are_refused_to_others_by_the_webhook)
+{
+    static const struct {
+        const char *why;
+        const char *request;
+        const char *words; /* NULL: allowed */
+    } rows[] = {
+        {"a number of a GPU", TENANT OF_PODS "'object':" MARKED(DEVICES, "", ""), "gpu-devices"},
+        {"the operator's", OPERATOR OF_PODS "'object':" MARKED(DEVICES, "", ""), NULL},
+        {"an administrator's",
+         WHO("admin", "system:masters") OF_PODS "'object':" MARKED(DEVICES, "", ""), NULL},
+        {"of a namespace whose name begins alike",
+         WHO("system:serviceaccount:muster-system-2:a", "x") OF_PODS
+         "'object':" MARKED(DEVICES, "", ""),
+         "gpu-devices"},
+        {"a template's, through the operator",
+         OPERATOR OF_PODS "'object':" MARKED(DEVICES, OWNED, ""), "gpu-devices"},
+        {"a template's, through a controller of the cluster",
+         WHO("system:serviceaccount:kube-system:job-controller", "x") OF_PODS
+         "'object':" MARKED(DEVICES, OWNED, ""),
+         "gpu-devices"},
+        {"as it was",
+         TENANT OF_PODS
+         "'oldObject':" MARKED(DEVICES, "", "") ",'object':" MARKED(DEVICES, OWNED, ""),
+         NULL},
+        {"taken off",
+         TENANT OF_PODS "'oldObject':" MARKED(DEVICES, "", "") ",'object':" MARKED("", "", ""),
+         "leave it as it was"},
+        {"a label that hides the pod",
+         TENANT OF_PODS "'object':" MARKED("", ",'labels':{'muster.dev/stand-in':'true'}", ""),
+         "muster.dev/stand-in"},
+        {"a wish", TENANT OF_PODS "'object':" MARKED("'gpu-fraction':'0.5'", "", ""), NULL},
+        {"a larger one of a pod that runs",
+         TENANT OF_PODS
+         "'oldObject':" MARKED("'gpu-fraction':'0.5'", "",
+                               ON_NODE) ",'object':" MARKED("'gpu-fraction':'1'", "", ON_NODE),
+         "make another one"},
+        {"a pod group of its own while it runs",
+         TENANT OF_PODS "'oldObject':" MARKED("", "", ON_NODE) ",'object':" MARKED(
+             "'pod-group-name':'g'", "", ON_NODE),
+         "make another one"},
+        {"a run that begins anew",
+         TENANT OF_GROUPS
+         "'oldObject':" MARKED(STARTED("1"), "", "") ",'object':" MARKED(STARTED("9"), "", ""),
+         "last-start-timestamp"},
+        {"the scheduler says when it began",
+         OPERATOR OF_GROUPS
+         "'oldObject':" MARKED("", "", "") ",'object':" MARKED(STARTED("9"), "", ""),
+         NULL},
+        {"a pod of another scheduler",
+         TENANT OF_PODS "'object':{'metadata':{'annotations':{" DEVICES
+                        "}},'spec':{'schedulerName':'default-scheduler'}}",
+         NULL},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct kinds *kinds = kinds_new();
+        struct webhook_rules rules = {.kinds = kinds,
+                                      .scheduler_name = STR("kai-scheduler"),
+                                      .namespace = STR("muster-system")};
+
+        test_case(rows[i].why);
+        const struct json *response = respond(&arena, &rules, WEBHOOK_MARKS, rows[i].request);
+        EXPECT(is_allowed(response) == !rows[i].words);
+        if (rows[i].words) {
+            EXPECT(str_contains(json_str_at(response, "status.message"), str_from(rows[i].words)));
+            EXPECT(json_i64_or(json_at(response, "status.code"), 0) == 403);
+        }
+        kinds_free(kinds);
+    }
+}

@@ -2,9 +2,9 @@
 
 #include "api/admit.h"
 #include "api/condition.h"
-#include "api/gpu.h"
 #include "api/group.h"
 #include "api/kind.h"
+#include "api/marks.h"
 #include "api/object.h"
 #include "api/people.h"
 #include "api/pod_security.h"
@@ -305,7 +305,7 @@ static int admit_person(struct write *write, struct admit *admit)
 static bool is_owner(const struct api_user *user)
 {
     for (size_t i = 0; i < user->group_count; i++)
-        if (str_is(user->groups[i], "system:masters"))
+        if (str_is(user->groups[i], MARKS_ADMINISTRATORS))
             return true;
     return false;
 }
@@ -349,53 +349,19 @@ static int admit_suspension(struct write *write, const struct admit *admit)
 
 /* ---- marks of the scheduler ---- */
 
-/* What the scheduler writes down on pods and pod groups, and believes when it reads it again: who
- * could write it would have a GPU that is another's, a larger share of one, or no end to his time. */
-static const struct {
-    const struct kind *kind;
-    const char *key;
-    bool label;
-    bool wish; /* said by who makes the pod, and fixed once it has a node */
-} marks[] = {
-    {&kind_pod, GPU_ANNOTATION_DEVICES, false, false},
-    {&kind_pod, GPU_ANNOTATION_PORTION, false, false},
-    {&kind_pod, GPU_ANNOTATION_MEMORY, false, false},
-    {&kind_pod, GPU_ANNOTATION_TYPE, false, false},
-    {&kind_pod, GPU_ANNOTATION_FRACTION, false, true},
-    {&kind_pod, GPU_ANNOTATION_FRACTION_MEMORY, false, true},
-    {&kind_pod, GPU_ANNOTATION_FRACTION_DEVICES, false, true},
-    {&kind_pod, GPU_ANNOTATION_FRACTION_CONTAINER, false, true},
-    {&kind_pod, GROUP_ANNOTATION, false, true},
-    {&kind_pod, "muster.dev/stand-in", true, false},
-    {&kind_podgroup, "kai.scheduler/last-start-timestamp", false, false},
-    {&kind_podgroup, "kai.scheduler/stale-podgroup-timestamp", false, false},
-    {&kind_podgroup, "kai.scheduler/last-eviction-timestamp", false, false},
-    {&kind_podgroup, "muster.dev/max-run-time-reached", false, false},
-};
-
+/* Templates do not bring them along: a pod that we make of one is checked, too. */
 static int admit_marks(struct write *write, const struct admit *admit)
 {
     const struct json *own = json_at(admit->object, "metadata.ownerReferences");
-    bool bound = json_str_at(admit->old, "spec.nodeName").len > 0;
     bool ours = !write->user && (admit->old || write->kind != &kind_pod || !json_count(own));
 
     if (ours || (write->user && is_owner(write->user)))
         return 0;
-    for (size_t i = 0; i < COUNT_OF(marks); i++) {
-        const char *place = marks[i].label ? "metadata.labels" : "metadata.annotations";
-        struct str now = json_str(json_get(json_at(admit->object, place), marks[i].key));
-        struct str before = json_str(json_get(json_at(admit->old, place), marks[i].key));
-
-        if (marks[i].kind != write->kind || str_eq(now, before) || (marks[i].wish && !bound))
-            continue;
-        return reply_fail(write->reply, 403, "Forbidden",
-                          "%s \"" STR_FMT "\" is forbidden: %s[%s]: %s", write->kind->plural,
-                          STR_ARG(write->name), place, marks[i].key,
-                          marks[i].wish ? "the pod has its room; make another one"
-                                        : "only the scheduler and the owner of this server may "
-                                          "write it; leave it as it was");
-    }
-    return 0;
+    struct str why = marks_refusal(write->arena, write->kind, admit->old, admit->object);
+    if (!why.len)
+        return 0;
+    return reply_fail(write->reply, 403, "Forbidden", "%s \"" STR_FMT "\" is forbidden: " STR_FMT,
+                      write->kind->plural, STR_ARG(write->name), STR_ARG(why));
 }
 
 /* ---- services ---- */

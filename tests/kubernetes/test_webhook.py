@@ -254,6 +254,54 @@ def test_a_lost_authority_is_made_again_and_told():
         wait_for(m.asked, "reviews to be answered again", 30)
 
 
+def test_marks_of_the_scheduler_are_nobody_elses():
+    with WebhookCluster(nodes=1) as m:
+        m.kubectl("create", "clusterrole", "groups", "--verb=*", "--resource=podgroups.scheduling.run.ai", ok=False)
+        m.kubectl("create", "rolebinding", "eve-groups", "--clusterrole=groups", "--user=eve", "-n", "default", ok=False)
+        m.kubectl("create", "rolebinding", "eve-edits", "--clusterrole=edit", "--user=eve", "-n", "default", ok=False)
+        group = """
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: of-eve, namespace: default}
+spec: {queue: q, minMember: 1}
+"""
+        job = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: of-eve, namespace: default}
+spec:
+  template:
+    metadata: {annotations: {torchrun.ai/gpu-devices: "0"}}
+    spec: {schedulerName: kai-scheduler, restartPolicy: Never, containers: [{name: c, image: i}]}
+"""
+        eve = ("--as=eve", "--as-group=system:authenticated")
+        for verb, what in ("patch", "podgroups.scheduling.run.ai"), ("create", "jobs"):
+            wait_for(lambda: m.kubectl("auth", "can-i", verb, what, "-n", "default", *eve, ok=False).returncode == 0,
+                     "eve's rights to be known")
+        words = m.refused(pod("marked", 'torchrun.ai/gpu-devices: "0"'), *eve) or "taken"
+        check("torchrun.ai/gpu-devices" in words and "only the scheduler" in words, words)
+        check(m.refused(pod("plain"), *eve) is None, "a pod without marks is taken")
+        check(m.refused(pod("of-another", 'torchrun.ai/gpu-devices: "0"', "default-scheduler"), *eve) is None, "a foreign pod")
+        words = m.kubectl("annotate", "pod", "plain", "received-resource-type=Regular", *eve, ok=False).stderr
+        check("received-resource-type" in words, words)
+        words = m.kubectl("label", "pod", "plain", "muster.dev/stand-in=true", *eve, ok=False).stderr
+        check("muster.dev/stand-in" in words, words)
+        check(m.kubectl("label", "pod", "plain", "mine=true", *eve, ok=False).returncode == 0, "another label is taken")
+        check(m.refused(group) is None, "a pod group")
+        stamp = "kai.scheduler/last-start-timestamp=2099-01-01T00:00:00Z"
+        words = m.kubectl("annotate", "podgroup.scheduling.run.ai", "of-eve", stamp, *eve, ok=False).stderr
+        check("last-start-timestamp" in words, words)
+        operator = ("--as=system:serviceaccount:muster-system:muster-operator", "--as-group=system:serviceaccounts")
+        m.kubectl("annotate", "podgroup.scheduling.run.ai", "of-eve", stamp, *operator)
+        # Templates bring none along, whoever makes the pods.
+        check(m.refused(job, *eve) is None, "the job itself has no marks")
+        wait_for(lambda: "torchrun.ai/gpu-devices" in m.kubectl("get", "events", "-n", "default", "-o", "json").stdout,
+                 "the Job's controller to be refused")
+        for what in ("job/of-eve", "podgroup.scheduling.run.ai/of-eve", "rolebinding/eve-edits", "rolebinding/eve-groups"):
+            m.kubectl("delete", what, "-n", "default", "--ignore-not-found", "--wait=false")
+        m.kubectl("delete", "clusterrole", "groups", "--ignore-not-found")
+
+
 def test_with_no_operator_up_foreign_pods_are_created_and_shares_refused():
     with WebhookCluster(sharing=True, nodes=1) as m:
         m.operators[0].kill()
