@@ -4,6 +4,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "workspace/address.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -382,4 +383,24 @@ void c10d_conn_done(struct c10d_conn *conn)
     VEC_DONE(&conn->awaited);
     buf_done(&conn->in);
     buf_done(&conn->out);
+}
+
+size_t c10d_gives_way(const struct c10d_waiting *waiting, size_t count, struct address address)
+{
+    size_t oldest = SIZE_MAX;
+    size_t oldest_own = SIZE_MAX;
+    size_t own = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (oldest == SIZE_MAX || waiting[i].until_ms < waiting[oldest].until_ms)
+            oldest = i;
+        if (!address_eq(waiting[i].address, address))
+            continue;
+        own++;
+        if (oldest_own == SIZE_MAX || waiting[i].until_ms < waiting[oldest_own].until_ms)
+            oldest_own = i;
+    }
+    if (own >= C10D_WAITING_OF_ONE_MAX)
+        return oldest_own;
+    return count >= C10D_WAITING_MAX ? oldest : SIZE_MAX;
 }

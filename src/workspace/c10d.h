@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "workspace/address.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +28,11 @@ struct err;
 #define C10D_KEYS_MAX  100000
 #define C10D_ARGS_MAX  10000 /* keys of one request */
 #define C10D_CONNS_MAX 4096
+/* Of these so many wait to be let in, at most: whoever is in has the others. */
+#define C10D_WAITING_MAX (C10D_CONNS_MAX / 2)
+/* And so many of one address. A pod has a connection a rank, and a few of its agent; a stranger who
+ * says nothing takes 32 addresses to keep others waiting. */
+#define C10D_WAITING_OF_ONE_MAX 64
 
 struct c10d {
     struct map keys; /* key -> struct c10d_value */
@@ -49,6 +55,15 @@ int c10d_input(struct c10d_conn *conn, struct str bytes);
 /* Answer a connection that waits, if it can be now. */
 void c10d_wake(struct c10d_conn *conn);
 void c10d_conn_done(struct c10d_conn *conn);
+
+/* One that is not let in yet. */
+struct c10d_waiting {
+    struct address address;
+    int64_t until_ms;
+};
+/* Who of them gives way to another from `address`; SIZE_MAX: nobody has to. It is the one that has
+ * waited longest, of that address where it has as many as it may. */
+size_t c10d_gives_way(const struct c10d_waiting *waiting, size_t count, struct address address);
 
 struct c10d_options {
     const char *address; /* NULL: all */

@@ -30,6 +30,7 @@ struct peer {
     bool dead;
     bool admitted;    /* not yet: nothing is read from it */
     int64_t until_ms; /* for how long it may wait for that */
+    struct address address;
 };
 
 struct server {
@@ -40,6 +41,8 @@ struct server {
     struct c10d store;
     VEC(struct peer *) peers;
     VEC(struct pollfd) polls;
+    VEC(struct c10d_waiting) waiters;
+    VEC(struct peer *) waiting_peers; /* the same */
 };
 
 static int64_t clock_ms(void)
@@ -69,6 +72,24 @@ static void admit(struct server *server, struct peer *peer)
         server->options.note(server->options.user, err.text);
 }
 
+/* A new one has to wait: somebody else may have waited long enough. */
+static void make_room(struct server *server, struct address address)
+{
+    server->waiters.count = server->waiting_peers.count = 0;
+    for (size_t i = 0; i < server->peers.count; i++) {
+        struct peer *peer = server->peers.items[i];
+
+        if (peer->admitted || peer->dead)
+            continue;
+        VEC_PUSH(NULL, &server->waiters,
+                 (struct c10d_waiting){.address = peer->address, .until_ms = peer->until_ms});
+        VEC_PUSH(NULL, &server->waiting_peers, peer);
+    }
+    size_t gone = c10d_gives_way(server->waiters.items, server->waiters.count, address);
+    if (gone < server->waiting_peers.count)
+        server->waiting_peers.items[gone]->dead = true;
+}
+
 static void accept_all(struct server *server)
 {
     int yes = 1;
@@ -85,10 +106,13 @@ static void accept_all(struct server *server)
         (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
         peer = MEM_NEW(struct peer);
         peer->fd = fd;
+        peer->address = door_address(fd);
         peer->conn.store = &server->store;
         peer->conn.in.bytes_max = IN_BYTES_MAX;
         peer->conn.out.bytes_max = OUT_BYTES_MAX;
         admit(server, peer);
+        if (!peer->admitted && !peer->dead)
+            make_room(server, peer->address);
         VEC_PUSH(NULL, &server->peers, peer);
     }
 }
@@ -137,6 +161,8 @@ static void turn(struct server *server)
         struct peer *peer = server->peers.items[i];
         short events = server->polls.items[i + 1].revents;
 
+        if (peer->dead)
+            continue; /* it gave way */
         if (!peer->admitted && (events & (POLLERR | POLLHUP)))
             peer->dead = true; /* it did not wait for our answer */
         else if (!peer->admitted)

@@ -1,10 +1,13 @@
 #include "base/cleanup.h"
 #include "base/count.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "test.h"
 #include "workspace/c10d.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 static void text(struct buf *out, const char *s)
@@ -123,4 +126,25 @@ TEST(c10d_refuses_what_is_no_client)
         c10d_conn_done(&conn);
         c10d_done(&store);
     }
+}
+
+TEST(c10d_strangers_who_wait_give_way_to_others)
+{
+    struct address eve = {.ip = {.s6_addr = {[15] = 1}}};
+    struct address joe = {.ip = {.s6_addr = {[15] = 2}}};
+    struct c10d_waiting *waiting = mem_alloc(C10D_WAITING_MAX * sizeof(*waiting));
+
+    for (size_t i = 0; i < C10D_WAITING_MAX; i++) { /* 64 of each, the later ones first */
+        waiting[i] = (struct c10d_waiting){.until_ms = (int64_t)(C10D_WAITING_MAX - i)};
+        waiting[i].address.ip.s6_addr[14] = (uint8_t)(1 + i / C10D_WAITING_OF_ONE_MAX);
+        if (i < C10D_WAITING_OF_ONE_MAX)
+            waiting[i].address = eve;
+    }
+    EXPECT(c10d_gives_way(waiting, 0, eve) == SIZE_MAX);
+    EXPECT(c10d_gives_way(waiting, C10D_WAITING_OF_ONE_MAX - 1, eve) == SIZE_MAX);
+    EXPECT(c10d_gives_way(waiting, C10D_WAITING_OF_ONE_MAX, joe) == SIZE_MAX);
+    EXPECT(c10d_gives_way(waiting, C10D_WAITING_OF_ONE_MAX, eve) == C10D_WAITING_OF_ONE_MAX - 1);
+    EXPECT(c10d_gives_way(waiting, C10D_WAITING_MAX - 1, joe) == SIZE_MAX);
+    EXPECT(c10d_gives_way(waiting, C10D_WAITING_MAX, joe) == C10D_WAITING_MAX - 1);
+    mem_free(waiting);
 }
