@@ -18,6 +18,8 @@ features   Every row of the tables with a column "Muster" (README's features, do
 
            A row in which Muster's column says "no" needs none.
 found      Every row of the table of docs/internals/found.md names such tests in its last cell, for readers to see.
+named      Every test that a page names so, in any comment or as `unit.NAME`, is there; and every row of a table with a column
+           "Test" (attacks and their tests in docs/security.md) names one.
 examples   Every manifest of examples/scheduling is on the page that KAI's users look at, docs/migrating.md.
 blocks     A fenced block says what it is: ```sh runnable is executed by tests/e2e/test_docs.py.
 """
@@ -164,6 +166,36 @@ def check_found(pages):
         for name in named:
             if name not in known:
                 yield f"{FOUND}:{number}: there is no test {name}"
+
+
+def named_rows(text):
+    """(line, cells, the cell of the column "Test") of each row of such a table."""
+    column = None
+    for number, line in enumerate(text.split("\n"), 1):
+        cells = [c.strip() for c in line.strip().strip("|").split("|")] if line.strip().startswith("|") else []
+        if not cells:
+            column = None
+        elif "Test" in cells:
+            column = cells.index("Test")
+        elif column is not None and len(cells) > column and not re.fullmatch(r":?-+:?", cells[column]):
+            yield number, cells, cells[column]
+
+
+NAMED = r"((?:unit|e2e\.\w+|kubernetes|scenario)\.[a-z]\w{8,})"  # shorter ones are files: unit.yaml
+
+
+def check_named(pages):
+    known = known_tests(tracked())
+    for page in pages:
+        text = read(page)
+        for number, cells, test in named_rows(text):
+            if page in TABLES and not re.search(NAMED, test):
+                yield f"{page}:{number}: \"{cells[0]}\" names no test"
+        for number, line in enumerate(text.split("\n"), 1):
+            comments = " ".join(re.findall(r"<!-- *tests?: *(.*?) *-->", line))
+            for name in re.findall(rf"(?<![\w./]){NAMED}\b", comments) + re.findall(rf"`{NAMED}`", line):
+                if name not in known:
+                    yield f"{page}:{number}: there is no test {name}"
 
 
 def check_examples(pages):
