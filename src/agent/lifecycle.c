@@ -37,15 +37,35 @@ static bool container_restarts(const struct run *run, const struct run_container
     return false;
 }
 
+/* What began and ended so is begun again then. */
+static int64_t backoff_next(int64_t *backoff_ms, int64_t started_ms, int64_t ended_ms)
+{
+    if (ended_ms - started_ms >= RUN_BACKOFF_RESET_MS)
+        *backoff_ms = 0;
+    int64_t after_ms = ended_ms + *backoff_ms;
+    *backoff_ms = *backoff_ms ? *backoff_ms * 2 : RUN_BACKOFF_MIN_MS;
+    if (*backoff_ms > RUN_BACKOFF_MAX_MS)
+        *backoff_ms = RUN_BACKOFF_MAX_MS;
+    return after_ms;
+}
+
+void lifecycle_shim_started(struct run_shim *shim, int64_t now_ms)
+{
+    shim->started_ms = now_ms;
+    shim->after_ms = 0;
+}
+
+int64_t lifecycle_shim_gone(struct run_shim *shim, int64_t now_ms)
+{
+    if (!shim->after_ms)
+        shim->after_ms = backoff_next(&shim->backoff_ms, shim->started_ms, now_ms);
+    return shim->after_ms;
+}
+
 /* The next instance, after the back-off: the first restart is free. */
 static void container_schedule_restart(struct run_container *c)
 {
-    if (c->end.ended_ms - c->end.started_ms >= RUN_BACKOFF_RESET_MS)
-        c->backoff_ms = 0;
-    c->start_after_ms = c->end.ended_ms + c->backoff_ms;
-    c->backoff_ms = c->backoff_ms ? c->backoff_ms * 2 : RUN_BACKOFF_MIN_MS;
-    if (c->backoff_ms > RUN_BACKOFF_MAX_MS)
-        c->backoff_ms = RUN_BACKOFF_MAX_MS;
+    c->start_after_ms = backoff_next(&c->backoff_ms, c->end.started_ms, c->end.ended_ms);
     c->previous = c->end;
     c->end = (struct run_end){0};
     c->state = RUN_WAITING;

@@ -99,6 +99,18 @@ struct run {
     unsigned round;
 };
 
+/* The pod's shim, which may be gone before it has started anything: then no container counts a
+ * restart, and nothing but this makes the next one wait. */
+struct run_shim {
+    int64_t started_ms;
+    int64_t after_ms; /* it is gone, and the next one starts then; 0: it is there */
+    int64_t backoff_ms;
+};
+void lifecycle_shim_started(struct run_shim *shim, int64_t now_ms);
+/* It is gone: when the next one may start. The first is free, as with containers. May be told again
+ * and again. */
+int64_t lifecycle_shim_gone(struct run_shim *shim, int64_t now_ms);
+
 enum run_verb {
     RUN_START,
     RUN_SIGNAL,

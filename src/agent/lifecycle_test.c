@@ -311,3 +311,22 @@ TEST(a_pod_that_nobody_asks_for_again_has_failed)
     EXPECT(lifecycle_is_over(&play.run));
     EXPECT(strcmp(lifecycle_phase(&play.run), "Failed") == 0);
 }
+
+TEST(a_shim_that_does_not_stay_is_started_less_and_less_often)
+{
+    struct run_shim shim = {0};
+    int64_t now_ms = 1000000000;
+
+    EXPECT(lifecycle_shim_gone(&shim, now_ms) == now_ms); /* of an earlier muster */
+    lifecycle_shim_started(&shim, now_ms);
+    EXPECT(lifecycle_shim_gone(&shim, now_ms + 5) == now_ms + 5 + RUN_BACKOFF_MIN_MS);
+    EXPECT(lifecycle_shim_gone(&shim, now_ms + 9) == now_ms + 5 + RUN_BACKOFF_MIN_MS);
+    for (int i = 0; i < 10; i++) {
+        lifecycle_shim_started(&shim, now_ms);
+        EXPECT(lifecycle_shim_gone(&shim, now_ms) <= now_ms + RUN_BACKOFF_MAX_MS);
+    }
+    EXPECT(lifecycle_shim_gone(&shim, now_ms) == now_ms + RUN_BACKOFF_MAX_MS);
+    lifecycle_shim_started(&shim, now_ms);
+    now_ms += RUN_BACKOFF_RESET_MS; /* it stayed: all is forgiven */
+    EXPECT(lifecycle_shim_gone(&shim, now_ms) == now_ms);
+}

@@ -90,6 +90,7 @@ struct pod {
     int64_t started_ms;
     int64_t retry_ms; /* try again then */
     struct link link;
+    struct run_shim shim;
     bool awaited; /* no link, but perhaps a shim: recover_shim() finds out */
     bool asked;   /* the shim has not said yet what there is */
     bool dirty;

@@ -372,6 +372,7 @@ static int pod_start_shim(struct pod *pod, struct err *err)
     }
     if (r < 0)
         return r;
+    lifecycle_shim_started(&pod->shim, agent_now_ms());
     pod->handles_open++;
     if (!agent->images_told && !agent->options.images_oci) {
         agent->images_told = true;
@@ -519,6 +520,16 @@ static void pod_step_running(struct pod *pod, int64_t now_ms)
     if (!pod->link.open && !lifecycle_is_over(&pod->run)) {
         if (pod->handles_open > 1)
             return; /* the old link is still closing */
+        int64_t after_ms = lifecycle_shim_gone(&pod->shim, now_ms);
+        if (now_ms < after_ms) {
+            (void)err_set(&err, -EAGAIN,
+                          "The pod's shim ended soon after it started; the next one starts after a "
+                          "back-off of up to %d s (the log of muster says why it ended)",
+                          RUN_BACKOFF_MAX_MS / 1000);
+            pod_set_waiting(pod, "FailedCreatePodSandBox", &err);
+            pod_set_wake(pod, after_ms);
+            return;
+        }
         if (pod_start_shim(pod, &err) < 0) {
             pod_set_waiting(pod, "FailedCreatePodSandBox", &err);
             pod_set_wake(pod, now_ms + RETRY_MS);
