@@ -168,6 +168,8 @@ TEST(a_cluster_asks_about_every_mark_that_somebody_else_changes_and_nothing_more
     const struct api_user eve = {.name = STR("eve")};
     const struct api_user ours = {.name =
                                       STR("system:serviceaccount:muster-system:muster-operator")};
+    static const struct str masters[] = {STR("people"), STR("system:masters")};
+    const struct api_user admin = {.name = STR("admin"), .groups = masters, .group_count = 2};
     struct str words = STR_NONE;
 
     EXPECT(json_count(conditions) == 3);
@@ -185,6 +187,8 @@ TEST(a_cluster_asks_about_every_mark_that_somebody_else_changes_and_nothing_more
         test_case(marks_key(i));
         EXPECT(policy_conditions(&write, conditions, &words) == 1); /* put there */
         write.user = &ours;
+        EXPECT(policy_conditions(&write, conditions, &words) == 0);
+        write.user = &admin;
         EXPECT(policy_conditions(&write, conditions, &words) == 0);
         write.user = &eve;
         write.object = bare;

@@ -267,24 +267,28 @@ static void answer_delete(struct review *review, const struct json *old)
 
 /* ---- marks of the scheduler ---- */
 
-/* An administrator, or the operator itself. */
-static bool user_may_mark(const struct review *review)
+static bool user_is_administrator(const struct json *user)
 {
-    const struct json *user = json_get(review->request, "userInfo");
-    struct str ns, name;
-
     JSON_FOREACH(json_get(user, "groups"), group)
         if (str_is(json_str(group), MARKS_ADMINISTRATORS))
             return true;
+    return false;
+}
+
+static bool user_is_operator(const struct review *review, const struct json *user)
+{
+    struct str ns, name;
+
     return review->rules->namespace.len &&
            account_split(json_str(json_get(user, "username")), &ns, &name) &&
            str_eq(ns, review->rules->namespace);
 }
 
-/* Templates bring no marks along: a pod that is made for an owner is looked at whoever makes it. */
+/* Templates bring no marks along: a pod that the operator makes for an owner is looked at, too. */
 static void answer_marks(struct review *review, const struct json *object)
 {
     const struct json *old = json_get(review->request, "oldObject");
+    const struct json *user = json_get(review->request, "userInfo");
     const struct kind *kind = kind_of(review);
     bool made = !json_is(old, JSON_OBJECT);
     bool pod = kind == &kind_pod;
@@ -294,7 +298,8 @@ static void answer_marks(struct review *review, const struct json *object)
         !str_eq(json_str_at(object, "spec.schedulerName"), review->rules->scheduler_name);
     struct str why = STR_NONE;
 
-    if (kind && !foreign && (!user_may_mark(review) || of_template))
+    if (kind && !foreign && !user_is_administrator(user) &&
+        (!user_is_operator(review, user) || of_template))
         why = marks_refusal(review->arena, kind, made ? NULL : old, object);
     if (why.len)
         forbid(review,

@@ -263,6 +263,8 @@ TEST(marks_of_the_scheduler_are_refused_to_others_by_the_webhook)
     } rows[] = {
         {"a number of a GPU", TENANT OF_PODS "'object':" MARKED(DEVICES, "", ""), "gpu-devices"},
         {"the operator's", OPERATOR OF_PODS "'object':" MARKED(DEVICES, "", ""), NULL},
+        {"an administrator's, of a template",
+         WHO("admin", "system:masters") OF_PODS "'object':" MARKED(DEVICES, OWNED, ""), NULL},
         {"an administrator's",
          WHO("admin", "system:masters") OF_PODS "'object':" MARKED(DEVICES, "", ""), NULL},
         {"of a namespace whose name begins alike",
