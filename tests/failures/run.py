@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""run.py [WORD...]: twenty failures planted in real gangs (torchrun, two pods with two ranks each), and what Muster says of them.
+"""run.py [--torch VERSION] [WORD...]: twenty failures planted in real gangs (torchrun, two pods with two ranks each), and what
+Muster says of them, with every PyTorch on this machine (--torch: with those whose version begins so).
 
 Each runs train.py on one `muster up`. When it is over, all that a person would look at is held against what was planted: the
 job's status (phase, message, status.failure with pod, node, rank, exit code, reason and last lines), its events, what `kubectl
-torchrun` prints as status and logs. Prints a table in Markdown, `failed: NAME` for each that was not told truly, and
-`N passed, N failed, N skipped`. WORD: only those with it in their name. Two of them are among the end-to-end tests
-(tests/e2e/test_failures.py).
+torchrun` prints as status and logs. Prints a table in Markdown for each PyTorch, `failed: torch-VERSION/NAME` for each that was
+not told truly, and `N passed, N failed, N skipped`. WORD: only those with it in their name. Two of them are among the end-to-end
+tests (tests/e2e/test_failures.py).
 """
 
 import json
@@ -255,15 +256,15 @@ def row(number, case, wrong, status):
                                         words[-1] if words else "-", "no: " + "; ".join(wrong) if wrong else "yes"))) + " |"
 
 
-def play_all(cases):
-    """[(name, what is wrong, row)]"""
+def play_all(cases, python=None):
+    """[(name, what is wrong, row)]; with the torchrun that stands beside this Python, or the one that is found"""
     folder = tempfile.mkdtemp(prefix="muster-failures-")
     shutil.copy(os.path.join(HERE, "train.py"), folder)
     with open(os.path.join(folder, "wrong.py"), "w") as f:
         f.write("def train(:\n    pass\n")
     results = []
     try:
-        with Muster(nodes=2, gpus_per_node=2, flags=FLAGS) as m:
+        with Muster(nodes=2, gpus_per_node=2, flags=FLAGS, path_first=python and os.path.dirname(python)) as m:
             m.apply(QUEUE)
             for number, case in enumerate(cases, 1):
                 began, status = time.monotonic(), {}
@@ -289,20 +290,35 @@ def chosen(words):
     return [c for c in CASES if not words or any(word in c.name for word in words)]
 
 
-def main():
-    cases = chosen(sys.argv[1:])
-    if not torch_pythons():
-        print(f"skipped: no Python here can import torch\n0 passed, 0 failed, {len(cases)} skipped")
+def pythons(argv):
+    """[(path, version)] of the PyTorches to play with; what is said about them is taken from argv."""
+    wanted = ""
+    if "--torch" in argv:
+        at = argv.index("--torch")
+        wanted = "".join(argv[at + 1:at + 2])
+        del argv[at:at + 2]
+    return [(path, version) for path, version in torch_pythons() if version.startswith(wanted)]
+
+
+def main(argv):
+    found = pythons(argv)
+    cases = chosen(argv)
+    if not found:
+        print(f"skipped: no Python here can import such a torch\n0 passed, 0 failed, {len(cases)} skipped")
         return EXIT_SKIPPED
-    print(f"{len(cases)} failures, PyTorch {torch_pythons()[0][1]}, limits times {PATIENCE:g}", flush=True)
-    results = play_all(cases)
-    print_table(results)
-    failed = [name for name, wrong, _ in results if wrong]
+    passed, failed, said = 0, [], []
+    for python, version in found:
+        print(f"{len(cases)} failures, PyTorch {version}, limits times {PATIENCE:g}", flush=True)
+        results = play_all(cases, python)
+        print_table(results)
+        wrong = [f"torch-{version}/{name}" for name, why, _ in results if why]
+        passed, failed = passed + len(results) - len(wrong), failed + wrong
+        said.append(f"PyTorch {version}: {len(results) - len(wrong)} of {len(results)} true")
     for name in failed:
         print(f"failed: {name}")
-    print(f"{len(results) - len(failed)} passed, {len(failed)} failed, 0 skipped")
+    print(f"{passed} passed, {len(failed)} failed, 0 skipped; {'; '.join(said)}")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
