@@ -15,6 +15,7 @@ A script NUMBER.txt has one line for each line that its guide has the reader typ
     + COMMAND     what is typed in its place, which must end well too
     ~ REASON      on a control plane of Kubernetes' own the line before is not typed as it stands, and this is why; what
                   follows is for there: + COMMAND in its place, > WORDS
+    ^ REASON      the same where other people's CRDs came after ours
 
 FLAGS: in the first lines gives muster up, or the nodes of the cluster, flags. Each script has a server of its own and a folder
 to work in, with the repository's examples/ and deploy/ in it; `oc` is kubectl there. Prints `failed: PLACE/WHOSE/NUMBER:LINE` for
@@ -56,12 +57,17 @@ class Line:
         self.words = []
         self.reason = ""
         self.instead = []
-        self.there = None  # the same line on a control plane of Kubernetes' own, where that differs
+        self.elsewhere = {}  # the same line by "~" and "^", where it differs
 
-    def differs(self, reason):
-        self.there = Line(self.number, "-", self.text)
-        self.there.reason = reason
-        return self.there
+    def differs(self, mark, reason):
+        line = self.elsewhere[mark] = Line(self.number, "-", self.text)
+        line.reason = reason
+        return line
+
+    def at(self, place, whose):
+        """The line as it is typed there."""
+        marks = "^" * (whose == "after") + "~" * (place != "muster")
+        return next((self.elsewhere[mark] for mark in marks if mark in self.elsewhere), self)
 
     def commands(self):
         if self.mark == "-":
@@ -84,8 +90,8 @@ def read(path):
             if mark in "$@-":
                 last = Line(number, mark, rest)
                 lines.append(last)
-            elif mark == "~":
-                last = lines[-1].differs(rest)
+            elif mark in "~^":
+                last = lines[-1].differs(mark, rest)
             elif mark == ">":
                 last.words.append(rest)
             elif mark == ":":
@@ -158,7 +164,7 @@ def play_script(number, place, whose, theirs, counts):
         bring_crds(m, place, whose, theirs)
         folder = work_folder(m)
         for line in lines:
-            line = line.there if place != "muster" and line.there else line
+            line = line.at(place, whose)
             wrong = play(m, folder, line)
             result = "failed" if wrong else "deviating" if line.mark == "-" else "passed"
             counts[result] += 1
