@@ -385,3 +385,25 @@ TEST(a_trainjob_counts_nothing_itself_and_ends_where_the_crd_is_foreign)
     EXPECT(str_is(scene_conditions(&scene, &kind_trainjob, "j"), "Failed=True"));
     EXPECT(str_is(scene_names(&scene, &kind_jobset), ""));
 }
+
+TEST(a_trainjob_runs_where_the_crd_is_foreign_and_takes_no_empty_status)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime,
+              "{'metadata':{'name':'r'},'spec':{'mlPolicy':{'numNodes':1},'template':{'spec':{"
+              "'replicatedJobs':[{'name':'node','template':{'metadata':{'labels':{"
+              "'trainer.kubeflow.org/trainjob-ancestor-step':'trainer'}},'spec':{'template':{"
+              "'spec':{'containers':[{'name':'node'}]}}}}}]}}}}");
+    scene_put(
+        &scene, &kind_trainjob,
+        "{'metadata':{'name':'j'},'spec':{'managedBy':'trainer.kubeflow.org/trainjob-controller',"
+        "'runtimeRef':{'apiGroup':'trainer.kubeflow.org','kind':'ClusterTrainingRuntime',"
+        "'name':'r'}}}");
+    scene.foreign = &kind_trainjob;
+    scene.foreign_status = conditions_only;
+    scene_run(&scene, &trainjob_controller, "j");
+    EXPECT(str_is(scene_names(&scene, &kind_jobset), "j"));
+    EXPECT(json_count(json_get(scene_get(&scene, &kind_trainjob, "j"), "status")) > 0);
+}

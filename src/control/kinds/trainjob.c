@@ -542,6 +542,14 @@ static void date_patches(struct train *t)
     action_patch(t->actions, t->object, body);
 }
 
+/* Trainer's own CRD, where it is in the place of ours, drops what it does not know (phase, reason,
+ * message) and refuses a status of which nothing is left. An empty list says the same, and stays. */
+static void keep_conditions(struct train *t)
+{
+    if (json_count(t->status) && !json_get(t->status, "conditions"))
+        (void)json_add_array(t->arena, t->status, "conditions");
+}
+
 /* ---- together ---- */
 
 static void find_set(struct train *t)
@@ -614,6 +622,7 @@ static void reconcile(const struct control_input *input,
     if (!is_over(t.before)) {
         date_patches(&t);
         tell(&t);
+        keep_conditions(&t);
     }
 
     struct json *patch = merge_diff(t.arena, t.before, t.status);
