@@ -47,7 +47,9 @@
 #define LAUNCH_ENV_RDZV_ID       "MUSTER_RDZV_ID"      /* new with every generation */
 #define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS" /* torchrun's own; 0 for fixed gangs */
 #define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"     /* http://host:port; unset: no workspace */
-#define LAUNCH_ENV_APP_DIR       "MUSTER_APP_DIR"      /* working directory of the command: /app */
+/* Set for the first pod on a cluster: the sync pod keeps what it wrote when it has ended. */
+#define LAUNCH_ENV_KEEP_RESULTS "MUSTER_KEEP_RESULTS"
+#define LAUNCH_ENV_APP_DIR      "MUSTER_APP_DIR" /* working directory of the command: /app */
 /* The job's secret: name and key of the Secret in the job's namespace. */
 #define LAUNCH_SECRET_NAME(arena, job, uid) \
     str_printf(arena, STR_FMT "-sync-" STR_FMT, STR_ARG(job), STR_ARG(str_sub(uid, 0, 8)))

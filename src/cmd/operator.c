@@ -50,6 +50,7 @@ struct operator_values {
     struct scheduling_values scheduling;
     const char *cluster_domain;
     const char *launcher_image;
+    int64_t results_ms;
     const char *controllers;
     int others;
     int notify_to;
@@ -108,6 +109,10 @@ static const struct option operator_options[] = {
      .value = "IMAGE",
      .help = "image to copy muster-launch from, normally the operator's own (default: the pod's "
              "image has it)"},
+    {"keep-results", 0, OPTION_DURATION, offsetof(struct operator_values, results_ms),
+     .fallback = "24h", .min = 0, .max = 365 * SCHEDULING_DAY_MS, .value = "TIME",
+     .help = "after its end the sync pod of a job stays this long and keeps what the first pod "
+             "wrote in its folder; 0s: it keeps nothing"},
     {"controllers", 0, OPTION_STR, offsetof(struct operator_values, controllers),
      .value = "[-]NAME,...",
      .help = "controllers to run: NAME,... runs only these, -NAME,... runs all but these (default: "
@@ -228,6 +233,7 @@ static int set_up(struct operator* op, struct err *err)
         .other_schedulers = *values->scheduler_name,
         .cluster_domain = str_from(values->cluster_domain),
         .launcher_image = str_from(values->launcher_image),
+        .results_ms = values->results_ms,
     };
     struct sched_config sched;
     int r = scheduling_config(&values->scheduling, &sched, &config, err);

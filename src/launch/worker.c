@@ -12,6 +12,7 @@
 #include "launch/torchrun.h"
 #include "workspace/disk.h"
 #include "workspace/pull.h"
+#include "workspace/results.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,11 @@
 #define KEEP_INTERVAL_MS 1000
 #define KEEP_PIECE_BYTES ((size_t)256 << 10)
 #define KEEP_LIMIT_MS    5000 /* at the end, for the rest */
+/* What the pod wrote: how long its end waits for it to be sent, when it was told to end, and when the
+ * sync pod does not answer. */
+#define RESULTS_LIMIT_MS  ((int64_t)600000)
+#define RESULTS_HURRY_MS  10000
+#define RESULTS_SILENT_MS 10000
 
 struct worker {
     const char *self;
@@ -251,6 +257,59 @@ static void keep_rest(struct worker *worker)
 
     while (worker->synced && keep_some(worker) && now_ms() < until)
         ;
+}
+
+/* One piece, repeated while the sync pod does not answer. */
+static int results_send(struct worker *worker, uint64_t offset, struct str piece, struct err *err)
+{
+    int64_t until = now_ms() + RESULTS_SILENT_MS;
+    struct pollfd wait = {.fd = worker->signal_fd, .events = POLLIN};
+    int r;
+
+    while ((r = pull_keep_results(&worker->pull, worker->generation, offset, piece, err)) ==
+               -EAGAIN &&
+           now_ms() < until)
+        (void)poll(&wait, 1, PULL_RETRY_MIN_MS);
+    return r;
+}
+
+/* On a cluster nobody can read the folder of a pod that has ended: the sync pod keeps what is new
+ * in it. The ranks have ended. */
+static void keep_results(struct worker *worker)
+{
+    const char *wanted = getenv(LAUNCH_ENV_KEEP_RESULTS);
+    int64_t until = now_ms() + (worker->signal ? RESULTS_HURRY_MS : RESULTS_LIMIT_MS);
+    int fd = worker->synced && wanted && *wanted
+                 ? open(worker->app_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                 : -1;
+    _cleanup_(buf_done) struct buf out = {0};
+    struct err err = {0};
+    uint64_t offset = 0;
+    int r = 1;
+
+    if (fd < 0)
+        return;
+    struct results *results = results_new(fd, &(struct results_request){0});
+    while (r > 0 && now_ms() < until) {
+        bool told = worker->signal;
+
+        buf_clear(&out);
+        r = results_turn(results, &out, &err);
+        struct err lost = {0};
+        int sent = out.len ? results_send(worker, offset, buf_str(&out), &lost) : 0;
+        offset += out.len;
+        if (sent < 0 && r >= 0) {
+            err = lost;
+            r = sent;
+        }
+        take_signal(worker);
+        if (worker->signal && !told)
+            until = now_ms() + RESULTS_HURRY_MS;
+    }
+    results_free(results);
+    if (r != 0)
+        worker_say("not all that was written in %s is kept: %s", worker->app_dir,
+                   r < 0 ? err.text : "there was no more time");
 }
 
 static int turn_timeout(const struct worker *worker, int64_t now)
@@ -477,6 +536,7 @@ int worker_main(const char *self)
         worker_turn(&worker);
     keep_rest(&worker);
     r = worker_finish(&worker);
+    keep_results(&worker);
     if (worker.synced)
         pull_done(&worker.pull);
     (void)disk_remove_path(worker.run_dir);

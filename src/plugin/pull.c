@@ -46,9 +46,7 @@ static const struct option pull_options[] = {
      .flag_only = true},
     {"generation", 0, OPTION_I64, offsetof(struct pull_values, generation), .fallback = "-1",
      .min = -1, .max = 1000000, .value = "N",
-     .help =
-         "copy what the first pod of an earlier generation wrote, which muster up keeps (default: "
-         "of the newest)",
+     .help = "copy what the first pod of an earlier generation wrote (default: of the newest)",
      .flag_only = true},
     {"force", 0, OPTION_BOOL, offsetof(struct pull_values, force),
      .help = "replace files that exist here", .flag_only = true},
@@ -235,9 +233,9 @@ static int pull_kept(struct session *session,
     if (r == -ENOENT)
         return err_set(
             err, r,
-            "of generation %lld of job %s no folder is kept: `muster up` keeps that of the "
-            "first pod for 7 days, the newest 20 GiB, and other clusters keep none. What "
-            "it printed is kept: logs %s --generation %lld. What must outlive a restart "
+            "of generation %lld of job %s no folder is kept: that of the first pod is, 20 GiB of "
+            "the newest, by `muster up` for 7 days and by a cluster while the job has its sync "
+            "pod. What it printed is kept: logs %s --generation %lld. What must outlive a restart "
             "belongs into $CHECKPOINT_DIR or a folder given with --write",
             (long long)v->generation, source->job, source->job, (long long)v->generation);
     return r;

@@ -187,6 +187,79 @@ static int ask_server(struct intake *in,
     return finish(in, of->pod, err);
 }
 
+/* ---- from the sync pod of a job on another cluster ---- */
+
+/* What the first pod of a generation wrote, which has ended (workspace/keep_results.h). */
+static int ask_sync(struct intake *in,
+                    const char *job,
+                    const struct results_kept *of,
+                    struct str path,
+                    struct err *err)
+{
+    struct session *session = in->session;
+    _cleanup_(buf_done) struct buf url = {0};
+    struct str header = STR_NONE;
+    int r = sync_header(session, job, &header, err);
+
+    if (r < 0)
+        return r;
+    buf_addf(&url, STR_FMT "?rank=0&generation=%lld", STR_ARG(sync_path(session, job, "results")),
+             (long long)of->generation);
+    if (path.len)
+        add_query(&url, "path", path);
+    if (in->list)
+        buf_add(&url, STR("&list=true"));
+    in->kept = true;
+    in->call = client_send(session->client, &(struct client_request){.class = LIMITER_READ,
+                                                                     .method = "GET",
+                                                                     .path = buf_str(&url),
+                                                                     .accept = "*/*",
+                                                                     .header = header,
+                                                                     .data = on_data,
+                                                                     .done = on_done,
+                                                                     .user = in});
+    while (!in->done && in->code == 0)
+        session_turn(session, 1000);
+    if (!in->done)
+        client_cancel(in->call);
+    if (in->code != -ENOENT && in->code != -EIO)
+        return finish(in, of->pod, err);
+    buf_done(&in->input);
+    return err_set(err, -ENOENT,
+                   "pod %s has ended, and nothing is kept of what it wrote. A cluster keeps it of "
+                   "the first pod of a submitted job, for 24 hours unless its operator says "
+                   "otherwise (--keep-results). Pull while the job runs, or let it write to its "
+                   "queue's checkpoint volume ($CHECKPOINT_DIR)",
+                   of->pod);
+}
+
+/* "JOB" of JOB-worker-0; NULL: it is another pod. */
+static const char *job_of_first(struct session *session, struct str pod)
+{
+    static const char end[] = "-worker-0";
+
+    if (pod.len < sizeof(end) || !str_ends(pod, str_from(end)))
+        return NULL;
+    return str_c(&session->arena, str_sub(pod, 0, pod.len - (sizeof(end) - 1)));
+}
+
+static int ask_ended(struct intake *in, const struct object *pod, struct str path, struct err *err)
+{
+    struct session *session = in->session;
+    const char *name = str_c(&session->arena, pod->name);
+    const char *job = job_of_first(session, pod->name);
+    struct results_kept of = {.ns = pod->ns, .pod = name};
+
+    if (!job)
+        return err_set(err, -ESRCH,
+                       "pod %s is not running, and a cluster keeps what a pod wrote only of the "
+                       "first one of a job. Pull while the job runs, or let it write to its "
+                       "queue's checkpoint volume ($CHECKPOINT_DIR)",
+                       name);
+    (void)str_to_i64(object_label(pod, "torchrun.ai/generation"), &of.generation);
+    return ask_sync(in, job, &of, path, err);
+}
+
 /* ---- from a pod that runs on another cluster ---- */
 
 static int run_kubectl(struct intake *in, const char *const *argv, const char *pod, struct err *err)
@@ -270,11 +343,7 @@ static int ask_pod(struct intake *in,
     struct kubectl_args args = {0};
 
     if (!str_is(json_str_at(object_json(pod, arena), "status.phase"), "Running"))
-        return err_set(err, -ESRCH,
-                       "pod %s is not running, and this cluster cannot read the folder of a pod "
-                       "that has ended. Pull while the job runs, or let it write to its queue's "
-                       "checkpoint volume ($CHECKPOINT_DIR)",
-                       name);
+        return ask_ended(in, pod, path, err);
     if (kubectl_find(NULL) < 0)
         return ask_without_kubectl(in, pod, folder, path, err);
     kubectl_begin_in(&args, session, str_c(arena, pod->ns), "exec");
@@ -405,9 +474,12 @@ static int ask_kept(struct intake *in,
 {
     int r = session_is_muster(in->session, err);
 
-    if (r == 0)
-        return err_set(err, -ENOENT, "this cluster keeps no folder of a pod that is gone");
-    return r < 0 ? r : ask_server(in, kept, path, err);
+    if (r < 0)
+        return r;
+    const char *job = job_of_first(in->session, str_from(kept->pod));
+    if (!r && !job)
+        return err_set(err, -ENOENT, "a cluster keeps only what the first pod of a job wrote");
+    return r ? ask_server(in, kept, path, err) : ask_sync(in, job, kept, path, err);
 }
 
 int results_list_kept(struct session *session,

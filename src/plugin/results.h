@@ -17,9 +17,10 @@ struct session;
 /* results: what the pods of a job wrote into their folders (workspace/results.h), asked for by
  * `pull` and by `delete`.
  *
- * `muster up` reads the folder itself, whether the pod runs or has ended. On any other cluster only
- * a running pod can be asked, as `kubectl exec` does: a kubelet gives nobody the folder of a pod
- * that has ended. */
+ * `muster up` reads the folder itself, whether the pod runs or has ended. On any other cluster a
+ * running pod is asked, as `kubectl exec` does. A kubelet gives nobody the folder of a pod that has
+ * ended: the first pod of a job leaves what it wrote with the job's sync pod, which stays for a
+ * while. */
 struct result_file {
     struct str path; /* checked: it stays inside the folder */
     uint64_t size;
@@ -51,8 +52,7 @@ int results_list(struct session *session,
                  struct str path,
                  struct result_list *ret,
                  struct err *err);
-/* What is kept of the first pod of an earlier generation. Only `muster up` keeps it; -ENOENT: nothing
- * is. */
+/* What is kept of the first pod of an earlier generation. -ENOENT: nothing is. */
 struct results_kept {
     struct str ns;
     const char *pod;

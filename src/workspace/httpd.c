@@ -212,6 +212,14 @@ bool httpd_stream_add(struct httpd_conn *conn, struct str bytes)
     return true;
 }
 
+void httpd_stream_end(struct httpd_conn *conn)
+{
+    if (conn->dead || !conn->streaming)
+        return;
+    buf_add(&conn->out, STR("0\r\n\r\n"));
+    answer_done(conn);
+}
+
 void httpd_drop(struct httpd_conn *conn)
 {
     conn->dead = true;

@@ -74,6 +74,8 @@ void httpd_reply(struct httpd_conn *conn,
  * behind and was dropped. */
 void httpd_stream_begin(struct httpd_conn *conn, const char *type);
 bool httpd_stream_add(struct httpd_conn *conn, struct str bytes);
+/* Its end: the connection can be used again. */
+void httpd_stream_end(struct httpd_conn *conn);
 /* Close it at the end of the turn, without a further word. */
 void httpd_drop(struct httpd_conn *conn);
 /* Its socket, to ask who is at the other end. */

@@ -180,6 +180,38 @@ int pull_keep(struct pull *pull, uint64_t generation, uint64_t offset, struct st
     return got > 0 && str_starts(str_from(answer), STR("HTTP/1.1 200 ")) ? 0 : -EAGAIN;
 }
 
+int pull_keep_results(struct pull *pull,
+                      uint64_t generation,
+                      uint64_t offset,
+                      struct str frames,
+                      struct err *err)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    char answer[KEPT_HEAD_BYTES] = "";
+    size_t got = 0;
+    ssize_t more = 0;
+    int fd = dial(pull, 0, err);
+
+    if (fd < 0)
+        return -EAGAIN;
+    buf_addf(&out,
+             "POST /v1/results?rank=%llu&generation=%llu&offset=%llu HTTP/1.1\r\nHost: sync\r\n"
+             "Connection: close\r\n" DOOR_HEADER ": %s\r\nContent-Length: %zu\r\n\r\n",
+             (unsigned long long)pull->rank, (unsigned long long)generation,
+             (unsigned long long)offset, pull->secret, frames.len);
+    if (disk_write(fd, buf_str(&out)) == 0 && disk_write(fd, frames) == 0)
+        while (got + 1 < sizeof(answer) &&
+               (more = recv(fd, answer + got, sizeof(answer) - 1 - got, 0)) > 0)
+            got += (size_t)more;
+    close(fd);
+    if (str_starts(str_from(answer), STR("HTTP/1.1 200 ")))
+        return 0;
+    const char *words = strstr(answer, "\r\n\r\n");
+    if (!got || !words || str_starts(str_from(answer), STR("HTTP/1.1 409 ")))
+        return err_set(err, -EAGAIN, "the sync pod does not answer");
+    return err_set(err, -EFBIG, "%s", words + 4);
+}
+
 int pull_kept(struct pull *pull, uint64_t generation, uint64_t *ret_bytes)
 {
     static const char mark[] = "\r\nContent-Length: ";

@@ -71,5 +71,12 @@ void pull_turn(struct pull *pull, int64_t now_ms);
 int pull_keep(struct pull *pull, uint64_t generation, uint64_t offset, struct str text);
 /* How much of it there is already, of an earlier run in this pod. */
 int pull_kept(struct pull *pull, uint64_t generation, uint64_t *ret_bytes);
+/* A piece of what the pod wrote, for workspace/keep_results.h: 0 when it was taken; -EAGAIN: no
+ * service answers right now; -EFBIG: it is not kept, in words. */
+int pull_keep_results(struct pull *pull,
+                      uint64_t generation,
+                      uint64_t offset,
+                      struct str frames,
+                      struct err *err);
 /* The ranks have ended for this restart. */
 void pull_stopped(struct pull *pull, uint64_t restart);

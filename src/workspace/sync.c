@@ -11,6 +11,7 @@
 #include "workspace/frame.h"
 #include "workspace/httpd.h"
 #include "workspace/keep.h"
+#include "workspace/keep_results.h"
 #include "workspace/manifest.h"
 #include "workspace/source.h"
 #include "workspace/sync_call.h"
@@ -57,6 +58,7 @@ struct client {
     int64_t ping_ms;
     bool entered; /* door_enter() was told, with this address */
     struct address address;
+    struct keep_results *results; /* that are being sent */
     /* keys */
     struct etcd_wait keys_wait;
     /* wait */
@@ -432,7 +434,7 @@ static void on_body(void *user, struct httpd_conn *conn, struct str bytes)
     if (client->failed || client->call == CALL_NONE || client->call == CALL_STATE ||
         client->call == CALL_WAIT || client->call == CALL_OTHER || client->call == CALL_REFUSED)
         return;
-    if (client->call == CALL_KEYS || client->call == CALL_LOG) {
+    if (client->call == CALL_KEYS || client->call == CALL_LOG || client->call == CALL_RESULTS) {
         buf_add(&client->in, bytes);
         if (client->in.overflow)
             reply_error(client, -EFBIG, &(struct err){.text = "the body is too large"});
@@ -622,6 +624,20 @@ static void end_other(struct sync *sync, struct client *client)
     client->call = CALL_NONE;
 }
 
+static void results_over(struct client *client)
+{
+    keep_results_close(TAKE_PTR(client->results));
+    client->call = CALL_NONE;
+}
+
+static void end_results(struct sync *sync, struct client *client)
+{
+    client->results = keep_results_answer(sync->tree.root_fd, client->conn, buf_str(&client->in));
+    buf_clear(&client->in);
+    if (!client->results)
+        client->call = CALL_NONE;
+}
+
 static void on_end(void *user, struct httpd_conn *conn)
 {
     struct sync *sync = user;
@@ -629,7 +645,7 @@ static void on_end(void *user, struct httpd_conn *conn)
     char text[64];
 
     if (client->in.len && client->call != CALL_NONE && client->call != CALL_KEYS &&
-        client->call != CALL_LOG) {
+        client->call != CALL_LOG && client->call != CALL_RESULTS) {
         err_set(&client->err, -EPROTO, "the body ended in the middle of a frame");
         reply_error(client, -EPROTO, &client->err);
         return;
@@ -658,6 +674,7 @@ static void on_end(void *user, struct httpd_conn *conn)
         buf_clear(&client->in);
         client->call = CALL_NONE;
         break;
+    case CALL_RESULTS: end_results(sync, client); break;
     case CALL_KEYS: keys_door(sync, client); break;
     case CALL_KEYS_DOOR:
     case CALL_KEYS_WAIT: break;
@@ -670,6 +687,12 @@ static bool on_drained(void *user, struct httpd_conn *conn)
 {
     struct client *client = client_of(conn);
 
+    if (client->call == CALL_RESULTS) {
+        if (keep_results_more(client->results, conn))
+            return true;
+        results_over(client);
+        return false;
+    }
     if (client->call == CALL_PULL)
         pull_more(user, client);
     return client->call == CALL_PULL && client->goal;
@@ -687,6 +710,7 @@ static void on_closed(void *user, struct httpd_conn *conn)
         buf_done(&client->in);
         buf_done(&client->out);
         delta_done(&client->delta);
+        results_over(client);
         pull_in_step(client, client->at);
         if (client->file_fd >= 0)
             close(client->file_fd);

@@ -26,6 +26,7 @@ struct source;
  *   GET  /v1/wait?revision=R  answered when every connected worker has that revision: JSON state
  *   POST /v1/restart          all ranks end and start again in place -> JSON {"restart": S}
  *   /v1/log?generation=G&...  what the ranks printed, kept (workspace/keep.h)
+ *   /v1/results?generation=G&...  what the first pod wrote, kept (workspace/keep_results.h)
  *   /v2/keys/...              etcd's v2 keys, for torchrun's rendezvous (workspace/etcd.h)
  */
 struct sync_options {

@@ -13,12 +13,13 @@ enum call call_of(const struct httpd_request *request)
         const char *path;
         enum call call;
     } calls[] = {
-        {"GET", "/v1/state", CALL_STATE},  {"POST", "/v1/missing", CALL_MISSING},
-        {"POST", "/v1/blobs", CALL_BLOBS}, {"POST", "/v1/commit", CALL_COMMIT},
-        {"POST", "/v1/pull", CALL_PULL},   {"GET", "/v1/wait", CALL_WAIT},
-        {"POST", "/v1/ack", CALL_OTHER},   {"POST", "/v1/restart", CALL_OTHER},
-        {"GET", "/healthz", CALL_OTHER},   {"POST", "/v1/log", CALL_LOG},
-        {"GET", "/v1/log", CALL_LOG},
+        {"GET", "/v1/state", CALL_STATE},     {"POST", "/v1/missing", CALL_MISSING},
+        {"POST", "/v1/blobs", CALL_BLOBS},    {"POST", "/v1/commit", CALL_COMMIT},
+        {"POST", "/v1/pull", CALL_PULL},      {"GET", "/v1/wait", CALL_WAIT},
+        {"POST", "/v1/ack", CALL_OTHER},      {"POST", "/v1/restart", CALL_OTHER},
+        {"GET", "/healthz", CALL_OTHER},      {"POST", "/v1/log", CALL_LOG},
+        {"GET", "/v1/log", CALL_LOG},         {"POST", "/v1/results", CALL_RESULTS},
+        {"GET", "/v1/results", CALL_RESULTS},
     };
 
     for (size_t i = 0; i < COUNT_OF(calls); i++)

@@ -22,6 +22,7 @@ enum call {
     CALL_KEYS_WAIT, /* answered when a key changes */
     CALL_REFUSED,   /* err says why, when all of it has come */
     CALL_LOG,       /* the body is text */
+    CALL_RESULTS,   /* the body is kept as it is */
     CALL_OTHER,
 };
 

@@ -51,6 +51,9 @@ struct control_config {
     /* The file of a time zone (api/zone.h), on the arena; false: there is none of that name. NULL:
      * nothing but UTC is known. */
     bool (*zone)(struct arena *arena, struct str name, struct str *ret_bytes);
+    int64_t
+        results_ms; /* on a cluster: how long after a job's end its sync pod stays to keep what its
+                           first pod wrote; 0: not at all */
     struct str launcher_image; /* on a cluster: where pods get muster-launch from (launcher.h) */
 };
 

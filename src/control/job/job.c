@@ -93,6 +93,20 @@ static bool is_ending(const struct job_run *run, const struct job_member *member
            !member->leaving && run->input->now_ms < run->state.completion_ms + LAST_WORDS_MS;
 }
 
+/* It keeps the logs of the generations before the last; on a cluster, for a while, what the first pod
+ * wrote. */
+static bool is_sync_kept(struct job_run *run)
+{
+    int64_t until_ms = run->state.completion_ms + run->input->config->results_ms;
+
+    if (run->state.generation)
+        return true;
+    if (!run->model.keeps_results || run->input->now_ms >= until_ms)
+        return false;
+    action_look_again(&run->actions, until_ms);
+    return true;
+}
+
 static void step_finished(struct job_run *run)
 {
     const struct job_model *model = &run->model;
@@ -111,7 +125,7 @@ static void step_finished(struct job_run *run)
     job_hold_end(run);
     remove_services(run, false);
     remove_extras(run);
-    if (!state->generation) /* it keeps the logs of the generations before the last */
+    if (!is_sync_kept(run))
         remove_sync_pod(run);
     if (model->ttl_ms < 0 || !state->completion_ms)
         return;

@@ -164,6 +164,7 @@ struct job_model {
     struct json *labels;        /* of every object of the job */
     struct json *sync_spec;     /* of the sync pod; NULL: none */
     struct str sync_secret;     /* name of the Secret that it and its workers share; empty: none */
+    bool keeps_results;         /* its sync pod stays a while after the end (control_config) */
     bool headless;              /* a headless Service <job> over all pods */
     /* Writes what depends on the pod into `body`, a whole pod made of the role's pod_spec; may be
      * NULL. */

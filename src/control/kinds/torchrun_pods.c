@@ -379,6 +379,12 @@ static struct str rdzv_endpoint(const struct torchrun *t,
                       (long long)port);
 }
 
+/* The jobs of an array share its sync pod, which would not know them apart. */
+static bool keeps_results(const struct torchrun *t)
+{
+    return t->input->config->results_ms > 0 && t->host_workspace && !t->is_array;
+}
+
 static void fill_env(const struct torchrun *t,
                      const struct job_pod *pod,
                      struct json *env,
@@ -397,6 +403,8 @@ static void fill_env(const struct torchrun *t,
     env_add(arena, env, LAUNCH_ENV_RDZV_ENDPOINT, rdzv_endpoint(t, pod, arena));
     if (t->rdzv_endpoint.len)
         env_add(arena, env, LAUNCH_ENV_RDZV_GIVEN, STR("1"));
+    if (keeps_results(t) && pod->index == 0)
+        env_add(arena, env, LAUNCH_ENV_KEEP_RESULTS, STR("1"));
     if (t->hosted)
         env_add(arena, env, LAUNCH_ENV_RDZV_HOSTED, STR("1"));
     env_add(arena, env, LAUNCH_ENV_RDZV_ID,
@@ -487,5 +495,6 @@ void torchrun_make_pods(struct torchrun *t, struct job_model *model)
         model->sync_spec = make_sync_spec(t, t->worker->pod_spec);
     if (t->host_workspace)
         model->sync_secret = LAUNCH_SECRET_NAME(t->arena, t->job->name, t->job->uid);
+    model->keeps_results = keeps_results(t);
     model->fill = torchrun_fill;
 }
