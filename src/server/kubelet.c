@@ -7,6 +7,7 @@
 #include "http1/parse.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define PARTS_MAX 5
 
@@ -38,6 +39,16 @@ static size_t split(struct str rest, struct str *parts)
     return count;
 }
 
+/* "ports=80,81&" of "port=80,81": what an API server says of a port-forward over WebSocket. */
+static void add_ports(struct buf *text, struct str query)
+{
+    struct str word;
+
+    while (query.len && str_cut(&query, '&', &word))
+        if (str_starts(word, STR("port=")))
+            buf_addf(text, "ports=" STR_FMT "&", STR_ARG(str_sub(word, strlen("port="), word.len)));
+}
+
 bool kubelet_path(struct arena *arena, struct str *path, struct str *query)
 {
     struct str rest = str_sub(*path, 1, path->len);
@@ -57,6 +68,7 @@ bool kubelet_path(struct arena *arena, struct str *path, struct str *query)
         for (size_t k = 0; k < COUNT_OF(streams); k++)
             if (http_query_bool(*query, streams[k][0]))
                 buf_addf(&text, "%s=true&", streams[k][1]);
+        add_ports(&text, *query);
         buf_add(&text, *query);
         *query = str_dup(arena, buf_str(&text));
         buf_done(&text);

@@ -26,6 +26,8 @@ TEST(a_kubelets_paths_become_those_of_the_api)
          "the pod's uid may be named"},
         {"/attach/ns/p/c", "input=1&tty=1", "/api/v1/namespaces/ns/pods/p/attach",
          "container=c&stdin=true&input=1&tty=1", "attach as exec"},
+        {"/portForward/ns/p", "port=80,81", "/api/v1/namespaces/ns/pods/p/portforward",
+         "ports=80,81&port=80,81", "over WebSocket the ports are in the query"},
         {"/portForward/ns/p", "", "/api/v1/namespaces/ns/pods/p/portforward", "",
          "ports are of the pod"},
         {"/api/v1/namespaces/ns/pods/p/log", "", NULL, NULL, "this is not an API server"},
