@@ -3,6 +3,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/time.h"
 #include "estimate/band.h"
@@ -69,42 +70,114 @@ struct str view_starts(struct arena *arena,
     return band_words(arena, estimate_of(arena, job, groups), now_ms);
 }
 
+/* The columns that every table of jobs has. */
+static void job_cells(struct table *table,
+                      struct arena *arena,
+                      const struct object *job,
+                      const struct view_jobs_options *options)
+{
+    struct json *tree = object_json(job, arena);
+    struct json *status = json_get(tree, "status");
+
+    table_add(table, options->with_namespace ? str_printf(arena, STR_FMT "/" STR_FMT,
+                                                          STR_ARG(job->ns), STR_ARG(job->name))
+                                             : job->name);
+    table_add(table, job_queue(tree));
+    table_add(table, number_or(arena, json_get(status, "numGPUs"), "-"));
+    table_add(table, number_or(arena, json_get(status, "numNodes"), "-"));
+    table_add(table, phase_or_pending(tree));
+    table_add(table, json_str(json_get(status, "workersStatus")));
+    table_add(table, time_age(arena, options->now_ms - job->created_ms));
+}
+
+static void view_jobs_wide(struct buf *out,
+                           struct arena *arena,
+                           struct view_objects jobs,
+                           const struct view_jobs_options *options)
+{
+    static const char *const headers[] = {"NAME",      "QUEUE",   "GPUS", "PODS",
+                                          "PHASE",     "WORKERS", "AGE",  "RESTARTS",
+                                          "STARTS IN", "MESSAGE", NULL};
+    struct table table;
+
+    table_init(&table, arena, headers);
+    for (size_t i = 0; i < jobs.count; i++) {
+        struct json *status = json_get(object_json(jobs.items[i], arena), "status");
+
+        job_cells(&table, arena, jobs.items[i], options);
+        table_add(&table, number_or(arena, json_get(status, "restarts"), "0"));
+        table_add(&table, band_short(arena, estimate_of(arena, jobs.items[i], options->groups),
+                                     options->now_ms));
+        table_add(&table, json_str(json_get(status, "message")));
+    }
+    table_write(out, &table, true);
+}
+
+/* What a wide table has more of a job, as a line below it; nothing where there is nothing to say. */
+static void job_more(struct buf *out,
+                     struct arena *arena,
+                     const struct object *job,
+                     const struct view_jobs_options *options)
+{
+    struct json *status = json_get(object_json(job, arena), "status");
+    struct str starts =
+        band_short(arena, estimate_of(arena, job, options->groups), options->now_ms);
+    struct str message = json_str(json_get(status, "message"));
+    struct buf line = {0};
+    int64_t restarts = 0;
+
+    if (json_i64(json_get(status, "restarts"), &restarts) && restarts)
+        buf_addf(&line, "%lld restart%s", (long long)restarts, restarts == 1 ? "" : "s");
+    if (starts.len && !str_is(starts, "-"))
+        buf_addf(&line, "%sstarts in " STR_FMT, line.len ? "; " : "", STR_ARG(starts));
+    if (message.len)
+        buf_addf(&line, "%s" STR_FMT, line.len ? "; " : "", STR_ARG(message));
+    if (line.len)
+        term_wrap(out, str_printf(arena, "    " STR_FMT "\n", STR_ARG(buf_str(&line))),
+                  options->wraps_at);
+    buf_done(&line);
+}
+
+static bool text_fits(struct str text, unsigned columns)
+{
+    struct str line;
+
+    while (text.len && str_cut(&text, '\n', &line))
+        if (line.len > columns)
+            return false;
+    return true;
+}
+
 void view_jobs(struct buf *out,
                struct arena *arena,
                struct view_objects jobs,
                const struct view_jobs_options *options)
 {
-    static const char *const narrow[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
-                                         "PHASE", "WORKERS", "AGE",  NULL};
-    static const char *const wide[] = {"NAME",      "QUEUE",   "GPUS", "PODS",
-                                       "PHASE",     "WORKERS", "AGE",  "RESTARTS",
-                                       "STARTS IN", "MESSAGE", NULL};
+    static const char *const headers[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
+                                          "PHASE", "WORKERS", "AGE",  NULL};
+    _cleanup_(buf_done) struct buf rows = {0};
     struct table table;
+    struct str line;
 
-    table_init(&table, arena, options->wide ? wide : narrow);
-    table.wraps_at = options->wraps_at;
-    for (size_t i = 0; i < jobs.count; i++) {
-        const struct object *job = jobs.items[i];
-        struct json *tree = object_json(job, arena);
-        struct json *status = json_get(tree, "status");
-
-        table_add(&table, options->with_namespace ? str_printf(arena, STR_FMT "/" STR_FMT,
-                                                               STR_ARG(job->ns), STR_ARG(job->name))
-                                                  : job->name);
-        table_add(&table, job_queue(tree));
-        table_add(&table, number_or(arena, json_get(status, "numGPUs"), "-"));
-        table_add(&table, number_or(arena, json_get(status, "numNodes"), "-"));
-        table_add(&table, phase_or_pending(tree));
-        table_add(&table, json_str(json_get(status, "workersStatus")));
-        table_add(&table, time_age(arena, options->now_ms - job->created_ms));
-        if (!options->wide)
-            continue;
-        table_add(&table, number_or(arena, json_get(status, "restarts"), "0"));
-        table_add(&table,
-                  band_short(arena, estimate_of(arena, job, options->groups), options->now_ms));
-        table_add(&table, json_str(json_get(status, "message")));
+    if (options->wide) {
+        view_jobs_wide(&rows, arena, jobs, options);
+        if (!options->wraps_at || text_fits(buf_str(&rows), options->wraps_at)) {
+            buf_add(out, buf_str(&rows));
+            return;
+        }
+        buf_clear(&rows);
     }
-    table_write(out, &table, true);
+    table_init(&table, arena, headers);
+    table.wraps_at = options->wraps_at;
+    for (size_t i = 0; i < jobs.count; i++)
+        job_cells(&table, arena, jobs.items[i], options);
+    table_write(&rows, &table, true);
+    struct str text = buf_str(&rows);
+    for (size_t i = 0; text.len && str_cut(&text, '\n', &line); i++) {
+        buf_addf(out, STR_FMT "\n", STR_ARG(line));
+        if (options->wide && i > 0 && i <= jobs.count) /* the first line has the headers */
+            job_more(out, arena, jobs.items[i - 1], options);
+    }
 }
 
 struct str view_pod_words(const struct json *pod)

@@ -91,6 +91,25 @@ TEST(list_wide_shows_restarts_and_messages_and_all_namespaces_the_namespace)
     EXPECT(str_contains(buf_str(&out), STR("   3          20-45 min   waits for 4 GPUs\n")));
 }
 
+TEST(list_wide_on_a_narrow_terminal_has_its_words_below_each_job)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct view_objects jobs = objects(&arena, &kind_torchrunjob, some_jobs);
+
+    jobs.count = 2;
+    view_jobs(&out, &arena, jobs,
+              &(struct view_jobs_options){.wide = true,
+                                          .groups = objects(&arena, &kind_podgroup, waiting_groups),
+                                          .wraps_at = 60,
+                                          .now_ms = an_hour_later()});
+    EXPECT(str_is(buf_str(&out), "NAME   QUEUE   GPUS   PODS   PHASE     WORKERS   AGE\n"
+                                 "a      q       8      2      Running   2/2       60m\n"
+                                 "    all run\n"
+                                 "b      q       -      -      Pending             60m\n"
+                                 "    3 restarts; starts in 20-45 min; waits for 4 GPUs\n"));
+}
+
 TEST(a_job_that_waits_says_when_it_starts_and_others_say_nothing)
 {
     _cleanup_(arena_done) struct arena arena = {0};
