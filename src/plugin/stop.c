@@ -126,9 +126,12 @@ static int stop_jobs(struct session *session, bool all, struct err *err)
         return r;
     if (count)
         session_say(session, "cancelling %.*s", (int)names.len, names.p);
-    home_record_remove_of(&session->arena, session->config.server);
     r = stop_delete_all(session, &kind_torchrunjob, err);
-    return r < 0 ? r : stop_await_pods(session, err);
+    if (r == 0)
+        r = stop_await_pods(session, err);
+    if (r == 0) /* until then what they wrote can still come home */
+        home_record_remove_of(&session->arena, session->config.server);
+    return r;
 }
 
 static int stop_process(struct session *session, const char *folder, long pid, struct err *err)

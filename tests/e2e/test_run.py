@@ -111,6 +111,39 @@ def test_run_starts_a_muster_trains_and_brings_the_model_home():
         wait_for(lambda: not processes(own.data), f"no process: {processes(own.data)}", 20)
 
 
+REFUSING = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: refusing}
+webhooks:
+  - name: refusing.example.org
+    clientConfig: {url: "https://127.0.0.1:9/"}
+    rules: [{apiGroups: [torchrun.ai], apiVersions: ["*"], operations: [DELETE], resources: [torchrunjobs]}]
+    failurePolicy: Fail
+    timeoutSeconds: 1
+    sideEffects: None
+    admissionReviewVersions: [v1]
+"""
+
+
+def test_a_stop_that_cannot_delete_the_jobs_keeps_the_notes_of_where_they_came_from():
+    need_torch()
+    with Own() as own:
+        own.write("train.py", "open('model.pt', 'w').write('weights')\n")
+        own.muster("run", "--name", "one", "train.py")
+        kubectl = ["kubectl", "--kubeconfig", os.path.join(own.data, "kubeconfig")]
+        run([*kubectl, "apply", "-f", "-"], env=own.env, input=REFUSING)
+        done = own.muster("stop", "--all", ok=False)
+        check(done.returncode == 1 and "refusing.example.org" in done.stderr, f"{done.returncode} {done.stderr}")
+        os.unlink(os.path.join(own.project, "model.pt"))
+        own.muster("pull", "one", "--home")
+        check(os.path.exists(os.path.join(own.project, "model.pt")), "it still comes home")
+        run([*kubectl, "delete", "validatingwebhookconfiguration", "refusing"], env=own.env)
+        own.muster("stop", "--all")
+        check(not os.path.exists(os.path.join(own.folder, ".local/state/muster")), "and then they are gone")
+
+
+
 def test_a_muster_of_ones_own_ends_when_idle():
     with Own() as own:
         with open(os.path.join(own.folder, "log"), "w") as log:
