@@ -21,7 +21,8 @@ struct process {
 
 struct processes VEC_FIELDS(struct process);
 
-/* The fourth field of /proc/PID/stat; the second is a name in brackets that may hold anything. */
+/* The fourth field of /proc/PID/stat; the second is a name in brackets that may hold anything, and the
+ * third is the state. 0 for what has ended and was not waited for yet: it does nothing any more. */
 static pid_t parent_of(const char *pid)
 {
     char path[64];
@@ -39,7 +40,7 @@ static pid_t parent_of(const char *pid)
     close(fd);
     text[got > 0 ? got : 0] = '\0';
     bracket = strrchr(text, ')');
-    if (bracket && strlen(bracket) > 4) {
+    if (bracket && strlen(bracket) > 4 && bracket[2] != 'Z') {
         struct str rest = str_from(bracket + 4);
         struct str word;
 

@@ -31,6 +31,7 @@
 
 #define IDLE_MS          1000
 #define LINGER_MS        3000 /* torchrun has this long to end when all of its ranks have, one badly */
+#define STOP_LOOK_MS     20 /* while ranks are to end: whether they have */
 #define KEEP_INTERVAL_MS 1000
 #define KEEP_PIECE_BYTES ((size_t)256 << 10)
 #define KEEP_LIMIT_MS    5000 /* at the end, for the rest */
@@ -318,8 +319,8 @@ static int turn_timeout(const struct worker *worker, int64_t now)
 
     if (worker->synced && pull_next_ms(&worker->pull) < until)
         until = pull_next_ms(&worker->pull);
-    if (worker->stopping && worker->kill_ms < until)
-        until = worker->kill_ms;
+    if (worker->stopping && now + STOP_LOOK_MS < until)
+        until = now + STOP_LOOK_MS;
     if (worker->synced && worker->keep_ms < until)
         until = worker->keep_ms;
     return until > now ? (int)(until - now) : 0;
@@ -369,8 +370,9 @@ static void worker_turn(struct worker *worker)
         take_signal(worker);
     if (worker->synced && (polls[1].revents || now >= pull_next_ms(&worker->pull)))
         pull_turn(&worker->pull, now);
-    if (worker->stopping && now >= worker->kill_ms && worker->child > 0)
-        family_kill(SIGKILL);
+    if (worker->stopping && worker->child > 0 &&
+        (now >= worker->kill_ms || !family_has_child(worker->child)))
+        family_kill(SIGKILL); /* torchrun alone is not waited for: it has nothing left to end */
     worker_linger(worker, now);
     if (worker->synced && now >= worker->keep_ms) {
         (void)keep_some(worker);
