@@ -65,9 +65,17 @@ static void pod_put(struct attempt *attempt, struct pod *pod, struct placement *
         pod_set(sched, pod, was, node, pod_shares(pod), pod->share_count);
         return;
     }
-    for (uint8_t i = 0; i < placement->share_count; i++)
-        if (placement->shares[i] == SHARES_MAX)
-            placement->shares[i] = share_open(node, NULL);
+    for (uint8_t i = 0; i < placement->share_count; i++) {
+        if (placement->shares[i] != SHARES_MAX)
+            continue;
+        /* One that goes on has the device it had, not any: so it is named now. */
+        bool own = pod->home && placement->fit == FIT_IDLE;
+        placement->shares[i] = share_open(node, own ? pod->sharing->names[i] : NULL);
+        if (own) {
+            pod->sharing->named_shares[i] = placement->shares[i];
+            pod->sharing->named_node = node;
+        }
+    }
     pod_set(sched, pod, placement->fit == FIT_IDLE && !attempt->later ? ST_BINDING : ST_PIPELINED,
             node, placement->shares, placement->share_count);
     pod->placed_in = sched->cycle;

@@ -487,9 +487,9 @@ static int64_t ended_of(const struct decode *decode)
     return last_ms;
 }
 
-/* A pod that gives up its GPUs and stays: until its node says that it has, it holds them as one
- * that is being deleted does; then only the rest. Where somebody else hands out devices, or another
- * pod may take a share meanwhile, nothing is given up: it could not be had back. */
+/* A pod that gives up its GPUs, or its shares of some, and stays: until its node says that it has,
+ * it holds them as one that is being deleted does; then only the rest. Where somebody else hands out
+ * devices nothing is given up: it could not be had back. */
 static void take_suspension(struct decode *decode, struct sched_pod *pod)
 {
     struct str wish = object_annotation(decode->object, SUSPEND_ANNOTATION);
@@ -505,8 +505,7 @@ static void take_suspension(struct decode *decode, struct sched_pod *pod)
             message = json_str(json_get(condition, "message"));
         }
     pod->resuming = !wish.len && str_is(status, "True") && pod->phase == SCHED_RUNNING;
-    if (!wish.len || decode->config->devices != SCHED_DEVICES_NUMBERED || pod->gpu_fraction_micro ||
-        pod->gpu_memory_mib || !pod->node.len ||
+    if (!wish.len || decode->config->devices != SCHED_DEVICES_NUMBERED || !pod->node.len ||
         (pod->phase != SCHED_RUNNING && pod->phase != SCHED_BOUND && pod->phase != SCHED_RELEASING))
         return;
     if (str_is(status, "True") && str_is(reason, SUSPEND_MOVED) &&
@@ -518,6 +517,8 @@ static void take_suspension(struct decode *decode, struct sched_pod *pod)
         /* Deleted while it stands still: its GPUs may be another's, and it never goes on. */
         pod->gpus = 0;
         pod->device_count = 0;
+        pod->gpu_fraction_micro = pod->gpu_memory_mib = pod->gpu_devices = 0;
+        pod->gpu_group_count = 0;
         pod->memory_bytes += pod->moved_bytes;
     } else if (str_is(status, "True")) {
         pod->suspended = true;

@@ -323,6 +323,19 @@ static enum status status_of(enum sched_phase phase, bool has_node)
     return ST_PENDING;
 }
 
+/* As the event names them. A pod that is suspended has no slots, but these are the devices it goes
+ * on on. */
+static void pod_name_shares(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
+{
+    struct sharing *sharing = pod->sharing;
+
+    if (!sharing || sharing->names)
+        return;
+    sharing->names = mem_alloc((size_t)pod->shape->devices * sizeof(*sharing->names));
+    for (int64_t i = 0; i < pod->shape->devices && i < (int64_t)spec->gpu_group_count; i++)
+        sharing->names[i] = name_get(sched, spec->gpu_groups[i]);
+}
+
 /* The slots of a bound pod's shared devices: by name where the event names them, else new ones. */
 static uint8_t pod_open_shares(struct sched *sched,
                                struct pod *pod,
@@ -335,10 +348,8 @@ static uint8_t pod_open_shares(struct sched *sched,
     if (!pod->shape->shared || !node)
         return 0;
     struct sharing *sharing = pod->sharing;
-    sharing->names = mem_alloc((size_t)pod->shape->devices * sizeof(*sharing->names));
+    pod_name_shares(sched, pod, spec);
     for (uint8_t i = 0; i < count; i++) {
-        if (i < spec->gpu_group_count)
-            sharing->names[i] = name_get(sched, spec->gpu_groups[i]);
         slots[i] = share_open(node, sharing->names[i]);
         sharing->named_shares[i] = slots[i];
     }
@@ -474,6 +485,8 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
     pod->shape = shape;
     if (shape->shared)
         pod->sharing = MEM_NEW(struct sharing);
+    if (pod->home)
+        pod_name_shares(sched, pod, spec);
     pod->created_ms = spec->created_ms;
     pod->deadline_ms = spec->deadline_ms;
     pod->started_ms = spec->started_ms;
@@ -520,6 +533,8 @@ static struct str devices_text(struct arena *arena, const struct sched_pod *spec
 
     for (size_t i = 0; i < spec->device_count; i++)
         text = str_printf(arena, STR_FMT "%u,", STR_ARG(text), spec->devices[i]);
+    for (size_t i = 0; i < spec->gpu_group_count; i++)
+        text = str_printf(arena, STR_FMT STR_FMT ",", STR_ARG(text), STR_ARG(spec->gpu_groups[i]));
     return text;
 }
 

@@ -256,12 +256,63 @@ static void choices_weigh(struct sched *sched,
                                 : (node->gpu_memory - choices[i].used) * GPU_MILLI / memory);
 }
 
+/* The shared device of that name; NULL: nobody shares it now. */
+static const struct share *share_named(const struct node *node,
+                                       const struct name *name,
+                                       uint8_t *ret_slot)
+{
+    for (uint32_t i = 0; i < node->share_count; i++)
+        if (node->shares[i].live && node->shares[i].name == name) {
+            *ret_slot = (uint8_t)i;
+            return &node->shares[i];
+        }
+    return NULL;
+}
+
+/* A pod that is suspended had its shares of these very devices: on each there is room beside those
+ * who share it now, or nobody has it and it can be opened anew. */
+static bool fit_home_shares(const struct sched *sched,
+                            const struct pod *pod,
+                            const struct node *node,
+                            struct placement *ret)
+{
+    int64_t memory = share_memory(pod, node);
+    int64_t whole = node_unopened(sched, node);
+    int64_t opened = 0;
+
+    if (pod->shape->devices > SHARE_DEVICES_MAX)
+        return false;
+    ret->share_count = 0;
+    for (int64_t i = 0; i < pod->shape->devices; i++) {
+        const struct name *name = pod->sharing->names ? pod->sharing->names[i] : NULL;
+        uint8_t slot = SHARES_MAX;
+        int64_t number = -1;
+
+        if (!name || !str_to_i64(name->text, &number) || number < 0)
+            return false;
+        const struct share *share = share_named(node, name, &slot);
+        const struct pod *user = device_user(node, (uint32_t)number);
+        if (share ? node->gpu_memory - share->allocated - share->pipelined < memory
+                  : (user && user->status != ST_RELEASING) || opened >= whole)
+            return false;
+        if (share ? share_needs_releasing(share, node->gpu_memory, memory)
+                  : user || opened >= node->idle[RES_GPU])
+            ret->fit = FIT_RELEASING;
+        opened += !share;
+        ret->shares[ret->share_count++] = slot;
+    }
+    return true;
+}
+
 bool fit_shares(struct sched *sched,
                 const struct pod *pod,
                 struct node *node,
                 struct placement *ret)
 {
     struct choice choices[SHARES_MAX + SHARE_DEVICES_MAX];
+
+    if (pod->home)
+        return fit_home_shares(sched, pod, node, ret);
     size_t count = choices_collect(sched, pod, node, choices, COUNT_OF(choices));
 
     if (count > 1)

@@ -51,7 +51,9 @@ static enum place_filter try_node(struct sched *sched,
             return PLACE_DEVICE;
         ret->fit = devices < ret->fit ? devices : ret->fit;
     }
-    if (pod->shape->shared && !fit_shares(sched, pod, node, ret))
+    if (pod->shape->shared && pod->home && !fit_shares(sched, pod, node, ret))
+        return PLACE_DEVICE;
+    if (pod->shape->shared && !pod->home && !fit_shares(sched, pod, node, ret))
         return sched->now_ms < node->shut_ms && node->idle[RES_GPU] > 0 ? PLACE_SHUT : PLACE_GPU;
     if (node->numa && numa_counts(sched, node)) {
         enum fit zones = fit_zones(pod, node, &ret->span);

@@ -69,9 +69,18 @@ static bool number_awaited(const struct sched *sched, const struct node *node, u
     for (size_t i = 0; i < sched->homed.count; i++) {
         const struct pod *pod = sched->homed.items[i];
 
-        for (uint32_t d = 0; str_eq(pod->home->text, node->name) && d < pod->device_count; d++)
+        if (!str_eq(pod->home->text, node->name))
+            continue;
+        for (uint32_t d = 0; d < pod->device_count; d++)
             if (pod->devices[d] == number)
                 return true;
+        for (int64_t d = 0; pod->sharing && pod->sharing->names && d < pod->shape->devices; d++) {
+            int64_t named = -1;
+
+            if (pod->sharing->names[d] && str_to_i64(pod->sharing->names[d]->text, &named) &&
+                named == (int64_t)number)
+                return true;
+        }
     }
     return false;
 }
@@ -153,6 +162,9 @@ static void name_shares(struct sched *sched, struct pod *pod)
         sharing->named_shares[i] = sharing->shares[i];
         if (share->name) {
             sharing->names[i] = name_get(sched, share->name->text);
+        } else if (pod->home && old && !share_has_name(node, old->text)) {
+            sharing->names[i] = name_get(sched, old->text);
+            share_name(share, old);
         } else {
             sharing->names[i] = name_get(sched, new_share_name(sched, pod));
             share_name(share, sharing->names[i]);
@@ -343,13 +355,24 @@ static enum sched_loss group_loss(const struct group *group)
     return loss;
 }
 
-/* Whether the pod can give up its GPUs and have them back: whole ones with numbers, on a node whose
- * agent does it. */
+/* Whether it is known which devices it has: it goes on on the same. */
+static bool pod_is_numbered(const struct pod *pod)
+{
+    if (!pod->shape->shared)
+        return pod->device_count == pod->gpus;
+    for (uint8_t i = 0; i < pod->share_count; i++)
+        if (!pod->sharing->names || !pod->sharing->names[i])
+            return false;
+    return pod->share_count > 0;
+}
+
+/* Whether the pod can give up its GPUs, or shares of them, and have them back: on a node whose agent
+ * does it. */
 static bool pod_may_stay(const struct pod *pod)
 {
     return pod->status == ST_RELEASING && pod->logged && pod->evicted_for && !pod->evicting &&
            pod->observed == ST_RUNNING && pod->observed_node == pod->node && !pod->claim_count &&
-           !pod->shape->shared && !pod->shape->wants_mig && pod->device_count == pod->gpus &&
+           !pod->shape->wants_mig && pod_is_numbered(pod) &&
            node_label(pod->node, STR(SUSPEND_LABEL)).len;
 }
 
@@ -369,7 +392,7 @@ static bool group_may_stay(const struct sched *sched, const struct group *group)
             continue;
         if (!pod_may_stay(pod))
             return false;
-        gpus += (int64_t)pod->device_count;
+        gpus += (int64_t)pod->device_count + pod->share_count;
     }
     return gpus > 0;
 }

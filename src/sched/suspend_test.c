@@ -370,6 +370,98 @@ TEST(what_is_left_of_a_suspended_gang_that_lost_a_pod_is_given_up)
     arena_done(&arena);
 }
 
+/* ---- shares ---- */
+
+static struct sched *sharing_cluster(void)
+{
+    struct sched *sched = cluster(2);
+
+    sched_drop_node(sched, STR("b"));
+    sched_put_node(sched, &(struct sched_node){.name = STR("a"),
+                                               .cpu_milli = 64000,
+                                               .memory_bytes = INT64_C(64) << 30,
+                                               .gpus = 2,
+                                               .gpu_memory_mib = 80000,
+                                               .pods = 110});
+    return sched;
+}
+
+static struct sched_pod half_of(const char *name, const struct str *device)
+{
+    struct sched_pod pod = pod_of(name, 0);
+
+    pod.gpu_fraction_micro = 500000;
+    if (device) {
+        pod.phase = SCHED_RUNNING;
+        pod.node = STR("a");
+        pod.gpu_groups = device;
+        pod.gpu_group_count = 1;
+    }
+    return pod;
+}
+
+TEST(a_suspended_share_is_freed_beside_those_of_others_and_had_back_on_the_same_device)
+{
+    const struct str zero = STR("0"), one = STR("1");
+    struct arena arena = {0};
+    struct sched *sched = sharing_cluster();
+    struct sched_pod a = half_of("a", &zero), b = half_of("b", &zero), c = half_of("c", &one);
+    struct sched_pod d = half_of("d", &one), next = half_of("next", NULL);
+
+    put(sched, &a);
+    put(sched, &b);
+    put(sched, &c);
+    put(sched, &d);
+    put(sched, &next);
+    EXPECT(cycle(sched, &arena).bind_count == 0);
+    suspend(sched, a, true); /* b stays where it is, and the other half is anybody's */
+    struct sched_plan plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && !plan.binds[0].resume && plan.binds[0].devices[0] == 0);
+    suspend(sched, a, false);
+    next = half_of("next", &zero);
+    put(sched, &next);
+    sched_drop_pod(sched, STR("ns"), STR("c")); /* half of the other device is no use to it */
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 0 && plan.waiting_count == 1);
+    EXPECT(str_starts(plan.waiting[0].message, STR("suspended on node a, where it goes on")));
+    sched_drop_pod(sched, STR("ns"), STR("b"));
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && plan.binds[0].resume && plan.binds[0].devices[0] == 0);
+    suspend(sched, a, false); /* an event from before the decision */
+    EXPECT(cycle(sched, &arena).bind_count == 0);
+    put(sched, &a);
+    EXPECT(view_of(sched, "a").idle_gpus == 0);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_suspended_share_opens_its_device_anew_where_nobody_has_it)
+{
+    const struct str one = STR("1");
+    struct arena arena = {0};
+    struct sched *sched = sharing_cluster();
+    struct sched_pod a = half_of("a", &one), whole = running("whole", "a", 1);
+
+    put(sched, &a);
+    suspend(sched, a, true);
+    EXPECT(view_of(sched, "a").idle_gpus == 2);
+    put(sched, &whole); /* it has the device as a whole by now */
+    suspend(sched, a, false);
+    EXPECT(cycle(sched, &arena).bind_count == 0); /* although number 0 is free */
+    sched_drop_pod(sched, STR("ns"), STR("whole"));
+    struct sched_pod other = pod_of("other", 1);
+    put(sched, &other);
+    struct sched_plan plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 2);
+    for (size_t i = 0; i < plan.bind_count; i++)
+        EXPECT(plan.binds[i].devices[0] == (plan.binds[i].resume ? 1 : 0));
+    sched_bind_failed(sched, STR("ns"), STR("a"));
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && plan.binds[0].resume && plan.binds[0].devices[0] == 1);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
 TEST(a_suspended_pod_is_charged_to_its_user_where_a_queue_goes_by_them)
 {
     struct sched *sched = cluster(1);

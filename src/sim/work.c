@@ -253,10 +253,8 @@ static void bring_gang(struct work *work)
                             .share = random_below(work, 4) ? 0 : 50,
                             .run_ms = -1};
 
-    if (work->options.suspend) { /* only whole GPUs can be given up and had back */
+    if (work->options.suspend) /* it could give up nothing else */
         wish.gpus = 1;
-        wish.share = 0;
-    }
     if (wish.share)
         wish.gpus = 0;
     thing->pods = 2 + (unsigned)random_below(work, GANG_MAX - 1);

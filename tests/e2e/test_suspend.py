@@ -269,6 +269,33 @@ def test_a_notebook_whose_gpu_nobody_uses_gives_way_after_notice_and_is_back_whe
         goes_on(m, "notebook", stood)
 
 
+@needs("the node agent of muster up, which freezes pods")
+def test_a_share_of_a_gpu_is_given_up_and_had_back_while_its_neighbour_runs_on():
+    def half(name, priority):
+        body = json.loads(pod(name, ["sh", "-c", COUNT]))
+        del body["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
+        body["metadata"].update(labels={"priorityClassName": priority},
+                                annotations={"gpu-fraction": "0.5", "muster.dev/on-preemption": "suspend"})
+        return json.dumps(body)
+    with Muster(gpus_per_node=1) as m:
+        for name, priority in (("low", "train"), ("beside", "build-preemptible")):
+            m.apply(half(name, priority))
+            wait_for(lambda: running(m, name) and len(counted(m, name)) > 5, f"{name} to count")
+        m.apply(half("high", "build-preemptible"))
+        wait_for(lambda: running(m, "high"), "the more important share to run")
+        check(suspended(m, "low", "Frozen"), f"{m.get('pod', 'low')['status']}")
+        stood, beside = len(counted(m, "low")), len(counted(m, "beside"))
+        m.kill()
+        m.start()
+        goes_on(m, "beside", beside)
+        check(len(counted(m, "low")) == stood, "three halves of one GPU run")
+        m.kubectl("delete", "pod", "high", "--wait=false")
+        wait_for(lambda: suspended(m, "low", "Resumed"), "the share to be had back")
+        goes_on(m, "low", stood)
+        check(not any(c["type"] == "Suspended" for c in m.get("pod", "beside")["status"]["conditions"]),
+              "the neighbour was suspended as well")
+
+
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue

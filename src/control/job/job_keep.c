@@ -1,4 +1,3 @@
-#include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/suspend.h"
@@ -57,9 +56,6 @@ static struct str obstacle(const struct job_run *run, const struct job_member *m
     struct str node = json_str_at(object_json(member->object, run->arena), "spec.nodeName");
     const struct object *object = cache_get(run->input->cache, &kind_node, STR(""), node);
 
-    if (object_annotation(member->object, GPU_ANNOTATION_FRACTION).len ||
-        object_annotation(member->object, GPU_ANNOTATION_FRACTION_MEMORY).len)
-        return STR("it has a share of a GPU, which others may take for good");
     if (!object || !object_label(object, SUSPEND_LABEL).len)
         return str_printf(run->arena, "node " STR_FMT " cannot suspend pods", STR_ARG(node));
     return member->unsuspended;
