@@ -157,6 +157,34 @@ TEST(what_is_unused_for_longest_gives_way_and_comes_back_when_it_is_wanted)
     EXPECT(str_contains(scene.events, STR("Wanted")));
 }
 
+TEST(a_job_whose_gpus_were_unused_is_back_in_line_when_it_is_resumed)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    noon(&scene);
+    scene_put(&scene, &kind_torchrunqueue,
+              "{'metadata':{'name':'dev'},'spec':{'nodeResources':{'gpus':1}}}");
+    scene_put(&scene, &kind_torchrunjob,
+              "{'metadata':{'name':'j'},'spec':{'jobQueue':'dev','command':'x','numGPUs':1}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    scene_patch(
+        &scene, &kind_pod, "j-worker-0",
+        "{'metadata':{'annotations':{'muster.dev/suspend':'unused'}},'spec':{'nodeName':'a'},"
+        "'status':{'phase':'Running','conditions':[{'type':'Suspended','status':'True',"
+        "'reason':'Frozen','lastTransitionTime':'2026-01-01T11:00:00Z'}]}}");
+    scene_patch(&scene, &kind_torchrunjob, "j",
+                "{'metadata':{'annotations':{'muster.dev/resumed-at':'2026-01-01T10:59:00Z'}}}");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(str_is(wish(&scene, "j-worker-0"), "unused")); /* that was before */
+    EXPECT(str_contains(json_str_at(scene_get(&scene, &kind_torchrunjob, "j"), "status.message"),
+                        STR("its GPUs were unused")));
+    scene_patch(&scene, &kind_torchrunjob, "j",
+                "{'metadata':{'annotations':{'muster.dev/resumed-at':'2026-01-01T11:30:00Z'}}}");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(str_is(wish(&scene, "j-worker-0"), "yield"));
+}
+
 TEST(work_that_may_keep_its_gpus_and_work_that_cannot_be_moved_keep_them)
 {
     _cleanup_(scene_close) struct scene scene;

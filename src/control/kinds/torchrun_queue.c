@@ -226,16 +226,37 @@ static struct str queue_problem(const struct run *run)
     return STR_NONE;
 }
 
+/* On a cluster no node can, see docs/suspend.md. */
+static bool nodes_cannot_suspend(const struct run *run)
+{
+    const struct object *node;
+    size_t cursor = 0, count = 0;
+
+    while ((node = cache_next(run->input->cache, &kind_node, STR(""), &cursor))) {
+        count++;
+        if (object_label(node, SUSPEND_LABEL).len)
+            return false;
+    }
+    return count > 0;
+}
+
 /* What holds when all is well. */
 static struct str charge_words(const struct run *run)
 {
     bool own = made_by(run->kai, run->object->ns, run->object->name);
+    const char *unused =
+        !run->spec.unused_ms ? ""
+        : !own               ? "; spec.suspendUnusedAfter is not applied: somebody else made it"
+        : nodes_cannot_suspend(run)
+            ? "; spec.suspendUnusedAfter does nothing: no node here can suspend pods"
+            : "";
 
-    return str_printf(run->arena, "jobs are charged to scheduling queue " STR_FMT "%s",
+    return str_printf(run->arena, "jobs are charged to scheduling queue " STR_FMT "%s%s",
                       STR_ARG(run->names.queue),
                       !own && !json_is_null(run->names.shares)
                           ? ", which somebody else made: spec.queue.resources is not applied to it"
-                          : "");
+                          : "",
+                      unused);
 }
 
 static void write_status(const struct run *run, struct json *status)

@@ -60,6 +60,17 @@ TEST(a_torchrunqueue_hands_on_how_long_gpus_may_be_unused)
         const struct json *kai = scene_get(&scene, &kind_queue, "dev");
         EXPECT(str_is(json_str(json_get(json_at(kai, "metadata.annotations"), key)), said[i]));
     }
+    static const char *const labels[] = {"", "'muster.dev/suspend':'checkpoint'"};
+    scene_put(&scene, &kind_torchrunqueue, specs[0]);
+    for (size_t i = 0; i < COUNT_OF(labels); i++) {
+        test_case(i ? "a node that can" : "no node can");
+        scene_put(&scene, &kind_node,
+                  str_printf(&scene.arena, "{'metadata':{'name':'a','labels':{%s}}}", labels[i]).p);
+        scene_run(&scene, &torchrun_queue_controller, "dev");
+        struct str words =
+            json_str_at(scene_get(&scene, &kind_torchrunqueue, "dev"), "status.message");
+        EXPECT(str_contains(words, STR("spec.suspendUnusedAfter does nothing")) == (i == 0));
+    }
 }
 
 TEST(a_torchrunqueue_says_whose_scheduling_queue_it_has)
