@@ -335,7 +335,8 @@ def checkpoint(gib):
         print(f"    back: {time.monotonic() - begun:.1f} s", flush=True)
 
     try:
-        assert child.stdout.readline().startswith("ready")
+        if not any(line.startswith("ready") for line in iter(child.stdout.readline, "")):  # other lines may come before
+            raise RuntimeError("the process did not start")
         ask("out")
         driver_turn(f"{gib} GiB moved out and unmapped")
         ask("in")
