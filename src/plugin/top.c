@@ -139,32 +139,20 @@ static void top_show(struct session *session,
     term_write(&session->out, buf_str(&screen));
 }
 
-/* Arrows are three bytes: as j and k. */
-static char key_read(const char *bytes, size_t count, size_t *at)
-{
-    if (bytes[*at] == 27 && *at + 2 < count && bytes[*at + 1] == '[') {
-        char last = bytes[*at + 2];
-
-        *at += 3;
-        return last == 'A' ? 'k' : last == 'B' ? 'j' : '\0';
-    }
-    return bytes[(*at)++];
-}
-
 /* False when the person wants to leave. *ret_pressed: there was a key. */
 static bool top_wait_key(struct top_state *state, size_t rows, int64_t limit_ms, bool *ret_pressed)
 {
     struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
     char bytes[64];
-    size_t at = 0;
 
     *ret_pressed = poll(&wait, 1, (int)limit_ms) == 1;
     if (!*ret_pressed)
         return true;
     ssize_t count = read(STDIN_FILENO, bytes, sizeof(bytes));
     bool stays = count > 0;
-    while (stays && at < (size_t)count)
-        stays = top_key(state, key_read(bytes, (size_t)count, &at), rows);
+    struct str left = {bytes, stays ? (size_t)count : 0};
+    while (stays && left.len)
+        stays = top_key(state, top_key_cut(&left), rows);
     return stays;
 }
 

@@ -99,7 +99,10 @@ static void job_row(struct draft *draft,
              ((struct top_row){.ns = job->ns,
                                .name = job->name,
                                .uid = job->uid,
-                               .group = group ? group->name : STR_NONE}));
+                               .group = group ? group->name : STR_NONE,
+                               .queue = json_str_at(of_group, "spec.queue").len
+                                            ? json_str_at(of_group, "spec.queue")
+                                            : job_queue(tree)}));
 }
 
 /* A job of another kind, by its pod group. */
@@ -131,7 +134,8 @@ static void group_row(struct draft *draft,
              ((struct top_row){.ns = group->ns,
                                .name = name,
                                .uid = owner ? owner->uid : STR_NONE,
-                               .group = group->name}));
+                               .group = group->name,
+                               .queue = json_str_at(tree, "spec.queue")}));
 }
 
 static void jobs_draft(struct draft *draft, const struct top_objects *objects)
@@ -332,10 +336,12 @@ void top_rows(struct arena *arena,
 
 static void key_type(struct top_state *state, char key)
 {
-    state->chosen = 0;
     if (key == '\r' || key == '\n') {
         state->typing = false;
-    } else if (key == KEY_ESCAPE) {
+        return;
+    }
+    state->chosen = 0;
+    if (key == KEY_ESCAPE) {
         state->typing = false;
         state->filter_len = 0;
     } else if (key == KEY_BACKSPACE || key == '\b') {
@@ -344,6 +350,33 @@ static void key_type(struct top_state *state, char key)
         state->filter[state->filter_len++] = key;
     }
     state->filter[state->filter_len] = '\0';
+}
+
+/* CSI: ESC [, numbers, and a letter; or ESC O and a letter, as terminals in application mode send. */
+char top_key_cut(struct str *bytes)
+{
+    char key = bytes->p[0];
+    size_t at = 2;
+
+    if (key != KEY_ESCAPE || bytes->len < 3 || (bytes->p[1] != '[' && bytes->p[1] != 'O')) {
+        *bytes = str_sub(*bytes, 1, bytes->len);
+        return key;
+    }
+    while (bytes->p[1] == '[' && at + 1 < bytes->len && bytes->p[at] < '@')
+        at++;
+    key = bytes->p[at];
+    *bytes = str_sub(*bytes, at + 1, bytes->len);
+    return key == 'A' ? TOP_KEY_UP : key == 'B' ? TOP_KEY_DOWN : '\0';
+}
+
+static void key_choose(struct top_state *state, bool down, size_t rows)
+{
+    if (state->open)
+        return;
+    if (down && state->chosen + 1 < rows)
+        state->chosen++;
+    else if (!down && state->chosen > 0)
+        state->chosen--;
 }
 
 static void key_pane(struct top_state *state, enum top_pane pane)
@@ -357,6 +390,10 @@ bool top_key(struct top_state *state, char key, size_t rows)
 {
     if (key == 3) /* Ctrl-C, whatever is open */
         return false;
+    if (key == TOP_KEY_UP || key == TOP_KEY_DOWN) {
+        key_choose(state, key == TOP_KEY_DOWN, rows);
+        return true;
+    }
     if (state->typing) {
         key_type(state, key);
         return true;
@@ -375,14 +412,8 @@ bool top_key(struct top_state *state, char key, size_t rows)
     case '1':
     case '2':
     case '3': key_pane(state, (enum top_pane)(key - '1')); break;
-    case 'j':
-        if (!state->open && state->chosen + 1 < rows)
-            state->chosen++;
-        break;
-    case 'k':
-        if (!state->open && state->chosen > 0)
-            state->chosen--;
-        break;
+    case 'j': key_choose(state, true, rows); break;
+    case 'k': key_choose(state, false, rows); break;
     case '\r':
     case '\n':
         state->open = rows > 0;
@@ -538,7 +569,7 @@ void top_open(struct buf *out,
         top_rows(arena, objects, &jobs, &rows);
         buf_addf(out, STR_FMT "\n", STR_ARG(rows.head));
         for (size_t i = 0; i < rows.count; i++)
-            if (str_contains(rows.items[i].line, row->name))
+            if (str_eq(rows.items[i].queue, row->name))
                 buf_addf(out, STR_FMT "\n", STR_ARG(rows.items[i].line));
     } else {
         view_line(out, "Node:", row->name);

@@ -47,6 +47,7 @@ struct top_row {
     struct str name; /* of a job, queue or node */
     struct str uid;  /* of a job: its owner's, and its pods' owner's */
     struct str group;
+    struct str queue; /* of a job */
 };
 struct top_rows {
     struct str head;
@@ -59,6 +60,11 @@ void top_rows(struct arena *arena,
               const struct top_objects *objects,
               const struct top_state *state,
               struct top_rows *ret);
+/* Takes the next key off what a terminal sent: a byte, or a sequence of several, of which only the
+ * arrows mean something. '\0': one that means nothing. */
+#define TOP_KEY_UP   '\020' /* Ctrl-P and Ctrl-N do the same */
+#define TOP_KEY_DOWN '\016'
+char top_key_cut(struct str *bytes);
 /* One key. False: the person wants to leave. `rows` is how many the pane has. */
 bool top_key(struct top_state *state, char key, size_t rows);
 /* The whole screen of that many lines, the chosen row in reverse. `detail` is shown instead of the

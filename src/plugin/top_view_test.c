@@ -162,3 +162,34 @@ TEST(top_lets_no_text_of_the_cluster_command_the_terminal)
            str_contains(buf_str(&out), STR("step 2")));
     scene_done(&s);
 }
+
+TEST(top_arrows_choose_a_row_and_are_no_letters_of_the_filter)
+{
+    static const struct {
+        const char *sent;
+        const char *filter;
+        size_t chosen;
+        const char *why;
+    } rows[] = {
+        {"/ab\033[B", "ab", 1, "an arrow"},
+        {"/ab\033OB\033OB", "ab", 2, "as terminals in application mode send them"},
+        {"/ab\033[B\033[A", "ab", 0, "and back"},
+        {"/ab\033[Bc", "abc", 0, "another filter begins with its first row"},
+        {"/ab\033[3~", "ab", 0, "Delete, which is more than three bytes"},
+        {"/ab\033[1;5C", "ab", 0, "an arrow with Ctrl"},
+        {"/ab\033[B\r", "ab", 1, "Enter keeps the row"},
+        {"\033[B\033[B\033[B\033[B\033[B", "", 4, "not beyond the last"},
+        {"/ab\033", "", 0, "Esc alone leaves the filter"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct top_state state = {.pane = TOP_JOBS};
+        struct str sent = str_from(rows[i].sent);
+
+        test_case(rows[i].why);
+        while (sent.len)
+            EXPECT(top_key(&state, top_key_cut(&sent), 5));
+        EXPECT(str_is((struct str){state.filter, state.filter_len}, rows[i].filter));
+        EXPECT(state.chosen == rows[i].chosen);
+    }
+}

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import pty
 import select
@@ -120,3 +121,42 @@ def test_top_fills_the_screen_until_q():
         t.type("q")
         check(t.end() == 0, "q ends it")
         check("\x1b[?1049l" in t.text, "the screen is given back")
+
+
+def screen(t, keys, *words):
+    """What the screen shows after some keys, once it has all the words."""
+    t.text = ""
+    t.type(keys)
+    for word in words:
+        t.expect(word, 20)
+
+
+def test_top_has_panes_a_filter_rows_that_open_and_logs():
+    with Muster(nodes=1, gpus_per_node=4) as m:
+        for name, gpus in (("alpha", 1), ("beta", 4)):
+            worker = {"name": "pytorch", "image": "x", "command": ["sh", "-c", f"echo said by {name}; sleep 600"],
+                      "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+            spec = {"terminationGracePeriodSeconds": 0, "containers": [worker]}
+            m.apply(json.dumps({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
+                                "metadata": {"name": name, "labels": {"kai.scheduler/queue": "default-queue"}},
+                                "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": {"spec": spec}}}}}))
+            if name == "alpha":
+                wait_for(lambda: (m.get("pods") or [{}])[0].get("status", {}).get("phase") == "Running", "alpha to run")
+        m.kubectl("annotate", "node", "node-0", "muster.dev/gpu-use=85/40960,0/0,0/0,0/0")
+        t = Terminal(m, "top")
+        screen(t, "", "default/alpha", "default/beta", "Running", "needs 4 GPUs")
+        screen(t, "2", "QUOTA", "default-queue", "default-parent-queue")
+        screen(t, "j\r", "Queue:", "default/beta")
+        screen(t, "\x1b", "QUOTA")
+        screen(t, "3", "HELD BY", "default/alpha-worker-0", "85 %", "40.0 GiB")
+        screen(t, "\r", "Node:", "alpha-worker-0")
+        screen(t, "\t", "SAYS", "default/alpha")
+        # An arrow in the filter chooses a row; it is no letter of it.
+        screen(t, "/bet\x1b[B\x1b[A\x1bOBa", "/beta_")
+        check("default/alpha" not in t.text.split("/beta_")[-1], "the filter leaves the others out")
+        screen(t, "\r\r", "Job:", "default/beta", "Waits for:", "needs 4 GPUs")
+        screen(t, "\x1b", "/beta")
+        screen(t, "\x1b", "default/alpha", "default/beta")
+        screen(t, "/alp\rl", "Log of alpha-worker-0", "said by alpha")
+        t.type("q")
+        check(t.end() == 0, "q ends it")
