@@ -272,6 +272,19 @@ export class Model {
         return jobs.sort((a, b) => b.created - a.created || (a.name < b.name ? -1 : 1));
     }
 
+    /** One that as few as possible have of the jobs that are not over. @param {string} uid */
+    colourFor(uid) {
+        const uses = new Array(COLOURS).fill(0);
+        for (const { job } of this.made.values())
+            uses[job.colour] += job.ended ? 0.01 : 1;
+        const first = hash(uid) % COLOURS;
+        let best = first;
+        for (let i = 1; i < COLOURS; i++)
+            if (uses[(first + i) % COLOURS] < uses[best])
+                best = (first + i) % COLOURS;
+        return best;
+    }
+
     /**
      * The job as it was made before, unless something of it has changed.
      * @param {JobKind | null} kind
@@ -287,6 +300,7 @@ export class Model {
             return before.job;
         const pods = new Map([...this.gangs.get(uid), ...this.gangs.get(gang)].map(p => [uidOf(p), p]));
         const job = makeJob(kind, object, group, [...pods.values()].sort(byName));
+        job.colour = before?.job.colour ?? this.colourFor(uid);
         this.made.set(uid, { job, version: this.version });
         return job;
     }
@@ -437,7 +451,7 @@ function makeJob(kind, object, group, pods) {
         ended: end,
         restarts: status.restarts ?? 0,
         preemptions: status.preemptions ?? 0,
-        colour: hash(uid) % COLOURS,
+        colour: 0, // the model gives it one
         href: `/ui/job/${encodeURIComponent(ns)}/${kindName}/${encodeURIComponent(name)}`,
     };
 }

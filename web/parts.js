@@ -62,8 +62,8 @@ export function shareBar(q) {
         s("rect", { class: "asked", x: 0, y: 3, width: x(q.asked), height: 8 }),
         s("rect", { class: "held", x: 0, y: 3, width: x(q.held), height: 8 }),
         over ? s("rect", { class: "over", x: x(q.fair), y: 3, width: x(q.held) - x(q.fair), height: 8 }) : null,
-        q.fair > 0 ? s("rect", { class: "fair", x: Math.min(99.2, x(q.fair)), y: 0, width: 0.8, height: 14 }) : null,
-        q.quota > 0 ? s("rect", { class: "quota", x: Math.min(99.2, x(q.quota)), y: 0, width: 0.8, height: 14 }) : null);
+        q.fair > 0 ? s("path", { class: "fair", d: `M${Math.min(99.8, x(q.fair))} 0V14` }) : null,
+        q.quota > 0 ? s("path", { class: "quota", d: `M${Math.min(99.8, x(q.quota))} 0V14` }) : null);
 }
 
 /**

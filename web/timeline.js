@@ -18,6 +18,7 @@ import { chosen, SHOWN_MAX } from "./views.js";
  */
 
 const SPANS = /** @type {[string, number][]} */ ([["15 minutes", 900e3], ["1 hour", 3600e3], ["6 hours", 6 * 3600e3], ["24 hours", 24 * 3600e3], ["7 days", 7 * 86400e3]]);
+const DAY_SPAN = 3; // of these
 const LOSSES_SHOWN = 50;
 /* The scheduler's words, as src/sched/plan.c has them: "preempted by PyTorchJob team/urgent of queue q". */
 const FOR_WHOM = /(?:preempted by|reclaimed for|room for|kept for) (?:(\w+) )?([^/ ]+)\/(\S+) of queue/;
@@ -83,10 +84,18 @@ function line(context, job, mine, x) {
             mine.map(loss => lossMark(loss, x))));
 }
 
+/** The shortest time that has the oldest job that is not over; a day at most. @param {Job[]} jobs @param {number} now */
+function fittingSpan(jobs, now) {
+    const oldest = jobs.filter(j => !j.ended).reduce((least, j) => Math.min(least, j.created), now);
+    const found = SPANS.findIndex(([, ms]) => now - oldest <= ms * 0.9);
+    return found < 0 ? DAY_SPAN : Math.min(found, DAY_SPAN);
+}
+
 /** @type {import("./views.js").View} */
 export function timeline(context) {
     const { model, now } = context;
-    const span = SPANS[context.state.span ?? 1][1];
+    const chosenSpan = context.state.span ??= fittingSpan(model.jobs, now);
+    const span = SPANS[chosenSpan][1];
     const ahead = span * 0.12;
     const from = now - span;
     /** @param {number} t */
@@ -99,7 +108,7 @@ export function timeline(context) {
         h("section", { class: "card", key: "timeline" },
             h("h2", null, "Timeline"),
             h("div", { class: "choices", role: "group", "aria-label": "How far back" }, SPANS.map(([name], i) =>
-                h("button", { type: "button", "data-do": "span", "data-value": i, "aria-pressed": String(i === (context.state.span ?? 1)) }, name))),
+                h("button", { type: "button", "data-do": "span", "data-value": i, "aria-pressed": String(i === chosenSpan) }, name))),
             jobs.length ? h("div", { class: "rows" },
                 h("div", { class: "axis", "aria-hidden": "true" }, ticks.map((t, i) => h("span", { class: `tick t${i}` }, i === 4 ? "now" : clock(t)))),
                 jobs.map(job => line(context, job, lost.filter(l => l.job === job), x))) : empty(context.filter ? "Nothing matches." : "No job ran or waited in this time."),
