@@ -63,10 +63,15 @@ export const ACTIONS = {
     },
     priority: {
         word: "Priority", fits: job => !!job.group && !isOver(job),
-        question: job => `The priority class of ${job.name}, such as train, build or inference. Its group keeps it until its job says another.`,
+        question: job => `The priority class of ${job.name}, such as train, build or inference. It is the job's from now on, after a restart too.`,
         value: job => job.group?.spec?.priorityClassName ?? "",
-        run: (job, value) => patch(`/apis/scheduling.run.ai/v2alpha2/namespaces/${encodeURIComponent(job.ns)}/podgroups/${encodeURIComponent(job.group?.metadata.name)}`,
-            { spec: { priorityClassName: value } }),
+        run: async (job, value) => {
+            await ask(`/apis/scheduling.k8s.io/v1/priorityclasses/${encodeURIComponent(value)}`).catch(e => {
+                if (!value || (e instanceof Refused && e.status === 404)) // whoever may not read them may still name one
+                    throw new Error(`There is no priority class "${value}"; kubectl get priorityclasses lists them.`);
+            });
+            return patch(apiPath(job), job.kind ? { metadata: { labels: { priorityClassName: value } } } : { spec: { priorityClassName: value } });
+        },
     },
     remove: {
         word: "Delete", fits: job => !!job.kind, grave: true,

@@ -27,6 +27,9 @@ await main(async ({ page, context }) => {
     // Another priority, new pods.
     const said = (args) => kubectl(["get", ...args]).trim();
     await page.getByRole("button", { name: "Priority" }).click();
+    await page.getByRole("dialog").getByLabel("Priority").fill("no-such-class");
+    await page.getByRole("dialog").getByRole("button", { name: "Priority" }).click();
+    await page.getByRole("alert").getByText('There is no priority class "no-such-class"').waitFor();
     await page.getByRole("dialog").getByLabel("Priority").fill("build");
     await page.getByRole("dialog").getByRole("button", { name: "Priority" }).click();
     await page.getByRole("dialog").waitFor({ state: "detached" });
@@ -38,6 +41,7 @@ await main(async ({ page, context }) => {
     await page.getByRole("dialog").waitFor({ state: "detached" });
     await until(() => uids() && uids() !== before);
     await page.locator(".pill.running").waitFor();
+    await page.locator(".facts > div", { hasText: "Priority" }).getByText("build", { exact: true }).waitFor(); // it is the job's now
     // Another number of GPUs; what is none is refused before anybody is asked.
     const torchrun = (kind, name, spec) => kubectl(["apply", "-f", "-"],
         JSON.stringify({ apiVersion: "torchrun.ai/v1alpha1", kind, metadata: { name, namespace: "default" }, spec }));
