@@ -75,13 +75,14 @@ export async function lines(path, line, signal) {
     const answer = await ask(path, { signal });
     if (!answer.body)
         return;
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    const reader = answer.body.getReader();
+    const decoder = new TextDecoder();
     let rest = "";
     for (;;) {
         const { value, done } = await reader.read();
         if (done)
             break;
-        const parts = (rest + value).split("\n");
+        const parts = (rest + decoder.decode(value, { stream: true })).split("\n");
         rest = parts.pop() ?? "";
         for (const part of parts)
             line(part);
