@@ -81,8 +81,8 @@ class Changes:
             time.sleep(max(0, began + self.made / RATE - time.monotonic()))
 
     def measure(self, pid):
-        """What RATE changes a second cost in percent of a core, changes a second, bytes at the end, and how many a change added, over
-        SECONDS.
+        """Over SECONDS: what RATE changes a second cost in percent of a core, changes a second, bytes at the end, and how many
+        of them each change added.
 
         A change costs what it costs: where the machine is too busy for RATE of them, what was spent is counted for RATE."""
         (cpu, before), made, began = used(pid), self.made, time.monotonic()
