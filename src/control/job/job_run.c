@@ -38,10 +38,10 @@ void job_say(struct job_run *run, enum job_phase phase, struct str message)
     run->state.message = message;
 }
 
-/* Its time is kept, for the deadline. */
+/* Its time is kept, for the deadline. A calendar that was set back meanwhile takes none off. */
 void job_stop_clock(struct job_run *run)
 {
-    if (run->state.run_start_ms)
+    if (run->state.run_start_ms && run->input->now_ms > run->state.run_start_ms)
         run->state.run_ms += run->input->now_ms - run->state.run_start_ms;
     run->state.run_start_ms = 0;
 }

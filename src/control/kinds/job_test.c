@@ -67,6 +67,9 @@ static const struct row rows[] = {
      "1 are done", 0, 0, 0, ""},
     {"all pods done is success", "\"numGPUs\":4", "RUN", "0D 1D", "svc", "Succeeded", "all ranks",
      0, 0, 0, ""},
+    {"a calendar that was set back takes nothing off the time it ran", "\"numGPUs\":4",
+     "\"phase\":\"Running\",\"runSeconds\":5,\"runStartTime\":\"2001-09-09T02:00:00Z\"", "0D 1D",
+     "svc", "Succeeded", "all ranks", 0, 0, 0, ""},
     {"half done is not success", "\"numGPUs\":4", "RUN", "0D 1R", "svc", "Running", "", 0, 0, 0,
      ""},
     {"a failure restarts all ranks", "\"numGPUs\":4", "RUN", "0R 1F7", "svc", "Restarting",
@@ -613,6 +616,7 @@ static void check_row(const struct row *row)
     EXPECT(json_i64_or(AFTER("generation"), 0) == row->generation);
     EXPECT(json_i64_or(AFTER("restarts"), 0) == row->restarts);
     EXPECT(json_i64_or(AFTER("preemptions"), 0) == row->disruptions);
+    EXPECT(json_i64_or(AFTER("runSeconds"), 0) >= json_i64_or(json_get(status, "runSeconds"), 0));
     EXPECT(str_is(done, row->actions));
     /* What is remembered comes first, beside the status. */
     size_t first = change && actions.list.items[0].type == ACTION_PATCH;
