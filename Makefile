@@ -130,12 +130,13 @@ arena: all
 
 bench: all
 	@$(TEST_DEPS)
-	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-store bench/bench-sched bench/bench-place bench/bench-first bench/bench-spawn
+	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-store bench/bench-sched bench/bench-place bench/bench-first bench/bench-spawn bench/bench-month
 	@build/bench/bench-json
 	@bench/server.py
 	@build/bench/bench-store
 	@build/bench/bench-sched
 	@build/bench/bench-place
+	@build/bench/bench-month
 	@python3 bench/workspace.py
 	@bench/loop.py
 	@bench/agent.py
