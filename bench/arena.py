@@ -41,6 +41,16 @@ def fill(muster, traces):
         play(muster, path, "--cluster", cluster, "--seeds", SEEDS, "--policy", policies)
 
 
+def record(muster, folder):
+    """A recording with 100,000 events, and the same in several files."""
+    program = os.path.join(os.path.dirname(muster), "sched-recording")
+    path = os.path.join(folder, "day.recording")
+    for argv in ([program, "100000", path], [program, "rotate", "100000", "1000000"]):
+        print("$ " + " ".join(map(os.path.basename, argv)), flush=True)
+        subprocess.run(argv, check=True)
+    play(muster, path)
+
+
 def main():
     muster = os.path.abspath(sys.argv[1])
     traces = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "..", "shared", "traces")
@@ -54,6 +64,15 @@ def main():
         for cluster in (nodes(folder, "2490.csv", 231, 321), nodes(folder, "500.csv", 62, 2)):
             play(muster, os.path.join(traces, "philly.csv"), "--cluster", cluster,
                  "--policy", "muster,kai,fifo,las,fgd,best-fit,random")
+        # Gangs against everybody else: room kept for them sooner, lent to who is expected to be done in time; and the
+        # same with more of each line looked at.
+        for after in ("1000h", "300h", "100h"):
+            play(muster, os.path.join(traces, "philly.csv"), "--cluster", cluster, "--policy", "muster",
+                 "--reserve-after", after, "--lend-expected")
+        play(muster, os.path.join(traces, "philly.csv"), "--cluster", cluster, "--policy", "muster,kai",
+             "--window", "1000", "--reserve-after", "320h", "--lend-expected")
+        play(muster, os.path.join(traces, "philly.csv"), "--cluster", cluster, "--policy", "muster", "--estimates", "500")
+        record(muster, folder)
 
 
 main()

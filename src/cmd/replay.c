@@ -87,6 +87,9 @@ static void on_stop(int signal)
     stopped = 1;
 }
 
+#define PROGRESS_BAR   "=============================="
+#define PROGRESS_WIDTH ((int)sizeof(PROGRESS_BAR) - 1)
+
 struct progress_line {
     const char *policy;
     bool shown;
@@ -98,7 +101,10 @@ static void on_progress(void *user, double share)
 
     if (!line->shown)
         return;
-    (void)fprintf(stderr, "\r%-10s %3.0f %%", line->policy, 100 * share);
+    int done = (int)(share * PROGRESS_WIDTH);
+
+    (void)fprintf(stderr, "\r%-10s [%.*s%*s] %3.0f %%", line->policy, done, PROGRESS_BAR,
+                  PROGRESS_WIDTH - done, "", 100 * share);
     (void)fflush(stderr);
 }
 
@@ -195,7 +201,7 @@ static void run_all(struct invocation *invocation, struct job *job)
             VEC_PUSH(invocation->arena, &job->results, result);
         }
     if (line.shown)
-        (void)fprintf(stderr, "\r%-20s\r", "");
+        (void)fprintf(stderr, "\r%*s\r", PROGRESS_WIDTH + 20, "");
 }
 
 static int write_all(struct invocation *invocation, const struct job *job, struct err *err)

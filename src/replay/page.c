@@ -49,6 +49,11 @@ static double value_waiting(const struct replay_sample *sample)
     return (double)sample->waiting;
 }
 
+static double value_least(const struct replay_sample *sample)
+{
+    return 100 * sample->least;
+}
+
 static double value_fair(const struct replay_sample *sample)
 {
     return sample->fair;
@@ -169,10 +174,14 @@ void report_page(struct buf *out, const struct replay_report *report)
     draw(out, report,
          (struct chart){ends ? "Jobs that wait" : "Jobs that found no room", x, "jobs",
                         value_waiting, 0, 1});
-    if (ends)
+    if (ends) {
         draw(out, report,
              (struct chart){"Fairness between queues (Jain's index)", x, "1: equal", value_fair, 0,
                             1});
+        draw(out, report,
+             (struct chart){"What the worst served queue has of its entitlement", x, "%",
+                            value_least, 0, 100});
+    }
     report_table(&table, report);
     buf_addf(out, "<pre>");
     add_escaped(out, buf_str(&table));

@@ -176,6 +176,28 @@ TEST(a_report_has_every_policy_in_every_form)
     arena_done(&arena);
 }
 
+/* Two GPUs that one queue has for 100 seconds; then the other, which is entitled to one, has one. */
+TEST(fairness_says_what_the_worst_served_queue_has_of_its_entitlement)
+{
+    struct arena arena = {0};
+    struct trace trace = parsed(&arena, "submit,run,gpus,queue\n0,100,2,a\n1,100,1,b\n150,1,1,a\n");
+    struct trace_nodes nodes = {0};
+
+    trace_make_nodes(&arena, 1, 2, &nodes);
+    struct replay_result result = played(&arena, &trace, &nodes, "kai");
+    for (size_t i = 0; i < result.samples.count; i++) {
+        const struct replay_sample *sample = &result.samples.items[i];
+        double seconds = sample->at * 3600;
+
+        if (seconds > 2 && seconds < 99)
+            EXPECT(!(sample->least > 0) && sample->fair < 0.9);
+        if (seconds > 101 && seconds < 149)
+            EXPECT(!(sample->least < 1));
+    }
+    EXPECT(result.samples.count > 100 && result.least > 0 && result.least < 1);
+    arena_done(&arena);
+}
+
 /* One GPU; jobs of ten minutes come faster than they go. */
 TEST(estimates_of_jobs_that_run_alike_come_true_and_change_nothing)
 {

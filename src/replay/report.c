@@ -313,6 +313,7 @@ static void add_result(const struct replay_report *report,
                   (int64_t)result->estimates.late);
         add_number(arena, to, "gpuHoursLost", result->lost_gpu_hours);
         add_number(arena, to, "jain", result->jain);
+        add_number(arena, to, "leastShare", result->least);
         add_groups(report, result, to);
     }
     struct json *samples = json_add_array(arena, to, "samples");
@@ -326,6 +327,7 @@ static void add_result(const struct replay_report *report,
         json_add_i64(arena, item, report->trace->ends ? "waiting" : "dropped", sample->waiting);
         if (report->trace->ends)
             add_number(arena, item, "jain", sample->fair);
+        add_number(arena, item, "leastShare", sample->least);
     }
 }
 
@@ -347,16 +349,17 @@ void report_csv(struct buf *out, const struct replay_report *report)
 {
     bool ends = report->trace->ends;
 
-    buf_addf(out, "policy,seed,%s,allocated,fragmented,%s,jain\n", ends ? "hours" : "asked",
-             ends ? "waiting" : "dropped");
+    buf_addf(out, "policy,seed,%s,allocated,fragmented,%s,jain,least_share\n",
+             ends ? "hours" : "asked", ends ? "waiting" : "dropped");
     for (size_t i = 0; i < report->results->count; i++) {
         const struct replay_result *result = &report->results->items[i];
 
         for (size_t s = 0; s < result->samples.count; s++) {
             const struct replay_sample *sample = &result->samples.items[s];
-            buf_addf(out, "%s,%llu,%.4f,%.5f,%.5f,%lld,%.4f\n", result->policy->name,
+            buf_addf(out, "%s,%llu,%.4f,%.5f,%.5f,%lld,%.4f,%.4f\n", result->policy->name,
                      (unsigned long long)result->seed, sample->at, sample->allocated,
-                     sample->fragmented, (long long)sample->waiting, ends ? sample->fair : 1.0);
+                     sample->fragmented, (long long)sample->waiting, ends ? sample->fair : 1.0,
+                     ends ? sample->least : 1.0);
         }
     }
 }

@@ -19,6 +19,7 @@ struct replay_sample {
     double
         fragmented; /* share of the GPUs that is free and that the jobs could not use on average */
     double fair;    /* Jain's index of what queues have against what they are entitled to */
+    double least;   /* the share of its entitlement that the worst served queue has, up to 1 */
     int64_t waiting;
 };
 
@@ -51,7 +52,8 @@ struct replay_result {
     int64_t makespan_ms;
     int64_t preemptions;
     double lost_gpu_hours;
-    double jain; /* mean over time */
+    double jain;  /* mean over time */
+    double least; /* the same */
     uint64_t decisions;
     double cpu_s;
     struct replay_estimates estimates;

@@ -72,6 +72,7 @@ struct replay {
     int64_t sample_ms; /* when the next one is taken */
     int64_t every_ms;
     double jain_sum;
+    double least_sum;
     size_t jain_count;
     struct estimates estimates;
     struct replay_result *result;
@@ -402,12 +403,18 @@ static void ask_due(struct replay *replay)
 
 /* ---- samples ---- */
 /* Equal parts for all queues, and what one does not need for the others. */
-static double jain_now(const struct replay *replay)
+struct fairness {
+    double jain;
+    double least; /* share of what it is entitled to that the worst served queue has */
+};
+
+static struct fairness fairness_now(const struct replay *replay)
 {
     double rest = (double)replay->world.gpu_milli;
     double part = 0;
     double sum = 0;
     double squares = 0;
+    double least = 1;
     size_t count = 0;
 
     for (int round = 0; round < 16; round++) {
@@ -434,9 +441,11 @@ static double jain_now(const struct replay *replay)
         share = share > 1 ? 1 : share;
         sum += share;
         squares += share * share;
+        least = share < least ? share : least;
         count++;
     }
-    return count && squares > 0 ? sum * sum / ((double)count * squares) : 1;
+    return (struct fairness){count && squares > 0 ? sum * sum / ((double)count * squares) : 1,
+                             least};
 }
 
 static void sample(struct replay *replay)
@@ -444,18 +453,20 @@ static void sample(struct replay *replay)
     int64_t waiting = 0;
     int64_t first_ms = replay->jobs->items[0].submit_ms;
     const struct world *world = &replay->world;
-    double jain = jain_now(replay);
+    struct fairness fairness = fairness_now(replay);
 
     for (size_t i = 0; i < replay->lines.count; i++)
         waiting += replay->lines.items[i]->waiting;
-    replay->jain_sum += jain;
+    replay->jain_sum += fairness.jain;
+    replay->least_sum += fairness.least;
     replay->jain_count++;
     VEC_PUSH(replay->arena, &replay->result->samples,
              (struct replay_sample){.at = (double)(replay->sample_ms - first_ms) / HOUR_MS,
                                     .allocated =
                                         1 - (double)world->free_milli / (double)world->gpu_milli,
                                     .fragmented = world_fragments(world),
-                                    .fair = jain,
+                                    .fair = fairness.jain,
+                                    .least = fairness.least,
                                     .waiting = waiting});
     replay->sample_ms += replay->every_ms;
     if (replay->options->progress)
@@ -538,6 +549,7 @@ void replay_time(struct arena *arena,
     ret->cut = *options->stop != 0;
     ret->makespan_ms = replay.now_ms - first_ms;
     ret->jain = replay.jain_count ? replay.jain_sum / (double)replay.jain_count : 1;
+    ret->least = replay.jain_count ? replay.least_sum / (double)replay.jain_count : 1;
     ret->decisions = replay.world.placed;
     estimates_close(&replay.estimates, arena);
     ret->cpu_s = cpu_seconds() - start_s - ret->estimates.cpu_s;
