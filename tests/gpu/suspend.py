@@ -382,4 +382,5 @@ def main():
         print(f"  ({time.monotonic() - begun:.0f} s)", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
