@@ -25,6 +25,8 @@
 # make mutants    plants small faults one at a time and says what notices them (MUTANTS="--minutes 10": a part; it goes on where it was)
 # make mutants-pack   what that needs, in build-mutants/root.tar.xz: a machine without network runs it (tests/mutants/inside.sh)
 # make powercuts  every moment of a workload, and what a power cut could leave of it: store, files, sync side, shim (SEED=)
+# make soak       SOAK_TIME=3600 seconds of churn, restarts, clock jumps and a slow disk on one muster: flat, nothing lost, nothing twice
+# make kills      KILLS=500 times kill -9 under the same load
 # make upgrade    an older muster with running work is stopped, this one starts on its folder (UPGRADE="COMMIT ...": from others than 7038ca8 and HEAD~100)
 # make arena      published schedulers compared on public traces (TRACES=../shared/traces, SEEDS=10, LISTS="default": some of them)
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
@@ -60,7 +62,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade
+	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade soak kills
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -111,6 +113,16 @@ powercuts: all
 	@$(TEST_DEPS)
 	@tests/result.py powercuts tests/powercuts/run.py --long --seed $(or $(SEED),1) build/tests/powercuts/recorder.so \
 		build/tests/powercuts/powercuts-play build/tests/torture/torture-shim
+
+soak: all
+	@$(TEST_DEPS)
+	@ninja -C build --quiet tests/soak/weather.so
+	@tests/result.py soak tests/soak/run.py --time $(or $(SOAK_TIME),3600) --seed $(or $(SEED),1)
+
+kills: all
+	@$(TEST_DEPS)
+	@ninja -C build --quiet tests/soak/weather.so
+	@tests/result.py kills tests/soak/run.py --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 
 upgrade: all
 	@$(TEST_DEPS)
