@@ -2,6 +2,7 @@
 
 #include "agent/core.h"
 #include "agent/gpu.h"
+#include "agent/gpu_health.h"
 #include "agent/gpu_look.h"
 #include "agent/lifecycle.h"
 #include "agent/machine.h"
@@ -85,6 +86,7 @@ static void on_heartbeat(void *user)
     storage_look(agent);
     usage_sample(agent);
     gpu_look_begin(agent);
+    gpu_health_look(agent);
     if (agent->orphans_left)
         recover_orphans(agent);
 }

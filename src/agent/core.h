@@ -1,6 +1,7 @@
 #pragma once
 
 #include "agent/agent.h"
+#include "agent/gpu_health.h"
 #include "agent/machine.h"
 #include "agent/pressure.h"
 #include "agent/trash.h"
@@ -70,7 +71,8 @@ struct agent {
     int64_t pods_per_node;
     uint32_t gpus_per_node;
     bool gpus_real;
-    bool gpu_looking; /* a measurement of them is under way */
+    struct gpu_health health; /* of the GPUs */
+    bool gpu_looking;         /* a measurement of them is under way */
     const char *gpu_product;
     int64_t gpu_memory_mib;
     unsigned long next_exec;

@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "agent/core.h"
 #include "agent/doctor.h"
+#include "agent/gpu_health.h"
 #include "agent/machine.h"
 #include "agent/suspend.h"
 #include "api/api.h"
@@ -132,6 +133,33 @@ static void add_findings(struct agent *agent, struct arena *arena, struct json *
                           findings[i].ok ? "Permitted" : "NotPermitted", findings[i].words);
 }
 
+/* What the driver says against the node's GPUs: a word for it, or NULL. */
+static const char *node_gpu_fault(const struct agent *agent,
+                                  const struct node *node,
+                                  char ret[static GPU_HEALTH_TEXT])
+{
+    size_t from = (size_t)(node - agent->nodes) * agent->gpus_per_node;
+
+    ret[0] = '\0';
+    if (!agent->gpus_real || from + agent->gpus_per_node > GPU_HEALTH_MAX)
+        return NULL;
+    return gpu_signs_judge(&agent->health.seen[from], agent->gpus_per_node, ret);
+}
+
+static void add_gpu_health(struct agent *agent,
+                           struct arena *arena,
+                           const struct node *node,
+                           struct json *conditions)
+{
+    char words[GPU_HEALTH_TEXT];
+
+    if (!agent->gpus_real || !agent->gpus_per_node)
+        return;
+    const char *fault = node_gpu_fault(agent, node, words);
+    add_condition(arena, conditions, GPU_HEALTH_CONDITION, !fault, fault ? fault : "NoFault",
+                  fault ? str_c(arena, str_from(words)) : "the driver reports no fault");
+}
+
 static struct json *node_status(struct agent *agent, struct arena *arena, const struct node *node)
 {
     const struct machine *machine = &agent->machine;
@@ -147,6 +175,7 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
                       is_short ? text->words_short : text->words_fine);
     }
     add_findings(agent, arena, conditions);
+    add_gpu_health(agent, arena, node, conditions);
     add_condition(arena, conditions, "Ready", true, "KubeletReady", "the node agent is running");
     struct json *addresses = json_add_array(arena, status, "addresses");
     struct json *address = json_push(addresses, json_new_object(arena));
@@ -241,7 +270,7 @@ static bool taint_is_ours(const struct json *taint)
     for (enum pressure_kind i = 0; i < PRESSURE_CONDITIONS; i++)
         if (str_is(json_str(json_get(taint, "key")), pressure_texts[i].taint))
             return true;
-    return false;
+    return str_is(json_str(json_get(taint, "key")), GPU_HEALTH_TAINT);
 }
 
 static void done_taints(void *user, const struct api_result *result);
@@ -270,6 +299,11 @@ static void done_look(void *user, const struct api_result *result)
         json_add_c(&arena, taint, "key", pressure_texts[i].taint);
         json_add_c(&arena, taint, "effect", "NoSchedule");
     }
+    char words[GPU_HEALTH_TEXT];
+    const char *fault = node_gpu_fault(agent, node, words);
+    if (fault)
+        (void)json_push(taints, json_make(&arena, "{key: $, value: $, effect: 'NoSchedule'}",
+                                          GPU_HEALTH_TAINT, fault));
     json_add_str(&arena, json_add_object(&arena, patch, "metadata"), "resourceVersion",
                  json_str_at(root, "metadata.resourceVersion"));
     struct api_request request = {.verb = API_PATCH,

@@ -24,5 +24,5 @@ struct node {
 /* Register them; a heartbeat for each. */
 void nodes_start(struct agent *agent);
 void nodes_beat(struct agent *agent);
-/* The machine's pressure changed: conditions and taints of all. */
+/* The machine's pressure or what is known of its GPUs changed: conditions and taints of all. */
 void nodes_tell_pressure(struct agent *agent);

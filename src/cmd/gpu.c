@@ -47,8 +47,10 @@ struct view {
     struct look_list pods;
     struct table table;
     struct json *list; /* -o json: one object a row */
+    bool faults;       /* of any node */
     /* of the node that is looked at */
     struct str node;
+    struct str fault; /* what the driver says against its GPUs; empty: nothing */
     struct slot *slots;
     int64_t count;
     int64_t memory_mib; /* of each device; 0: not known */
@@ -193,6 +195,10 @@ static void print_slot(struct view *view, int64_t device)
     table_add(&view->table, str_printf(view->arena, "%lld%%", (long long)used));
     table_add(&view->table, str_printf(view->arena, "%lld%%", (long long)left));
     table_add(&view->table, slot->users);
+    if (view->faults)
+        table_add(&view->table, view->fault);
+    if (view->fault.len)
+        json_add_str(view->arena, row, "fault", view->fault);
     json_add_str(view->arena, row, "node", view->node);
     json_add_i64(view->arena, row, "device", device);
     if (slot->uuid.len)
@@ -201,8 +207,19 @@ static void print_slot(struct view *view, int64_t device)
               slot->pods);
 }
 
+/* As the node agent tells it, in a condition. */
+static struct str node_fault(const struct json *node)
+{
+    JSON_FOREACH(json_at(node, "status.conditions"), condition)
+        if (str_is(json_str(json_get(condition, "type")), "GPUsHealthy") &&
+            str_is(json_str(json_get(condition, "status")), "False"))
+            return json_str(json_get(condition, "message"));
+    return STR_NONE;
+}
+
 static void add_node(struct view *view, const struct json *node)
 {
+    view->fault = node_fault(node);
     view->node = json_str_at(node, "metadata.name");
     view->count = 0;
     (void)quantity_whole_json(json_get(json_at(node, "status.allocatable"), GPU_RESOURCE),
@@ -223,6 +240,7 @@ static void add_node(struct view *view, const struct json *node)
 static int gpu_collect(struct look *look, void *user, struct look_found *found, struct err *err)
 {
     static const char *const headers[] = {"NODE", "GPU", "USED", "FREE", "BY", NULL};
+    static const char *const more[] = {"NODE", "GPU", "USED", "FREE", "BY", "FAULT", NULL};
     const struct look_values *values = user;
     struct view view = {.arena = look->arena};
     int r = look_selected(look, &kind_node, values->selector, &view.nodes, err);
@@ -232,7 +250,9 @@ static int gpu_collect(struct look *look, void *user, struct look_found *found, 
     if (r < 0)
         return r;
     view.list = json_new_array(view.arena);
-    table_init(&view.table, view.arena, headers);
+    for (size_t i = 0; i < view.nodes.count; i++)
+        view.faults = view.faults || node_fault(view.nodes.items[i]).len;
+    table_init(&view.table, view.arena, view.faults ? more : headers);
     for (size_t i = 0; i < view.nodes.count; i++)
         add_node(&view, view.nodes.items[i]);
     *found =

@@ -1,0 +1,172 @@
+#include "agent/gpu_health.h"
+#include "base/count.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+TEST(what_a_driver_says_against_a_card_has_a_word)
+{
+    static const struct {
+        const char *why;
+        struct gpu_sign sign;
+        const char *reason;
+        const char *words;
+    } rows[] = {
+        {"nothing", {0}, NULL, ""},
+        {"off the bus",
+         {.xid = 79},
+         "XID",
+         "the driver reported XID 79 (it has fallen off the bus); reset the card, then start "
+         "muster "
+         "again"},
+        {"the worse of two",
+         {.remap_pending = true, .remap_failed = true},
+         "RowRemapFailed",
+         "rows of its memory could not be replaced; replace the card"},
+        {"rows wait",
+         {.remap_pending = true},
+         "RowRemapPending",
+         "rows of its memory wait to be replaced; reset the card when it is idle"},
+        {"errors of memory",
+         {.uncorrected = 2},
+         "ECC",
+         "2 errors of its memory could not be corrected; reset the card"},
+        {"hot for a moment", {.slow_looks = GPU_HEALTH_SLOW - 1}, NULL, ""},
+        {"hot for long",
+         {.slow_looks = GPU_HEALTH_SLOW},
+         "Throttled",
+         "heat or power has held down its clocks for minutes; look at its cooling"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char words[GPU_HEALTH_TEXT];
+
+        test_case(rows[i].why);
+        const char *reason = gpu_sign_judge(&rows[i].sign, words);
+        EXPECT(rows[i].reason ? reason && strcmp(reason, rows[i].reason) == 0 : !reason);
+        EXPECT(strcmp(words, rows[i].words) == 0);
+    }
+}
+
+/* A driver with two cards; the second one has all the trouble. */
+static char cards[2];
+static unsigned pending;
+static unsigned long long errors, reasons;
+static bool no_rows;
+static unsigned long long xids[4];
+static size_t xid_count, watched;
+
+static int fake_by_uuid(const char *uuid, void **ret)
+{
+    *ret = &cards[strcmp(uuid, "GPU-b") == 0];
+    return 0;
+}
+
+static int fake_rows(void *device, unsigned *a, unsigned *b, unsigned *waits, unsigned *failed)
+{
+    *a = *b = *failed = 0;
+    *waits = device == &cards[1] ? pending : 0;
+    return no_rows ? 3 : 0;
+}
+
+static int fake_ecc(void *device, int type, int counter, unsigned long long *ret)
+{
+    *ret = device == &cards[1] && type == 1 && counter == 0 ? errors : 0;
+    return 0;
+}
+
+static int fake_clocks(void *device, unsigned long long *ret)
+{
+    *ret = device == &cards[1] ? reasons : 0;
+    return 0;
+}
+
+static int fake_set(void **ret)
+{
+    *ret = cards;
+    return 0;
+}
+
+static int fake_add(void *device, unsigned long long types, void *set)
+{
+    watched += (device == &cards[0] || device == &cards[1]) && types == 8 && set == cards;
+    return 0;
+}
+
+static int fake_wait(void *set, struct health_event *ret, unsigned ms)
+{
+    if (!xid_count || set != cards || ms)
+        return 10; /* nothing in that time */
+    *ret = (struct health_event){.device = &cards[1], .type = 8, .data = xids[--xid_count]};
+    return 0;
+}
+
+static struct gpu_health fake_health(void)
+{
+    struct gpu_health health = {.nvml = {.by_uuid = fake_by_uuid,
+                                         .remapped = fake_rows,
+                                         .ecc = fake_ecc,
+                                         .clocks = fake_clocks,
+                                         .set_create = fake_set,
+                                         .set_add = fake_add,
+                                         .set_wait = fake_wait},
+                                .uuids = {"GPU-a", "GPU-b"},
+                                .count = 2};
+
+    watched = xid_count = pending = 0;
+    errors = reasons = 0;
+    no_rows = false;
+    gpu_health_begin(&health);
+    return health;
+}
+
+TEST(the_card_that_the_driver_complains_of_is_named)
+{
+    struct gpu_health health = fake_health();
+    char words[GPU_HEALTH_TEXT];
+
+    gpu_health_read(&health);
+    EXPECT(watched == 2 && !gpu_signs_judge(health.signs, 2, words));
+    xids[0] = 31; /* of a program */
+    xids[1] = 74;
+    xid_count = 2;
+    gpu_health_read(&health);
+    EXPECT(strcmp(gpu_signs_judge(health.signs, 2, words), "XID") == 0);
+    EXPECT(strcmp(words,
+                  "GPU 1: the driver reported XID 74; reset the card, then start muster again") ==
+           0);
+    EXPECT(!gpu_signs_judge(health.signs, 1, words)); /* of a node that has the first one alone */
+    EXPECT(gpu_signs_judge(&health.signs[1], 1, words) && strncmp(words, "GPU 0: ", 7) == 0);
+    gpu_health_read(&health); /* it is not forgotten */
+    EXPECT(gpu_signs_judge(health.signs, 2, words));
+}
+
+TEST(errors_of_a_cards_memory_count_where_rows_are_not_replaced)
+{
+    struct gpu_health health = fake_health();
+    char words[GPU_HEALTH_TEXT];
+
+    errors = 3;
+    gpu_health_read(&health);
+    EXPECT(!gpu_signs_judge(health.signs, 2, words));
+    no_rows = true;
+    gpu_health_read(&health);
+    EXPECT(strcmp(gpu_signs_judge(health.signs, 2, words), "ECC") == 0);
+    health = fake_health();
+    pending = 1;
+    gpu_health_read(&health);
+    EXPECT(strcmp(gpu_signs_judge(health.signs, 2, words), "RowRemapPending") == 0);
+    pending = 0;
+    reasons = 0x40;
+    for (int i = 0; i < GPU_HEALTH_SLOW; i++) {
+        EXPECT(!(i && gpu_signs_judge(health.signs, 2, words)));
+        gpu_health_read(&health);
+    }
+    EXPECT(strcmp(gpu_signs_judge(health.signs, 2, words), "Throttled") == 0);
+    reasons = 0x4; /* a limit of power that is wanted */
+    gpu_health_read(&health);
+    EXPECT(!gpu_signs_judge(health.signs, 2, words));
+}

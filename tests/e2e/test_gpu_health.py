@@ -1,0 +1,63 @@
+"""What the driver says against a GPU keeps new pods away from its node: with a library that stands in for NVIDIA's."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+from harness import Muster, Skip, binary, check, run, wait_for
+
+DRIVER = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return 0; }
+static char card;
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { (void)i; *d = &card; return 0; }
+int nvmlDeviceGetHandleByUUID(const char *u, void **d) { (void)u; *d = &card; return 0; }
+int nvmlDeviceGetName(void *d, char *s, unsigned n) { (void)d; snprintf(s, n, "NVIDIA H200"); return 0; }
+int nvmlDeviceGetUUID(void *d, char *s, unsigned n) { (void)d; snprintf(s, n, "GPU-5f1c2a7e"); return 0; }
+int nvmlDeviceGetMemoryInfo(void *d, unsigned long long *m) { (void)d; m[0] = 1ULL << 37; m[1] = m[0]; m[2] = 0; return 0; }
+int nvmlDeviceGetUtilizationRates(void *d, unsigned *r) { (void)d; r[0] = r[1] = 0; return 0; }
+int nvmlDeviceGetMinorNumber(void *d, unsigned *m) { (void)d; *m = 0; return 0; }
+int nvmlSystemGetDriverVersion(char *s, unsigned n) { snprintf(s, n, "580.1"); return 0; }
+int nvmlEventSetCreate(void **s) { *s = &card; return 0; }
+int nvmlDeviceRegisterEvents(void *d, unsigned long long t, void *s) { (void)d; (void)t; (void)s; return 0; }
+struct event { void *device; unsigned long long type, data; unsigned a, b; };
+int nvmlEventSetWait_v2(void *s, struct event *e, unsigned ms)
+{
+    (void)s; (void)ms;
+    if (unlink(getenv("FAKE_XID_FILE")) != 0)
+        return 10;
+    memset(e, 0, sizeof(*e));
+    e->device = &card; e->type = 8; e->data = 79;
+    return 0;
+}
+"""
+
+
+def test_a_card_that_fell_off_the_bus_keeps_pods_away():
+    if not shutil.which("cc"):
+        raise Skip("no compiler for a library that stands in for NVIDIA's")
+    with tempfile.TemporaryDirectory(prefix="muster-nvml-") as folder:
+        source, xid = os.path.join(folder, "nvml.c"), os.path.join(folder, "xid")
+        with open(source, "w") as f:
+            f.write(DRIVER)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", os.path.join(folder, "libnvidia-ml.so.1"), source], check=True)
+        m = Muster(env={"LD_LIBRARY_PATH": folder, "FAKE_XID_FILE": xid})
+        m.flags = ["--nodes", "1"]
+        with m:
+            def condition():
+                return next((c for c in m.get("nodes")[0]["status"]["conditions"] if c["type"] == "GPUsHealthy"), {})
+            wait_for(lambda: condition().get("status") == "True", "a card that is well", 60)
+            check("FAULT" not in run([binary("muster"), "gpu"], env=m.env).stdout, "nothing is said against it")
+            open(xid, "w").close()
+            told = wait_for(lambda: condition().get("status") == "False" and condition(), "the fault to be told", 60)
+            check(told["reason"] == "XID" and told["message"].startswith("GPU 0: the driver reported XID 79 (it has"), f"{told}")
+            taint = {"key": "muster.dev/gpu-unhealthy", "value": "XID", "effect": "NoSchedule"}
+            wait_for(lambda: [t for t in m.get("nodes")[0]["spec"].get("taints", []) if taint.items() <= t.items()], "the taint")
+            shown = run([binary("muster"), "gpu"], env=m.env).stdout
+            check("FAULT" in shown and "GPU 0: the driver reported XID 79" in shown, shown)
