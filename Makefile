@@ -253,6 +253,7 @@ bench-page: all
 
 bench-kubernetes: all
 	@tests/kubernetes/bench.py
+	@tests/kubernetes/scale.py
 
 install: all
 	@meson configure build -Dprefix=$(PREFIX) > /dev/null

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "kube/kube.h"
@@ -16,14 +17,19 @@
 #include <string.h>
 #include <uv.h>
 
-/* load KUBECONFIG create COUNT GANG SCHEDULER: make COUNT pods in gangs of GANG (with pod groups
- * unless SCHEDULER is default-scheduler), as fast as the server takes them load KUBECONFIG bind
- * COUNT GANG NODES:       the bare loop: bind COUNT waiting pods, GANG a call, to NODES hollow
- * nodes in turn load KUBECONFIG watch COUNT:                 wait until COUNT pods are bound load
- * KUBECONFIG delete:                      delete every pod and pod group of the namespace default
+/* load KUBECONFIG create COUNT GANG [SCHEDULER [GPUS [QUEUE [PREFIX]]]]: make COUNT pods in gangs
+ *     of GANG (with pod groups unless SCHEDULER is default-scheduler), as fast as the server takes
+ *     them; each asks for GPUS (1) and is called PREFIX (p) and a number
+ * load KUBECONFIG bind COUNT GANG NODES: the bare loop: bind COUNT waiting pods, GANG a call, to
+ *     NODES hollow nodes in turn
+ * load KUBECONFIG watch COUNT [PREFIX]: wait until COUNT pods (so called) are bound
+ * load KUBECONFIG keep COUNT PREFIX: until it is ended: of pods so called that are deleted each is
+ *     made again, as a Job would, at most COUNT times in all
+ * load KUBECONFIG thin LEFT: delete pods until each node has LEFT
+ * load KUBECONFIG delete: delete every pod and pod group of the namespace default
  *
- * For tests/kubernetes/bench.py. Prints `count seconds`: from the first write (or first bound pod)
- * to the last. */
+ * For tests/kubernetes/bench.py and scale.py. Prints `count seconds`: from the first write (or
+ * first bound pod) to the last. */
 
 #define UNDER_WAY_MAX 64
 
@@ -36,6 +42,12 @@ struct load {
     size_t gang;
     size_t nodes;
     const char *scheduler;
+    size_t gpus;
+    const char *queue;
+    const char *prefix;
+    bool keeping;
+    size_t left; /* thin: pods of each node */
+    struct map by_node;
     size_t sent;
     size_t done;
     size_t under_way;
@@ -63,6 +75,8 @@ static void finish(struct load *load)
 
 static void create_more(struct load *load);
 
+#define BODY_BYTES 2048
+
 static void on_created(void *user, const struct api_result *result)
 {
     struct load *load = user;
@@ -71,7 +85,8 @@ static void on_created(void *user, const struct api_result *result)
         die("create", result->err);
     load->under_way--;
     load->last_ms = clock_monotonic_ms();
-    create_more(load);
+    if (!load->keeping)
+        create_more(load);
 }
 
 static void create(struct load *load, const struct kind *kind, const char *body)
@@ -83,9 +98,26 @@ static void create(struct load *load, const struct kind *kind, const char *body)
              on_created, load);
 }
 
+static void pod_text(const struct load *load,
+                     const char *name,
+                     const char *group,
+                     char body[static BODY_BYTES])
+{
+    (void)snprintf(
+        body, BODY_BYTES,
+        "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\",\"namespace\":"
+        "\"default\",\"labels\":{\"kai.scheduler/queue\":\"%s\"},\"annotations\":{"
+        "\"pod-group-name\":\"%s\"}},\"spec\":{\"schedulerName\":\"%s\",\"containers\":[{"
+        "\"name\":\"c\",\"image\":\"i\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"%zu\","
+        "\"cpu\":\"1\",\"memory\":\"1Gi\"}}}]}}",
+        name, load->queue, group, load->scheduler, load->gpus);
+}
+
 static void create_more(struct load *load)
 {
-    char body[2048];
+    char body[BODY_BYTES];
+    char name[64];
+    char in[64];
     bool groups = strcmp(load->scheduler, "default-scheduler") != 0;
 
     while (load->under_way < UNDER_WAY_MAX && load->sent < load->count) {
@@ -94,19 +126,14 @@ static void create_more(struct load *load)
         if (groups && load->sent % load->gang == 0) {
             (void)snprintf(body, sizeof(body),
                            "{\"apiVersion\":\"scheduling.run.ai/v2alpha2\",\"kind\":\"PodGroup\","
-                           "\"metadata\":{\"name\":\"g%zu\",\"namespace\":\"default\"},\"spec\":"
-                           "{\"minMember\":%zu,\"queue\":\"default-queue\"}}",
-                           group, load->gang);
+                           "\"metadata\":{\"name\":\"g%s%zu\",\"namespace\":\"default\"},\"spec\":"
+                           "{\"minMember\":%zu,\"queue\":\"%s\"}}",
+                           load->prefix, group, load->gang, load->queue);
             create(load, &kind_podgroup, body);
         }
-        (void)snprintf(
-            body, sizeof(body),
-            "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p%zu\",\"namespace\":"
-            "\"default\",\"labels\":{\"kai.scheduler/queue\":\"default-queue\"},\"annotations\":{"
-            "\"pod-group-name\":\"g%zu\"}},\"spec\":{\"schedulerName\":\"%s\",\"containers\":[{"
-            "\"name\":\"c\",\"image\":\"i\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"1\","
-            "\"cpu\":\"1\",\"memory\":\"1Gi\"}}}]}}",
-            load->sent, group, load->scheduler);
+        (void)snprintf(name, sizeof(name), "%s%zu", load->prefix, load->sent);
+        (void)snprintf(in, sizeof(in), "g%s%zu", load->prefix, group);
+        pod_text(load, name, in, body);
         create(load, &kind_pod, body);
         load->sent++;
     }
@@ -181,6 +208,8 @@ static void on_pod(void *user, const struct api_change *change)
     }
     if (change->event != API_ADDED && change->event != API_MODIFIED)
         return;
+    if (load->prefix && !str_starts(change->object->name, str_from(load->prefix)))
+        return;
     if (load->nodes > 0) { /* the bare loop wants those that wait */
         if (change->event == API_ADDED && !load->synced)
             VEC_PUSH(&load->arena, &load->pods, object_ref(change->object));
@@ -207,6 +236,58 @@ static void on_deleted(void *user, const struct api_result *result)
         finish(load);
 }
 
+/* ---- as a Job would ---- */
+
+static void on_kept(void *user, const struct api_change *change)
+{
+    struct load *load = user;
+    const struct object *pod = change->object;
+    char body[BODY_BYTES];
+    char name[128];
+
+    if (change->event != API_DELETED || load->sent == load->count ||
+        !str_starts(pod->name, str_from(load->prefix)))
+        return;
+    (void)snprintf(name, sizeof(name), STR_FMT "r", STR_ARG(pod->name));
+    struct str queue = object_label(pod, "kai.scheduler/queue");
+    struct str group = object_annotation(pod, "pod-group-name");
+    load->queue = str_c(&load->arena, queue);
+    pod_text(load, name, str_c(&load->arena, group), body);
+    load->sent++;
+    create(load, &kind_pod, body);
+}
+
+/* ---- fewer on each node ---- */
+
+static void on_thinned(void *user, const struct api_change *change)
+{
+    struct load *load = user;
+    struct str node = STR_NONE;
+
+    if (change->event == API_SYNCED) {
+        load->synced = true;
+        if (!load->under_way)
+            finish(load);
+    }
+    if (load->synced || change->event != API_ADDED)
+        return;
+    node = str_dup(&load->arena,
+                   json_str_at(object_json(change->object, &load->arena), "spec.nodeName"));
+    void *before = map_get(&load->by_node, node);
+    size_t there = (size_t)before + 1;
+    map_set(&load->by_node, node, (void *)there);
+    if (there <= load->left)
+        return;
+    load->under_way++;
+    api_call(load->api,
+             &(struct api_request){.verb = API_DELETE,
+                                   .kind = &kind_pod,
+                                   .ns = change->object->ns,
+                                   .name = change->object->name,
+                                   .body = STR("{\"gracePeriodSeconds\":0}")},
+             on_deleted, load);
+}
+
 static void delete_all(struct load *load)
 {
     const struct kind *const kinds[] = {&kind_pod, &kind_podgroup};
@@ -227,7 +308,8 @@ static size_t number(char *argv[], int index, int argc)
     uint64_t value = 0;
 
     if (index >= argc || !str_to_u64(str_from(argv[index]), &value)) {
-        (void)fprintf(stderr, "load: usage: load KUBECONFIG create|bind|watch|delete ...\n");
+        (void)fprintf(stderr,
+                      "load: usage: load KUBECONFIG create|bind|watch|keep|thin|delete ...\n");
         exit(2);
     }
     return (size_t)value;
@@ -243,18 +325,34 @@ static void begin(struct load *load, int argc, char *argv[])
         return;
     }
     load->count = number(argv, 3, argc);
-    if (strcmp(mode, "watch") != 0)
-        load->gang = number(argv, 4, argc);
+    load->scheduler = "kai-scheduler";
+    load->gpus = 1;
     if (strcmp(mode, "create") == 0) {
-        load->scheduler = argc > 5 ? argv[5] : "kai-scheduler";
+        load->gang = number(argv, 4, argc);
+        load->scheduler = argc > 5 ? argv[5] : load->scheduler;
+        load->gpus = argc > 6 ? number(argv, 6, argc) : 1;
+        load->queue = argc > 7 ? argv[7] : "default-queue";
+        load->prefix = argc > 8 ? argv[8] : "p";
         create_more(load);
         return;
     }
-    if (strcmp(mode, "bind") == 0)
+    api_watch_fn *on_change = on_pod;
+    if (strcmp(mode, "bind") == 0) {
+        load->gang = number(argv, 4, argc);
         load->nodes = number(argv, 5, argc);
+    } else if (strcmp(mode, "thin") == 0) {
+        load->left = load->count;
+        on_change = on_thinned;
+    } else {
+        load->prefix = argc > 4 ? argv[4] : NULL;
+    }
+    if (strcmp(mode, "keep") == 0) {
+        load->keeping = true;
+        on_change = on_kept;
+    }
     load->watch =
         api_watch(load->api, &(struct api_watch_request){.kind = &kind_pod, .ns = STR("default")},
-                  on_pod, load);
+                  on_change, load);
 }
 
 int main(int argc, char *argv[])
