@@ -355,6 +355,24 @@ static void on_resumed(void *user, const struct api_result *result)
     call_free(call);
 }
 
+/* Only the pod that the plan knows: one that is being deleted by now has left its GPUs for good, and
+ * they may be another's. */
+static struct str resume_body(const struct applier *applier,
+                              const struct sched_pod_ref *pod,
+                              struct arena *arena)
+{
+    const struct object *known = cache_get(applier->options.cache, &kind_pod, pod->ns, pod->name);
+    struct json *patch = json_new_object(arena);
+    struct json *meta = json_add_object(arena, patch, "metadata");
+
+    if (known)
+        json_add_str(arena, meta, "resourceVersion",
+                     str_printf(arena, "%llu", (unsigned long long)known->revision));
+    json_set(json_add_object(arena, meta, "annotations"), STR(SUSPEND_ANNOTATION),
+             json_new_null(arena));
+    return json_text(arena, patch);
+}
+
 /* `first`: of its group in this plan; it tells of the start for all of them. */
 static void resume_pod(struct applier *applier,
                        const struct sched_bind *bind,
@@ -373,14 +391,13 @@ static void resume_pod(struct applier *applier,
             str_printf(&call->arena, "has its GPUs on node " STR_FMT " again", STR_ARG(bind->node)),
             false, now_ms);
     api_call(applier->options.api,
-             &(struct api_request){
-                 .verb = API_PATCH,
-                 .kind = &kind_pod,
-                 .ns = call->pods[0].ns,
-                 .name = call->pods[0].name,
-                 .uid = call->pods[0].uid,
-                 .patch = API_PATCH_MERGE,
-                 .body = STR("{\"metadata\":{\"annotations\":{\"" SUSPEND_ANNOTATION "\":null}}}")},
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = &kind_pod,
+                                   .ns = call->pods[0].ns,
+                                   .name = call->pods[0].name,
+                                   .uid = call->pods[0].uid,
+                                   .patch = API_PATCH_MERGE,
+                                   .body = resume_body(applier, &call->pods[0], &call->arena)},
              on_resumed, call);
 }
 
