@@ -3,7 +3,6 @@
 #include "api/api.h"
 #include "api/gpu.h"
 #include "api/kind.h"
-#include "api/numa.h"
 #include "api/object.h"
 #include "api/suspend.h"
 #include "base/arena.h"
@@ -19,6 +18,7 @@
 #include "cache/cache.h"
 #include "control/core/group_name.h"
 #include "control/core/status.h"
+#include "exec/bind_annotations.h"
 #include "exec/claims_write.h"
 #include "exec/event.h"
 #include "exec/reservations.h"
@@ -239,54 +239,6 @@ static void on_evicted(void *user, const struct api_result *result)
 }
 
 /* ---- binds ---- */
-
-/* The parts of one zone follow each other. */
-static struct str zones_text(const struct sched_bind *bind, struct arena *arena)
-{
-    struct json *list = json_new_array(arena);
-    struct json *amounts = NULL;
-
-    for (size_t i = 0; i < bind->zone_part_count; i++) {
-        const struct sched_zone_part *part = &bind->zone_parts[i];
-        bool cpu = str_is(part->name, "cpu");
-
-        if (!i || !str_eq(part->zone, bind->zone_parts[i - 1].zone)) {
-            struct json *zone = json_push(list, json_new_object(arena));
-            json_add_str(arena, zone, "zone", part->zone);
-            amounts = json_add_object(arena, zone, "amount");
-        }
-        json_set(amounts, str_dup(arena, part->name),
-                 json_new_str(
-                     arena, str_printf(arena, "%lld%s", (long long)part->amount, cpu ? "m" : "")));
-    }
-    return json_text(arena, list);
-}
-
-static struct str bind_annotations(const struct sched_bind *bind, struct arena *arena)
-{
-    struct json *annotations = json_new_object(arena);
-    struct str devices = STR_NONE;
-
-    if (bind->zone_part_count)
-        json_add_str(arena, annotations, NUMA_ANNOTATION_PREDICTED, zones_text(bind, arena));
-    if (!bind->device_count && !bind->gpu_group_count)
-        return bind->zone_part_count ? json_text(arena, annotations) : STR_NONE;
-    for (size_t i = 0; i < bind->device_count; i++)
-        devices =
-            str_printf(arena, STR_FMT "%s%u", STR_ARG(devices), i ? "," : "", bind->devices[i]);
-    json_add_c(arena, annotations, GPU_ANNOTATION_TYPE,
-               bind->gpu_group_count ? "Fraction" : "Regular");
-    if (devices.len)
-        json_add_str(arena, annotations, GPU_ANNOTATION_DEVICES, devices);
-    if (bind->gpu_fraction_micro)
-        json_add_str(arena, annotations, GPU_ANNOTATION_PORTION,
-                     str_printf(arena, "%lld.%06lld", (long long)bind->gpu_fraction_micro / 1000000,
-                                (long long)bind->gpu_fraction_micro % 1000000));
-    if (bind->gpu_memory_mib)
-        json_add_str(arena, annotations, GPU_ANNOTATION_MEMORY,
-                     str_printf(arena, "%lld", (long long)bind->gpu_memory_mib));
-    return json_text(arena, annotations);
-}
 
 /* What has to be prepared before the bind, where shared devices are reserved. */
 static void call_share(struct call *call, const struct sched_bind *binds, size_t count)
