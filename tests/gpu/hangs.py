@@ -31,8 +31,7 @@ x = torch.randn(256, 512, device="cuda")
 for step in range(1, 10001 if fault == "slow" else 61):
     mine = first and rank == 1 and step >= 30
     if mine and step == 30:
-        with open(os.environ["PLANTED"], "w") as f:
-            f.write(str(time.time()))
+        print("planted at", time.time(), flush=True)
         if fault == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         if fault == "kill":
@@ -75,18 +74,28 @@ def told(c, fault):
     return f"{now.get('message', '')} {failure.get('reason', '')} {failure.get('exitCode', '')} {failure.get('message', '')}"
 
 
+def planted(c, pod):
+    """When the fault was, by the pod's own words, before or after it was restarted."""
+    for which in ("", "?previous=true"):
+        try:
+            said = re.search(r"planted at ([0-9.]+)", str(c.call("GET", f"/api/v1/namespaces/default/pods/{pod}/log{which}")))
+        except OSError:
+            continue  # there is no such log
+        if said:
+            return float(said.group(1))
+    return None
+
+
 def play(c, fault):
     words, restarts = FAULTS[fault]
-    script, planted = (os.path.join(c.folder, f"{fault}.{end}") for end in ("py", "planted"))
+    script = os.path.join(c.folder, f"{fault}.py")
     with open(script, "w") as f:
         f.write(TRAIN)
     c.call("POST", JOBS, {
         "apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunJob", "metadata": {"name": fault},
         "spec": {"jobQueue": "gpu", "numNodes": 1, "nprocPerNode": 2, "command": f"python3 {script}",
-                 "env": [{"name": "FAULT", "value": fault}, {"name": "PLANTED", "value": planted}]}})
-    c.wait(lambda: os.path.exists(planted) and os.path.getsize(planted), "the fault to be planted", 180)
-    with open(planted) as f:
-        since = float(f.read())
+                 "env": [{"name": "FAULT", "value": fault}]}})
+    since = c.wait(lambda: planted(c, f"{fault}-worker-0"), "the fault to be planted", 120)
     said = c.wait(lambda: re.search(words, told(c, fault), re.DOTALL) and told(c, fault), "the fault to be named", 120)
     print(f"{fault}: named after {time.time() - since:.1f} s: {said.strip()}", flush=True)
     if not restarts:
@@ -115,6 +124,7 @@ def main(faults):
             except Exception:
                 traceback.print_exc()
                 failed += 1
+                print("-- it says:", told(c, fault))
                 for pod in c.call("GET", "/api/v1/namespaces/default/pods")["items"]:
                     print("--", pod["metadata"]["name"], pod["metadata"].get("annotations", {}).get("muster.dev/ranks"))
                     print(c.logs(pod["metadata"]["name"])[-3000:], flush=True)
