@@ -269,8 +269,10 @@ static int results_send(struct worker *worker, uint64_t offset, struct str piece
 
     while ((r = pull_keep_results(&worker->pull, worker->generation, offset, piece, err)) ==
                -EAGAIN &&
-           now_ms() < until)
+           now_ms() < until) {
         (void)poll(&wait, 1, PULL_RETRY_MIN_MS);
+        take_signal(worker); /* one that stays there would end every wait at once */
+    }
     return r;
 }
 
