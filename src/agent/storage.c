@@ -121,8 +121,8 @@ static void pod_evict(struct agent *agent, const struct measured *measured, cons
     (void)snprintf(text, sizeof(text), "%s: the pod uses %lld bytes of disk in %lld files%s", why,
                    (long long)used->bytes, (long long)used->files,
                    used->deep ? " and more, nested too deep to count" : "");
-    if (!pod)
-        return;
+    if (!pod || pod->stage != POD_RUNNING)
+        return; /* it has ended while it was measured, and what it wrote may be its results */
     protect_evict(pod, text);
     pod_discard(pod);
 }
