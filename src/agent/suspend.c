@@ -241,7 +241,7 @@ static void call_close(struct suspend_call *call)
 }
 
 /* Its file in one line: "ok out 1 40123", "failed WORDS", or nothing, where it was killed. */
-static bool call_succeeded(struct pod *pod, int sig, char why[static LINE_BYTES])
+static bool call_succeeded(struct pod *pod, bool out, int sig, char why[static LINE_BYTES])
 {
     _cleanup_(buf_done) struct buf text = {0};
     char path[PATH_MAX], direction[16];
@@ -250,7 +250,9 @@ static bool call_succeeded(struct pod *pod, int sig, char why[static LINE_BYTES]
     bool told = files_read(path, LINE_BYTES, &text) && text.len;
     (void)unlink(path);
     buf_addc(&text, '\0');
-    if (told && sscanf(text.p, "ok %15s %lld %lld", direction, &processes, &mib) == 3) {
+    /* That of an earlier helper, which went the other way, says nothing of this one. */
+    if (told && sscanf(text.p, "ok %15s %lld %lld", direction, &processes, &mib) == 3 &&
+        strcmp(direction, out ? "out" : "in") == 0) {
         pod->suspend.moved_mib = mib;
         return true;
     }
@@ -272,7 +274,7 @@ static void call_ended(uv_process_t *process, int64_t status, int sig)
         call_close(call);
         return;
     }
-    if (call_succeeded(pod, sig, why)) {
+    if (call_succeeded(pod, call->out, sig, why)) {
         pod->suspend.moved = call->out;
         if (call->out)
             suspend_enter(pod, SUSPEND_STAGE_FREEZING);
