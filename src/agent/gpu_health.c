@@ -24,9 +24,10 @@ _Static_assert(GPU_HEALTH_MAX == GPU_MAX, "as many as there may be");
 #define EVENTS_AT_ONCE 64 /* of one look; a card in trouble tells the same again and again */
 
 /* XIDs of NVIDIA's catalogue after which a card is not what it was: it stopped, its memory or its links
- * failed, it fell off the bus. After the others (13, 31, 43, 45 and so on) only a program ends. */
-static const unsigned faults[] = {46,  48,  62,  63,  64,  74,  79,  94,  95,  109,
-                                  110, 118, 119, 120, 121, 136, 137, 140, 143, 149};
+ * failed, it fell off the bus. After the others (13, 31, 43, 45, 137 and so on) only a program
+ * ends, or nothing does (121, which was corrected). */
+static const unsigned faults[] = {46,  48,  62,  63,  64,  74,  79,  94,  95,
+                                  109, 110, 118, 119, 120, 136, 140, 143, 149};
 
 static bool xid_is_fault(unsigned xid)
 {

@@ -130,6 +130,11 @@ TEST(the_card_that_the_driver_complains_of_is_named)
 
     gpu_health_read(&health);
     EXPECT(watched == 2 && !gpu_signs_judge(health.signs, 2, words));
+    xids[0] = 121; /* corrected */
+    xids[1] = 137; /* of a program */
+    xid_count = 2;
+    gpu_health_read(&health);
+    EXPECT(!gpu_signs_judge(health.signs, 2, words));
     xids[0] = 31; /* of a program */
     xids[1] = 74;
     xid_count = 2;
