@@ -323,6 +323,23 @@ static void round_look(struct round *round,
     again_at(&round->again_ms, at_ms);
 }
 
+/* Somebody says how long GPUs may be unused, or did: else there is nothing to read. */
+static bool is_asked(const struct control_input *input)
+{
+    const struct kind *const kinds[] = {&kind_queue, &kind_podgroup};
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        const struct object *object;
+        size_t cursor = 0;
+
+        while ((object = cache_next(input->cache, kinds[i], STR(""), &cursor)))
+            if (object_annotation(object, SUSPEND_UNUSED_AFTER).len ||
+                object_annotation(object, SUSPEND_UNUSED_AT).len)
+                return true;
+    }
+    return false;
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -335,6 +352,8 @@ static void reconcile(const struct control_input *input,
     bool waits = false;
 
     (void)key;
+    if (!is_asked(input))
+        return;
     while ((group = cache_next(input->cache, &kind_podgroup, STR(""), &cursor))) {
         const struct json *root = object_json(group, arena);
 
