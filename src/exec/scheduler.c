@@ -318,6 +318,19 @@ static void feed_all(struct scheduler *scheduler, enum sched_change what)
     }
 }
 
+/* Pods that the core knows of: reservations are not its business. */
+static size_t core_pods(const struct scheduler *scheduler)
+{
+    const struct object *pod;
+    size_t cursor = 0;
+    size_t count = 0;
+
+    while ((pod = cache_next(scheduler->cache, &kind_pod, STR(""), &cursor)))
+        if (!is_reservation(scheduler, pod))
+            count++;
+    return count;
+}
+
 struct usage {
     struct str queue;
     double used[SCHED_RESOURCES];
@@ -336,7 +349,7 @@ static void record_anew(struct scheduler *scheduler)
     size_t cursor = 0;
 
     if (!recorder_is_full(scheduler) || scheduler->shadower ||
-        !sched_is_settled(scheduler->core, cache_count(scheduler->cache, &kind_pod)))
+        !sched_is_settled(scheduler->core, core_pods(scheduler)))
         return;
     while (sched_next_usage(scheduler->core, &cursor, &usage.queue, usage.used)) {
         usage.queue = str_dup(&arena, usage.queue);
