@@ -10,6 +10,7 @@
 #include "sched/names.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
+#include "sched/numa.h"
 #include "sched/pack.h"
 #include "sched/pod.h"
 #include "sched/pool.h"
@@ -129,6 +130,7 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
     node->known = true;
     node_set_model(sched, node);
     node->pool = pool_get(sched, spec->pool);
+    numa_policy_changed(sched, node);
     node->schedulable = !spec->not_ready && !spec->unschedulable;
     node->untainted = !spec->taint_count;
     sched->soft_taints += softly_tainted(node);

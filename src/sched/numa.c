@@ -625,6 +625,7 @@ static void zones_begin(struct node *node)
     struct numa *numa = node->numa;
     bool reported = node->pool->policy.numa_reported;
 
+    numa->as_reported = reported;
     for (uint32_t z = 0; z < numa->zone_count; z++)
         for (uint32_t k = 0; k < numa->kind_count; k++)
             numa->free[z][k] = numa->soon[z][k] =
@@ -649,6 +650,14 @@ static uint32_t zones_most(const struct sched *sched)
             most = node->numa->zone_count;
     }
     return most;
+}
+
+void numa_policy_changed(struct sched *sched, struct node *node)
+{
+    if (!node->numa || node->numa->as_reported == node->pool->policy.numa_reported)
+        return;
+    zones_begin(node);
+    zones_weigh(sched, node, 1);
 }
 
 void numa_describe(struct sched *sched, struct node *node, const struct sched_numa *spec)

@@ -26,6 +26,7 @@ typedef int64_t numa_row[NUMA_KINDS_MAX];
 struct numa {
     enum sched_numa_policy policy;
     bool by_container;
+    bool as_reported; /* what is free began with `reported` */
     uint32_t zone_count;
     uint32_t kind_count;
     struct str *zones;                /* heap, and each of them */
@@ -53,6 +54,8 @@ struct pod_zones {
 
 /* NULL: the zones are forgotten. */
 void numa_describe(struct sched *sched, struct node *node, const struct sched_numa *spec);
+/* The node's pool, or its policy, is another: what is free is counted as that wants it. */
+void numa_policy_changed(struct sched *sched, struct node *node);
 void numa_free(struct numa *numa); /* NULL is allowed */
 /* Whether a pod that asks for this gets zones of what is available in each, and which. `ignore` is a
  * comma-separated list of resources that do not matter. Best effort gives what it finds. */

@@ -131,6 +131,30 @@ TEST(numa_a_bind_says_the_zone_and_an_annotation_says_better)
     cluster_close(&c);
 }
 
+TEST(numa_what_nodes_report_counts_as_soon_as_a_policy_says_so)
+{
+    const struct sched_amount four = {STR("nvidia.com/gpu"), 4};
+    const struct sched_amount one = {STR("nvidia.com/gpu"), 1};
+    const struct sched_zone zone = {STR("node-0"), &four, 1, &one, 1};
+    struct sched_policy policy;
+    struct cluster c;
+
+    zones_open(&c, true);
+    sched_put_numa(c.sched, &(struct sched_numa){.node = STR("a"),
+                                                 .policy = SCHED_NUMA_SINGLE,
+                                                 .zones = &zone,
+                                                 .zone_count = 1});
+    EXPECT(zones_of(&c, "a")->free[0][0] == 4);
+    policy = c.sched->config.policy;
+    policy.numa_reported = true;
+    sched_set_policy(c.sched, STR(""), &policy);
+    EXPECT(zones_of(&c, "a")->free[0][0] == 1 && zones_of(&c, "a")->soon[0][0] == 1);
+    policy.numa_reported = false;
+    sched_set_policy(c.sched, STR(""), &policy);
+    EXPECT(zones_of(&c, "a")->free[0][0] == 4);
+    cluster_close(&c);
+}
+
 TEST(numa_victims_leave_a_zone_to_who_is_promised_it)
 {
     struct cluster c;

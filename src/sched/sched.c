@@ -93,8 +93,10 @@ void sched_set_policy(struct sched *sched, struct str pool, const struct sched_p
     }
     /* The static filters of nodes may answer differently now. */
     for (size_t i = 0; i < sched->nodes.count; i++)
-        if (sched->nodes.items[i])
+        if (sched->nodes.items[i]) {
             shape_node_changed(sched, (uint32_t)i);
+            numa_policy_changed(sched, sched->nodes.items[i]);
+        }
     sched->queues_dirty = true;
     sched->totals_dirty = true;
     fragment_policy(sched);
