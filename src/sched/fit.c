@@ -102,6 +102,22 @@ static bool device_shared(const struct node *node, uint32_t number)
     return false;
 }
 
+/* Whether a suspended pod had that device, or a share of it. */
+static bool pod_had(const struct pod *pod, uint32_t number)
+{
+    for (uint32_t i = 0; i < pod->device_count; i++)
+        if (pod->devices[i] == number)
+            return true;
+    for (int64_t i = 0; pod->sharing && pod->sharing->names && i < pod->shape->devices; i++) {
+        int64_t named = -1;
+
+        if (pod->sharing->names[i] && str_to_i64(pod->sharing->names[i]->text, &named) &&
+            named == (int64_t)number)
+            return true;
+    }
+    return false;
+}
+
 /* Whether a victim that stayed where it is would keep a device that a suspended pod was promised. */
 static bool device_promised(const struct pod *pod, const struct node *node)
 {
@@ -110,9 +126,8 @@ static bool device_promised(const struct pod *pod, const struct node *node)
 
         for (uint32_t d = 0; other->home && other->status == ST_PIPELINED && d < pod->device_count;
              d++)
-            for (uint32_t e = 0; e < other->device_count; e++)
-                if (other->devices[e] == pod->devices[d])
-                    return true;
+            if (pod_had(other, pod->devices[d]))
+                return true;
     }
     return false;
 }
