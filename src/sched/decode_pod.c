@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "sched/decode.h"
+#include "sched/numa.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 
@@ -136,25 +137,64 @@ static bool is_guaranteed(const struct json *spec)
     return true;
 }
 
-/* [{"zone": "node-0", "amount": {"cpu": "3"}}]: what its kubelet gave it, or was expected to. */
+/* As much of it as is left. */
+static int64_t amount_take(struct amounts *left, struct str name, int64_t amount)
+{
+    for (size_t i = 0; i < left->count; i++)
+        if (str_eq(left->items[i].name, name)) {
+            int64_t taken = amount < left->items[i].amount ? amount : left->items[i].amount;
+
+            left->items[i].amount -= taken;
+            return taken;
+        }
+    return 0;
+}
+
+/* What all containers ask for, one after the other or not. */
+static struct amounts asked_in_all(struct decode *decode)
+{
+    const struct json *spec = json_get(decode->tree, "spec");
+    const char *const lists[] = {"initContainers", "containers"};
+    struct amounts all = {0};
+
+    for (size_t l = 0; l < COUNT_OF(lists); l++)
+        JSON_FOREACH(json_get(spec, lists[l]), container) {
+            struct amounts amounts = container_amounts(decode, container);
+
+            amounts_add(decode->arena, &all, &amounts);
+        }
+    return all;
+}
+
+/* [{"zone": "node-0", "amount": {"cpu": "3"}}]: what its kubelet gave it, or was expected to. Whoever
+ * may edit the pod can write it: it has no more of zones than it asks for, or one pod could keep all
+ * others away. */
 static void take_zones(struct decode *decode, struct sched_pod *pod)
 {
     struct str text = object_annotation(decode->object, NUMA_ANNOTATION_OBSERVED);
     VEC(struct sched_zone_part) parts = {0};
     struct json *list = NULL;
+    size_t zones = 0;
 
     if (!text.len)
         text = object_annotation(decode->object, NUMA_ANNOTATION_PREDICTED);
     if (!text.len || json_parse(decode->arena, text, &list, NULL) < 0)
         return; /* nothing is known then, as without it */
+    struct amounts left = asked_in_all(decode);
     JSON_FOREACH(list, item) {
         struct amounts amounts = {0};
 
+        if (json_count(json_get(item, "amount")) > NUMA_KINDS_MAX || zones++ >= NUMA_ZONES_MAX)
+            continue; /* no node has so many */
         read_amounts(decode, json_get(item, "amount"), "amount", &amounts);
-        for (size_t i = 0; i < amounts.count; i++)
-            VEC_PUSH(decode->arena, &parts,
-                     (struct sched_zone_part){json_str(json_get(item, "zone")),
-                                              amounts.items[i].name, amounts.items[i].amount});
+        for (size_t i = 0; i < amounts.count; i++) {
+            struct str name = amounts.items[i].name;
+            int64_t amount = amount_take(&left, name, amounts.items[i].amount);
+
+            if (amount)
+                VEC_PUSH(decode->arena, &parts,
+                         (struct sched_zone_part){json_str(json_get(item, "zone")), name, amount});
+        }
     }
     pod->zone_parts = parts.items;
     pod->zone_part_count = parts.count;

@@ -1,3 +1,5 @@
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/count.h"
 #include "base/str.h"
 #include "sched/node.h"
@@ -128,6 +130,26 @@ TEST(numa_a_bind_says_the_zone_and_an_annotation_says_better)
     EXPECT(zones_of(&c, "a")->free[0][0] == 1);
     sched_drop_numa(c.sched, STR("a"));
     EXPECT(!zones_of(&c, "a"));
+    cluster_close(&c);
+}
+
+/* Whoever may edit it can write the annotation. */
+TEST(numa_a_pod_has_no_more_of_zones_than_it_asks_for)
+{
+    static const char pod[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"p\",\"uid\":\"u\",\"annotations\":{"
+        "\"kai.scheduler/numa-placement-observed\":\"[{\\\"zone\\\":\\\"node-0\\\","
+        "\\\"amount\\\":{\\\"nvidia.com/gpu\\\":\\\"3\\\",\\\"cpu\\\":\\\"9\\\"}}]\"}},"
+        "\"spec\":{\"nodeName\":\"a\",\"containers\":[{\"name\":\"c\",\"resources\":{\"limits\":{"
+        "\"nvidia.com/gpu\":\"1\"}}}]},\"status\":{\"phase\":\"Running\"}}";
+    struct object *object = NULL;
+    struct cluster c;
+
+    zones_open(&c, true);
+    EXPECT(object_new(&kind_pod, str_from(pod), &object, NULL) == 0);
+    EXPECT(sched_observe(c.sched, SCHED_PUT, object, NULL) == 0);
+    object_unref(object);
+    EXPECT(zones_of(&c, "a")->free[0][0] == 3 && zones_of(&c, "a")->free[1][0] == 4);
     cluster_close(&c);
 }
 
