@@ -234,12 +234,12 @@ int forward_try(struct uv_loop_s *loop,
 {
     struct forward forward = {.request = request};
     struct tunnel *tunnel = &forward.tunnels[0];
-    int64_t until = clock_monotonic_ms() + TRY_MS;
     int r = wire_door_open(&forward.door, loop, config, err);
 
     if (r < 0)
         return r;
     r = tunnel_open(&forward, tunnel, -1, err);
+    int64_t until = clock_monotonic_ms() + TRY_MS; /* credentials and TLS may have taken longer */
     while (r == 0 && !tunnel->trouble.len && !tunnel->wire.closed && clock_monotonic_ms() < until) {
         struct pollfd wait = {.fd = tunnel->wire.socket, .events = POLLIN};
 

@@ -18,6 +18,11 @@
 
 #define SERVER_LIFE 60
 #define NUMBER      "\x80\x3e" /* 16000, the lower byte first */
+#define YES                                         \
+    "HTTP/1.1 101 Switching Protocols\r\n"          \
+    "Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n" \
+    "\r\n"                                          \
+    "\x82\x03\x00" NUMBER "\x82\x03\x01" NUMBER
 
 static int forward_listen(int *ret_port)
 {
@@ -71,19 +76,18 @@ enum forward_served {
 
 static void forward_serve(int listener, enum forward_served what)
 {
-    static const char yes[] = "HTTP/1.1 101 Switching Protocols\r\n"
-                              "Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n"
-                              "\x82\x03\x00" NUMBER "\x82\x03\x01" NUMBER;
+    static const char yes[] = YES;
+    static const char none[] = YES "\x82\x05\x01none";
     char piece[4096];
 
     (void)alarm(SERVER_LIFE);
     if (what == SERVE_REFUSAL)
         forward_refuse(listener);
     int fd = forward_accept_head(listener);
-    forward_write(fd, yes, sizeof(yes) - 1);
     if (what == SERVE_NO_LISTENER) {
-        forward_write(fd, "\x82\x05\x01none", 7);
+        forward_write(fd, none, sizeof(none) - 1); /* at once: it is not waited for long */
     } else {
+        forward_write(fd, yes, sizeof(yes) - 1);
         size_t got = 0; /* a head of two bytes, the mask, the channel and four bytes */
 
         while (got < 11) {
