@@ -102,8 +102,10 @@ static bool tunnel_read(struct tunnel *tunnel)
 
     if (got > 0)
         wire_send_channel(&tunnel->wire, CHANNEL_DATA, (struct str){piece, (size_t)got});
-    else if (got == 0)
+    if (got == 0 && !tunnel->client_done) {
         tunnel->client_done = true;
+        tunnel->heard_ms = clock_monotonic_ms(); /* the pod's answer is waited for from here */
+    }
     return got >= 0 || errno == EAGAIN || errno == EINTR;
 }
 
@@ -143,6 +145,8 @@ static bool tunnel_step(struct tunnel *tunnel, struct err *err)
     wire_ping(wire);
     if (wire_push(wire, err) < 0)
         return false;
+    if (wire->out.len || wire->going.len) /* what the client said last is still on its way */
+        return true;
     return !tunnel->client_done || clock_monotonic_ms() - tunnel->heard_ms < SILENT_MS;
 }
 
