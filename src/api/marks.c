@@ -41,10 +41,12 @@ struct str marks_refusal(struct arena *arena,
 
     for (size_t i = 0; i < COUNT_OF(marks); i++) {
         const char *place = marks[i].label ? "metadata.labels" : "metadata.annotations";
-        struct str now = json_str(json_get(json_at(object, place), marks[i].key));
-        struct str before = json_str(json_get(json_at(old, place), marks[i].key));
+        const struct json *now = json_get(json_at(object, place), marks[i].key);
+        const struct json *before = json_get(json_at(old, place), marks[i].key);
+        bool same = str_eq(json_str(now), json_str(before)) &&
+                    (!marks[i].label || !now == !before); /* a label hides without a value, too */
 
-        if (marks[i].kind == kind && !str_eq(now, before) && (bound || !marks[i].wish))
+        if (marks[i].kind == kind && !same && (bound || !marks[i].wish))
             return str_printf(arena, "%s[%s]: %s", place, marks[i].key,
                               marks[i].wish ? "the pod has its room; make another one"
                                             : "only the scheduler and administrators may write it; "

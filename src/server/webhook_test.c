@@ -287,6 +287,9 @@ TEST(marks_of_the_scheduler_are_refused_to_others_by_the_webhook)
         {"a label that hides the pod",
          TENANT OF_PODS "'object':" MARKED("", ",'labels':{'muster.dev/stand-in':'true'}", ""),
          "muster.dev/stand-in"},
+        {"the same without a value",
+         TENANT OF_PODS "'object':" MARKED("", ",'labels':{'muster.dev/stand-in':''}", ""),
+         "muster.dev/stand-in"},
         {"a wish", TENANT OF_PODS "'object':" MARKED("'gpu-fraction':'0.5'", "", ""), NULL},
         {"a larger one of a pod that runs",
          TENANT OF_PODS
