@@ -140,6 +140,10 @@ int keep_results_add(int root_fd,
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %s", RESULTS_DIR, strerrordesc_np(errno));
     uint64_t have = (uint64_t)st.st_size;
+    /* This one was cut: the service died while it wrote. */
+    if (have > piece->offset && have - piece->offset < piece->frames.len &&
+        ftruncate(fd, (off_t)piece->offset) == 0)
+        have = piece->offset;
     if (have != piece->offset) /* this one has come before, or others have not */
         return have == piece->offset + piece->frames.len
                    ? 0
