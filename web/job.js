@@ -66,9 +66,12 @@ export const ACTIONS = {
         question: job => `The priority class of ${job.name}, such as train, build or inference. It is the job's from now on, after a restart too.`,
         value: job => job.group?.spec?.priorityClassName ?? "",
         run: async (job, value) => {
+            const none = new Error(`There is no priority class "${value}"; kubectl get priorityclasses lists them.`);
+            if (!value) // the question below would be one for all of them
+                throw none;
             await ask(`/apis/scheduling.k8s.io/v1/priorityclasses/${encodeURIComponent(value)}`).catch(e => {
-                if (!value || (e instanceof Refused && e.status === 404)) // whoever may not read them may still name one
-                    throw new Error(`There is no priority class "${value}"; kubectl get priorityclasses lists them.`);
+                if (e instanceof Refused && e.status === 404) // whoever may not read them may still name one
+                    throw none;
             });
             return patch(apiPath(job), job.kind ? { metadata: { labels: { priorityClassName: value } } } : { spec: { priorityClassName: value } });
         },
