@@ -207,9 +207,10 @@ int pull_keep_results(struct pull *pull,
     if (str_starts(str_from(answer), STR("HTTP/1.1 200 ")))
         return 0;
     const char *words = strstr(answer, "\r\n\r\n");
-    if (!got || !words || str_starts(str_from(answer), STR("HTTP/1.1 409 ")))
+    if (!got || !words)
         return err_set(err, -EAGAIN, "the sync pod does not answer");
-    return err_set(err, -EFBIG, "%s", words + 4);
+    bool behind = str_starts(str_from(answer), STR("HTTP/1.1 409 "));
+    return err_set(err, behind ? -EAGAIN : -EFBIG, "%s", words + 4);
 }
 
 int pull_kept(struct pull *pull, uint64_t generation, uint64_t *ret_bytes)
