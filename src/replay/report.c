@@ -325,9 +325,10 @@ static void add_result(const struct replay_report *report,
         add_number(arena, item, "allocated", sample->allocated);
         add_number(arena, item, "fragmented", sample->fragmented);
         json_add_i64(arena, item, report->trace->ends ? "waiting" : "dropped", sample->waiting);
-        if (report->trace->ends)
+        if (report->trace->ends) {
             add_number(arena, item, "jain", sample->fair);
-        add_number(arena, item, "leastShare", sample->least);
+            add_number(arena, item, "leastShare", sample->least);
+        }
     }
 }
 
