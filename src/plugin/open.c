@@ -84,12 +84,15 @@ static int open_listen(int64_t port, int64_t *ret_port, struct err *err)
         return err_set(err, -errno, "socket: %s", errno_words(errno));
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &again, sizeof(again));
     address.sin_port = htons((uint16_t)port);
-    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+    int r = bind(fd, (struct sockaddr *)&address, sizeof(address));
+    if (r < 0) {
         address.sin_port = 0;
-        (void)bind(fd, (struct sockaddr *)&address, sizeof(address));
+        r = bind(fd, (struct sockaddr *)&address, sizeof(address));
     }
-    if (listen(fd, SOMAXCONN) < 0 || getsockname(fd, (struct sockaddr *)&address, &len) < 0) {
-        int r = err_set(err, -errno, "cannot listen at 127.0.0.1: %s", errno_words(errno));
+    /* One that is not bound would listen at every address of this machine. */
+    if (r < 0 || listen(fd, SOMAXCONN) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &len) < 0) {
+        r = err_set(err, -errno, "cannot listen at 127.0.0.1: %s", errno_words(errno));
 
         (void)close(fd);
         return r;
