@@ -222,7 +222,8 @@ static int ask_sync(struct intake *in,
         session_turn(session, 1000);
     if (!in->done)
         client_cancel(in->call);
-    if (in->code != -ENOENT && in->code != -EIO)
+    bool refused = in->done && (in->code == -ENOENT || in->code == -EIO);
+    if (!refused) /* what could not be written here is said as it is */
         return finish(in, of->pod, err);
     buf_done(&in->input);
     return err_set(err, -ENOENT,
