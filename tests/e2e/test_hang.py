@@ -161,4 +161,4 @@ def test_a_rank_that_is_a_fifth_slower_is_named():
         print(f"named after {steps - 30} steps: {message}")
         check("and wait for it; it is on GPU " in message, message)
         check(training.hung().get("status") != "True" and not training.status().get("restarts"), f"{training.status()}")
-        check("Slow: rank 3" in m.torchrun("status", "t").stdout, "told by the plugin")
+        wait_for(lambda: "Slow: rank 3" in m.torchrun("status", "t").stdout, "the plugin to tell it", 60)

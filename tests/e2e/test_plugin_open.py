@@ -5,7 +5,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from harness import Muster, binary, check, free_port, wait_for
+from harness import PATIENCE, Muster, binary, check, free_port, wait_for
 
 BYTES = 3 << 20
 PAGE = """
@@ -76,7 +76,7 @@ def test_a_program_in_a_job_is_opened_without_kubectl():
                 check(answer.endswith(b"hello\n"), f"{answer}")
             forwards = opened.process.poll() is None
             with Opened(m, other) as nothing:
-                check(nothing.process.wait(30) == 1, "a port on which nothing listens is an error")
+                check(nothing.process.wait(60 * PATIENCE) == 1, "a port on which nothing listens is an error")
                 check(str(other) in nothing.process.stderr.read(), "and it is named")
             if forwards:
                 m.kubectl("delete", "pod", "web-worker-0", "--grace-period=0", "--force")
@@ -87,7 +87,7 @@ def test_a_program_in_a_job_is_opened_without_kubectl():
                     except (OSError, urllib.error.URLError):
                         pass
                     return opened.process.poll() is not None
-                wait_for(over, "open to end with its pod")
+                wait_for(over, "open to end with its pod", 120)
                 check("web-worker-0" in opened.process.stderr.read(), "and to say so")
         finally:
             opened.__exit__()
