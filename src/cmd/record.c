@@ -34,7 +34,8 @@ struct recorder {
     struct arena arena; /* of one line */
     struct buf piece;
     size_t written;
-    size_t bytes; /* that make it full */
+    size_t bytes;   /* that make it full, beyond what it begins with */
+    size_t full_at; /* written so far; 0: what it begins with is not all there yet */
     int64_t flushed_ms;
     int folder;
     int file; /* -1: none, or it has ended */
@@ -101,6 +102,13 @@ static void recording_flush(struct recorder *recorder, int64_t now_ms)
     buf_clear(&recorder->piece);
 }
 
+static bool on_is_full(void *user)
+{
+    const struct recorder *recorder = user;
+
+    return recorder->full_at && recorder->written >= recorder->full_at;
+}
+
 static void on_begin(void *user, const struct sched *core)
 {
     struct recorder *recorder = user;
@@ -109,12 +117,11 @@ static void on_begin(void *user, const struct sched *core)
     int64_t now_ms = clock_now_ms();
 
     recording_flush(recorder, clock_monotonic_ms());
-    recording_end(recorder, recorder->written >= recorder->bytes ? "it is full"
-                                                                 : "the scheduler starts anew");
+    recording_end(recorder, on_is_full(recorder) ? "it is full" : "the scheduler starts anew");
     recordings_trim(recorder);
     (void)snprintf(name, sizeof(name), STR_FMT "-%03u" SUFFIX, STR_ARG(time_format(now_ms, stamp)),
                    ++recorder->begun);
-    recorder->written = 0;
+    recorder->written = recorder->full_at = 0;
     recorder->file = openat(recorder->folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (recorder->file < 0) {
         log_warn(recorder->log, "recording.failed", LOG_C("file", name),
@@ -139,15 +146,13 @@ static void on_saw(void *user, const struct sched_input *input)
     if (decided || recorder->piece.len >= RECORD_PIECE_BYTES ||
         now_ms - recorder->flushed_ms > RECORD_LATE_MS)
         recording_flush(recorder, now_ms);
-    if (recorder->written >= RECORD_BYTES_TIMES * recorder->bytes)
+    if (!recorder->full_at && input->plan)
+        recorder->full_at = recorder->written + recorder->piece.len + recorder->bytes;
+    if (!recorder->full_at && recorder->written >= RECORD_BEGIN_MAX)
+        recording_end(recorder, "it is full; the next begins when muster is started again");
+    else if (recorder->full_at &&
+             recorder->written >= recorder->full_at + (RECORD_BYTES_TIMES - 1) * recorder->bytes)
         recording_end(recorder, "it is full; the next begins when no decision is under way");
-}
-
-static bool on_is_full(void *user)
-{
-    const struct recorder *recorder = user;
-
-    return recorder->written >= recorder->bytes;
 }
 
 int recorder_open(const char *folder,

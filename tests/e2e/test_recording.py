@@ -63,3 +63,27 @@ def test_a_recording_that_is_full_is_followed_by_one_that_stands_on_its_own():
             check("as recorded" in said and "NOT" not in said, said)
         check("1 binds" in said, said)  # in the last one: the pod that was there is not bound again
         m.start()  # pods go as ever
+
+
+def test_a_recording_that_begins_with_more_than_its_size_is_not_begun_again_with_every_change():
+    m = Muster(nodes=1, gpus_per_node=14)
+    records = os.path.join(m.folder, "records")
+    m.flags += ["--record", records, "--record-mib", "1"]
+
+    small = POD.replace("nvidia.com/gpu: 2", "nvidia.com/gpu: 2, cpu: 10m, memory: 64Mi")  # all of them fit on any machine
+
+    def begun():
+        return max(int(name.rsplit("-", 1)[1].split(".")[0]) for name in os.listdir(records))
+    with m:
+        names = [f"large-{i}" for i in range(6)]
+        for name in names:
+            m.apply(small.replace("NAME", name))
+        wait_for(lambda: [p["status"].get("phase") for p in m.get("pods")] == ["Running"] * 6, "the pods to run", 60)
+        for name in names:  # what there is has more than 1 MiB then
+            m.kubectl("annotate", "pod", name, *[f"filler-{i}=" + "x" * 100000 for i in range(2)])
+        before = begun()
+        m.apply(small.replace("NAME", "small"))
+        for i in range(6):
+            m.kubectl("annotate", "pod", "small", "--overwrite", f"n={i}")
+        wait_for(lambda: m.get("pod", "small")["status"].get("phase") == "Running", "the last one to run", 60)
+        check(begun() - before <= 2, f"{before} recordings, and {begun()} after a few small changes")
