@@ -56,7 +56,7 @@ for step in range(1, 10001 if fault == "slow" else 61):
 FAULTS = {
     "stop": (r"rank 1 .*is stopped by a signal.*; 1 rank waits for it", True),
     "kill": (r"SIGKILL|signal 9|137", True),
-    "cuda": (r"(?i)cuda error|device-side assert|AcceleratorError", True),
+    "cuda": (r"(?i)SIGABRT|cuda error|device-side assert|AcceleratorError", True),
     "kernel": (r"rank 1 .*is at work in|Suspected: rank 1", False),
     "slow": (r"Slow: rank 1 .*before its peers can go on.*it is on GPU \d+", False),
 }
