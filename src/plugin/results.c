@@ -226,12 +226,12 @@ static int ask_sync(struct intake *in,
     if (!refused) /* what could not be written here is said as it is */
         return finish(in, of->pod, err);
     buf_done(&in->input);
-    return err_set(err, -ENOENT,
-                   "pod %s has ended, and nothing is kept of what it wrote. A cluster keeps it of "
-                   "the first pod of a submitted job, for 24 hours unless its operator says "
-                   "otherwise (--keep-results). Pull while the job runs, or let it write to its "
-                   "queue's checkpoint volume ($CHECKPOINT_DIR)",
-                   of->pod);
+    return err_set(
+        err, -ENOENT,
+        "pod %s has ended, and nothing is kept of what it wrote (a cluster keeps it of a "
+        "submitted job's first pod, for 24 hours). Pull while the job runs, or let it "
+        "write to $CHECKPOINT_DIR",
+        of->pod);
 }
 
 /* "JOB" of JOB-worker-0; NULL: it is another pod. */

@@ -135,6 +135,7 @@ def test_page_refuses_what_a_browser_is_made_to_send():
 
 
 def test_watches_of_a_tab_count_among_the_streams_of_a_user():
+    need_kubectl(24)
     with Muster() as m:
         m.kubectl("create", "serviceaccount", "eve")
         eve = Browser(m, {"token": m.kubectl("create", "token", "eve").stdout.strip()})

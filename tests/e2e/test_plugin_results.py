@@ -204,7 +204,7 @@ def test_delete_names_what_it_destroys_and_asks():
             check("main.py" not in os.listdir(os.path.join(m.folder, "elsewhere")), "what the job wrote, and no more")
             let_go(m, "job", 1)
             done = other.torchrun(m, "pull", "job", "--to", "late", ok=False)
-            check(done.returncode != 0 and "is not running" in done.stderr and "CHECKPOINT_DIR" in done.stderr, done.stderr)
+            check(done.returncode != 0 and "has ended" in done.stderr and "CHECKPOINT_DIR" in done.stderr, done.stderr)
         done = m.torchrun("delete", "job", ok=False)
         check(done.returncode != 0 and m.phase("job") == "Succeeded", f"it was deleted unasked: {done.stderr}")
         for words in ("out/deep/model", "job-workspace", "--force", "pull job"):
