@@ -16,9 +16,9 @@
  * Pure: the caller hands in the time. */
 enum limiter_class {
     LIMITER_URGENT, /* leases, probes */
-    LIMITER_BIND,   /* binds and what undoes them */
+    LIMITER_READ, /* lists and watches: few, and writes that nobody sees are repeated without end */
+    LIMITER_BIND, /* binds and what undoes them */
     LIMITER_NORMAL, /* controllers' writes, gets */
-    LIMITER_READ,   /* lists and watches */
     LIMITER_EVENT,  /* events: the first to wait */
     LIMITER_CLASSES,
 };

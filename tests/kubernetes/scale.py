@@ -5,11 +5,15 @@
     fill            a job with one GPU for every GPU of NODES nodes
     unschedulable   the cluster is full, and all but 79 GPUs are its queue's quota: how long until a gang of 10 whole
                     nodes is told that it cannot start; mean of 5
+    reclaim         the cluster is full of jobs of a queue without a quota, and another queue wants as many: how long
+                    until the last of these has its GPU
+    consolidation   three such jobs are left on each node, and gangs of 10 pods with 6 GPUs each want what is free: jobs
+                    must move together
 
 As there, jobs are created while the scheduler is off, and the time runs from its start (of `muster operator`, with
 the reading of everything there is) to the last pod that has a node; of `unschedulable`, which finds it running, from
 the creation of the group to the condition of its status. Unlike there, jobs are pods with a pod group each, which no Job
-controller makes. Beside each figure is KAI's from the example file of its
+controller makes; what is evicted a program makes again, as that would. Beside each figure is KAI's from the example file of its
 repository (docs/scale-tests/example-results.json, 500 nodes simulated by KWOK, of 2026-07-03; the machine is not said).
 Nothing is asserted.
 """
@@ -31,7 +35,9 @@ GPUS = 8
 GANG_PODS = 10
 SAMPLES = 5
 SECONDS = 1500  # for any one step
-KAI = {"gang": 48.7, "fill": 398, "unschedulable": 249.5}
+MOVED_GPUS = 6  # of each pod for which others move
+LEFT = 3        # jobs of one GPU on each node that have to move
+KAI = {"gang": 48.7, "fill": 398, "unschedulable": 249.5, "reclaim": 694, "consolidation": 456}
 
 QUEUES = """
 apiVersion: scheduling.run.ai/v2
@@ -48,6 +54,13 @@ apiVersion: scheduling.run.ai/v2
 kind: Queue
 metadata: {name: entitled}
 spec: {parentQueue: parent, resources: {gpu: {quota: -1, limit: -1, overQuotaWeight: 1}}}
+"""
+
+SHARD = """
+apiVersion: kai.scheduler/v1
+kind: SchedulingShard
+metadata: {name: default}
+spec: {args: {max-consolidation-preemptees: "4000"}}
 """
 
 
@@ -149,6 +162,38 @@ class Scale:
             self.plane.kubectl("delete", "pods", "--force", "--grace-period=0", *[f"no{i}x{j}" for j in range(GANG_PODS)])
         self.say("unschedulable", f"a gang of {GANG_PODS} pods with {GPUS} GPUs, mean of {SAMPLES}", total / SAMPLES)
 
+    def play_reclaim(self):
+        """On what `fill` left."""
+        self.off()
+        self.queues(0)
+        jobs = self.nodes * GPUS
+        self.create(jobs, 1, 1, "entitled", "other")
+        self.say("reclaim", f"{jobs} jobs with one GPU", self.measure_with_jobs(jobs, "other"))
+        self.clean()
+
+    def play_consolidation(self):
+        jobs = self.nodes * GPUS
+        pods = self.nodes * (GPUS - LEFT) // (MOVED_GPUS * GANG_PODS) * GANG_PODS
+        self.plane.kubectl("apply", "-f", "-", input=SHARD)
+        self.create(jobs, 1, 1, "without", "job")
+        self.measure(jobs, "job")
+        self.off()
+        self.load("thin", LEFT)
+        self.create(pods, GANG_PODS, MOVED_GPUS, "entitled", "moves")
+        self.say("consolidation", f"{pods // GANG_PODS} gangs of {GANG_PODS} pods with {MOVED_GPUS} GPUs",
+                 self.measure_with_jobs(pods, "moves"))
+        left = self.plane.kubectl("get", "pods", "--field-selector=spec.nodeName!=", "-o", "name").stdout.split()
+        print(f"  {'':14} then {sum('/job' in name for name in left)} of {self.nodes * LEFT} jobs have a node", flush=True)
+        self.clean()
+
+    def measure_with_jobs(self, pods, prefix):
+        """As measure(), with a Job controller for `job`, if you like: what is evicted comes again."""
+        keeper = self.process("keep", binary("tests/kubernetes/load"), self.plane.kubeconfig, "keep", self.nodes * GPUS, "job")
+        try:
+            return self.measure(pods, prefix)
+        finally:
+            keeper.stop()
+
     def is_told(self, group):
         found = json.loads(self.plane.kubectl("get", "podgroup", group, "-o", "json").stdout)
         return any(c["type"] == "UnschedulableOnNodePool" for c in found.get("status", {}).get("schedulingConditions", []))
@@ -165,6 +210,8 @@ def main(argv):
             scale.play_gang()
             scale.play_fill()
             scale.play_unschedulable()
+            scale.play_reclaim()
+            scale.play_consolidation()
         finally:
             scale.off()
             for process in scale.hollow:

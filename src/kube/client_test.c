@@ -1,0 +1,135 @@
+#include "base/err.h"
+#include "base/str.h"
+#include "http/server.h"
+#include "kube/client.h"
+#include "kube/kubeconfig.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <uv.h>
+
+/* Whose request goes first, at a server of the test's own. */
+#define WRITERS    16
+#define UNDER_WAY  4
+#define WRITES_MAX 2000
+
+struct crowd {
+    uv_loop_t loop;
+    struct http_server *server;
+    struct client *client;
+    size_t under_way;
+    size_t written;
+    bool was_read;
+};
+
+static void on_request(void *user, struct http_exchange *x)
+{
+    (void)user;
+    http_reply(x, 200, "application/json", STR("{}"));
+}
+
+static void on_read_data(void *user, struct str bytes)
+{
+    (void)user;
+    (void)bytes;
+}
+
+static void on_read(void *user, const struct transport_reply *reply)
+{
+    struct crowd *crowd = user;
+
+    EXPECT(reply->status == 200);
+    crowd->under_way--;
+    crowd->was_read = true;
+}
+
+static void crowd_read(struct crowd *crowd)
+{
+    crowd->under_way++;
+    (void)client_send(crowd->client, &(struct client_request){.class = LIMITER_READ,
+                                                              .method = "GET",
+                                                              .path = STR("/api/v1/pods?watch=1"),
+                                                              .data = on_read_data,
+                                                              .done = on_read,
+                                                              .user = crowd});
+}
+
+static void on_written(void *user, const struct transport_reply *reply);
+
+static void crowd_write(struct crowd *crowd, enum limiter_class class)
+{
+    crowd->under_way++;
+    (void)client_send(crowd->client, &(struct client_request){.class = class,
+                                                              .method = "PATCH",
+                                                              .path = STR("/api/v1/pods/a"),
+                                                              .content_type = "application/json",
+                                                              .body = STR("{}"),
+                                                              .done = on_written,
+                                                              .user = crowd});
+}
+
+static enum limiter_class writers_class;
+
+/* A controller that does not see what its writes did writes again. */
+static void on_written(void *user, const struct transport_reply *reply)
+{
+    struct crowd *crowd = user;
+
+    EXPECT(reply->status == 200);
+    crowd->under_way--;
+    if (!crowd->was_read && ++crowd->written < WRITES_MAX)
+        crowd_write(crowd, writers_class);
+}
+
+static void crowd_open(struct crowd *crowd)
+{
+    struct err err = {0};
+    char server[64];
+
+    EXPECT(uv_loop_init(&crowd->loop) == 0);
+    EXPECT(http_server_start(&(struct http_server_options){.loop = &crowd->loop,
+                                                           .address = "127.0.0.1",
+                                                           .handle = on_request},
+                             &crowd->server, &err) == 0);
+    (void)snprintf(server, sizeof(server), "http://127.0.0.1:%u",
+                   (unsigned)http_server_port(crowd->server));
+    const struct kube_config config = {.source = "test", .server = server};
+    EXPECT(client_new(&(struct client_options){.loop = &crowd->loop,
+                                               .config = &config,
+                                               .user_agent = "test",
+                                               .per_second = 100000,
+                                               .burst = 100000,
+                                               .under_way_max = UNDER_WAY},
+                      &crowd->client, &err) == 0);
+}
+
+static void crowd_close(struct crowd *crowd)
+{
+    client_free(crowd->client);
+    http_server_stop(crowd->server);
+    uv_run(&crowd->loop, UV_RUN_DEFAULT);
+    EXPECT(uv_loop_close(&crowd->loop) == 0);
+}
+
+TEST(writes_without_end_hold_back_no_watch)
+{
+    static const enum limiter_class classes[] = {LIMITER_NORMAL, LIMITER_BIND};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct crowd crowd = {0};
+
+        test_case(classes[i] == LIMITER_BIND ? "binds" : "writes");
+        writers_class = classes[i];
+        crowd_open(&crowd);
+        for (size_t k = 0; k < WRITERS; k++)
+            crowd_write(&crowd, classes[i]);
+        crowd_read(&crowd);
+        while (crowd.under_way > 0)
+            uv_run(&crowd.loop, UV_RUN_ONCE);
+        EXPECT(crowd.was_read);
+        EXPECT(crowd.written < WRITES_MAX);
+        crowd_close(&crowd);
+    }
+}
