@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "cmd/muster.h"
 #include "cmd/replay_recording.h"
+#include "control/kinds/torchrun.h"
 #include "replay/policy.h"
 #include "replay/queues.h"
 #include "replay/result.h"
@@ -159,7 +160,8 @@ static int load(struct invocation *invocation, struct job *job, struct err *err)
     if (r == 0 && values->queues)
         r = file_read(arena, values->queues, &text, err);
     if (r == 0 && values->queues)
-        r = replay_queues_parse(arena, values->queues, text, &job->queues, err);
+        r = replay_queues_parse(arena, values->queues, text, torchrun_queue_manifest, &job->queues,
+                                err);
     if (r < 0)
         return r;
     if (!values->cluster) {

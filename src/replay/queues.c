@@ -48,8 +48,31 @@ static int add_queue(struct arena *arena,
     return 0;
 }
 
+static int add_torchrun_queue(struct arena *arena,
+                              const struct json *manifest,
+                              replay_queue_of_fn *queue_of,
+                              struct replay_queues *ret,
+                              struct err *err)
+{
+    struct object *object = NULL;
+    int r = object_new(&kind_torchrunqueue, json_text(arena, manifest), &object, err);
+
+    if (r < 0)
+        return r;
+    arena_defer(arena, object_release, object);
+    return add_queue(arena, queue_of(arena, object), ret, err);
+}
+
+static bool is_of(struct str version, const struct kind *kind)
+{
+    struct str group = str_from(kind->group);
+
+    return str_starts(version, group) && version.len > group.len && version.p[group.len] == '/';
+}
+
 static int add_document(struct arena *arena,
                         const struct json *document,
+                        replay_queue_of_fn *queue_of,
                         struct replay_queues *ret,
                         struct err *err)
 {
@@ -61,25 +84,33 @@ static int add_document(struct arena *arena,
         return 0;
     if (str_ends(kind, STR("List"))) {
         JSON_FOREACH(json_get(document, "items"), item) {
-            if ((r = add_document(arena, item, ret, err)) < 0)
+            if ((r = add_document(arena, item, queue_of, ret, err)) < 0)
                 return r;
         }
         return 0;
     }
-    if (!str_is(kind, "Queue") || !str_starts(version, STR("scheduling.run.ai/")))
+    if (str_is(kind, kind_torchrunqueue.name) && is_of(version, &kind_torchrunqueue))
+        return add_torchrun_queue(arena, document, queue_of, ret, err);
+    if (!str_is(kind, kind_queue.name) || !is_of(version, &kind_queue))
         return err_set(err, -EINVAL,
                        "kind \"" STR_FMT "\" of apiVersion \"" STR_FMT
-                       "\" is no queue; write Queue of scheduling.run.ai/v2",
+                       "\" is no queue; write Queue of scheduling.run.ai/v2 or TorchrunQueue of "
+                       "torchrun.ai/v1",
                        STR_ARG(kind), STR_ARG(version));
     return add_queue(arena, document, ret, err);
 }
 
-static int check_parents(const struct replay_queues *queues, struct err *err)
+/* The parent of TorchrunQueues that name none is always there, and has no limits. */
+static int check_parents(struct replay_queues *queues, struct err *err)
 {
     for (size_t i = 0; i < queues->count; i++) {
-        const struct sched_queue *queue = &queues->items[i];
+        struct sched_queue *queue = &queues->items[i];
 
-        if (queue->parent.len && !queue_named(queues, queue->parent))
+        if (!queue->parent.len || queue_named(queues, queue->parent))
+            continue;
+        if (str_is(queue->parent, "default"))
+            queue->parent = STR_NONE;
+        else
             return err_set(err, -EINVAL,
                            "queue " STR_FMT ": spec.parentQueue: " STR_FMT
                            " is not in the file; add its manifest",
@@ -91,6 +122,7 @@ static int check_parents(const struct replay_queues *queues, struct err *err)
 int replay_queues_parse(struct arena *arena,
                         const char *path,
                         struct str text,
+                        replay_queue_of_fn *queue_of,
                         struct replay_queues *ret,
                         struct err *err)
 {
@@ -98,7 +130,7 @@ int replay_queues_parse(struct arena *arena,
     int r = yaml_parse_all(arena, text, &documents, err);
 
     for (size_t i = 0; i < documents.count && r == 0; i++)
-        r = add_document(arena, documents.items[i], ret, err);
+        r = add_document(arena, documents.items[i], queue_of, ret, err);
     if (r == 0)
         r = check_parents(ret, err);
     if (r == 0 && !ret->count)

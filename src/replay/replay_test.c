@@ -1,7 +1,10 @@
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/count.h"
 #include "base/err.h"
+#include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "replay/policy.h"
 #include "replay/queues.h"
@@ -255,11 +258,26 @@ TEST(a_recording_is_repeated_to_the_same_plans_and_says_where_it_is_not)
     player_free(player);
 }
 
+/* Stands for the rules of the controller. */
+static struct json *vision_of(struct arena *arena, const struct object *queue)
+{
+    struct json *manifest = json_new_object(arena);
+
+    EXPECT(str_is(queue->name, "b"));
+    json_fill(arena, manifest,
+              "{apiVersion: 'scheduling.run.ai/v2', kind: 'Queue', metadata: {name: 'vision'},"
+              " spec: {parentQueue: 'default', resources: {gpu: {quota: $}}}}",
+              (int64_t)3);
+    return manifest;
+}
+
 static const char queue_manifests[] =
     "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: top}\nspec: {}\n---\n"
     "apiVersion: v1\nkind: List\nitems:\n"
     "- apiVersion: scheduling.run.ai/v2\n  kind: Queue\n  metadata: {name: a}\n"
-    "  spec: {parentQueue: top, resources: {gpu: {quota: 1, limit: 1, overQuotaWeight: 2}}}\n";
+    "  spec: {parentQueue: top, resources: {gpu: {quota: 1, limit: 1, overQuotaWeight: 2}}}\n"
+    "---\napiVersion: torchrun.ai/v1\nkind: TorchrunQueue\nmetadata: {name: b, namespace: n}\n"
+    "spec: {queue: {name: vision}}\n";
 
 TEST(queues_of_a_replay_come_from_manifests)
 {
@@ -267,9 +285,12 @@ TEST(queues_of_a_replay_come_from_manifests)
     struct replay_queues queues = {0};
     struct err err = {0};
 
-    EXPECT(replay_queues_parse(&arena, "q.yaml", str_from(queue_manifests), &queues, &err) == 0);
-    EXPECT(queues.count == 2 && str_is(queues.items[1].parent, "top"));
+    EXPECT(replay_queues_parse(&arena, "q.yaml", str_from(queue_manifests), vision_of, &queues,
+                               &err) == 0);
+    EXPECT(queues.count == 3 && str_is(queues.items[1].parent, "top"));
     EXPECT(queues.items[1].quota[SCHED_GPU].limit < 1.5);
+    EXPECT(str_is(queues.items[2].name, "vision") && !queues.items[2].parent.len);
+    EXPECT(queues.items[2].quota[SCHED_GPU].quota > 2.5);
 
     /* Two jobs of one GPU: on two GPUs both run at once, unless their queue may have one. */
     struct trace trace = parsed(&arena, "submit,run,queue,gpus\n0,100,a,1\n0,100,a,1\n");
@@ -309,7 +330,8 @@ TEST(queues_of_a_replay_that_cannot_be_are_refused)
         struct replay_queues queues = {0};
         struct err err = {0};
 
-        EXPECT(replay_queues_parse(&arena, "q.yaml", str_from(cases[i].text), &queues, &err) < 0);
+        EXPECT(replay_queues_parse(&arena, "q.yaml", str_from(cases[i].text), vision_of, &queues,
+                                   &err) < 0);
         EXPECT(str_starts(str_from(err.text), STR("q.yaml: ")));
         EXPECT(strstr(err.text, cases[i].says) != NULL);
         arena_done(&arena);

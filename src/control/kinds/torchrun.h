@@ -48,6 +48,8 @@ struct torchrun_names {
 struct torchrun_names torchrun_queue_map(struct arena *arena,
                                          const struct object *queue,
                                          const struct json *tree);
+/* The scheduling queue that is made for it, as a manifest. */
+struct json *torchrun_queue_manifest(struct arena *arena, const struct object *queue);
 /* Why a TorchrunQueue cannot have the scheduling queue it maps to, in words: another TorchrunQueue
  * made it, perhaps one of the same name in another namespace. Empty: it can. Two may share one by
  * naming it both, if the second says nothing of what it is entitled to. */

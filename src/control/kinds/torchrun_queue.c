@@ -113,10 +113,12 @@ static int64_t active_jobs(const struct control_input *input, struct str ns, str
 
 /* ---- the scheduling queue ---- */
 
-static struct json *share_of(const struct run *run, const char *resource)
+static struct json *share_of(struct arena *arena,
+                             const struct torchrun_names *names,
+                             const char *resource)
 {
-    const struct json *given = json_get(run->names.shares, resource);
-    struct json *share = json_new_object(run->arena);
+    const struct json *given = json_get(names->shares, resource);
+    struct json *share = json_new_object(arena);
     static const struct {
         const char *key;
         int64_t otherwise;
@@ -126,25 +128,37 @@ static struct json *share_of(const struct run *run, const char *resource)
         const struct json *value = json_get(given, fields[i].key);
 
         if (json_is(value, JSON_NUMBER))
-            json_set(share, str_from(fields[i].key), json_clone(run->arena, value));
+            json_set(share, str_from(fields[i].key), json_clone(arena, value));
         else
-            json_add_i64(run->arena, share, fields[i].key, fields[i].otherwise);
+            json_add_i64(arena, share, fields[i].key, fields[i].otherwise);
     }
     return share;
 }
 
-static struct json *kai_spec(const struct run *run)
+static struct json *kai_spec(struct arena *arena, const struct torchrun_names *names)
 {
-    struct json *spec = json_new_object(run->arena);
-    struct json *resources = json_new_object(run->arena);
-    const char *const names[] = {"gpu", "cpu", "memory"};
+    struct json *spec = json_new_object(arena);
+    struct json *resources = json_new_object(arena);
+    const char *const resource_names[] = {"gpu", "cpu", "memory"};
 
-    if (!str_eq(run->names.parent, run->names.queue))
-        json_add_str(run->arena, spec, "parentQueue", run->names.parent);
+    if (!str_eq(names->parent, names->queue))
+        json_add_str(arena, spec, "parentQueue", names->parent);
     for (size_t i = 0; i < 3; i++)
-        json_set(resources, str_from(names[i]), share_of(run, names[i]));
+        json_set(resources, str_from(resource_names[i]), share_of(arena, names, resource_names[i]));
     json_set(spec, STR("resources"), resources);
     return spec;
+}
+
+struct json *torchrun_queue_manifest(struct arena *arena, const struct object *queue)
+{
+    struct torchrun_names names = torchrun_queue_map(arena, queue, object_json(queue, arena));
+    struct json *manifest = json_new_object(arena);
+    char version[KIND_API_VERSION_BYTES];
+
+    json_fill(arena, manifest, "{apiVersion: $, kind: $, metadata: {name: $}, spec: $}",
+              str_dup(arena, kind_api_version(&kind_queue, version)), kind_queue.name, names.queue,
+              kai_spec(arena, &names));
+    return manifest;
 }
 
 /* As the scheduling queue has it; empty: it has none. */
@@ -165,7 +179,8 @@ static void create_kai(const struct run *run)
               "{apiVersion: $, kind: $, metadata: {name: $, labels: {" LABEL_MANAGED
               ": $, " LABEL_QUEUE ": $, " LABEL_SPACE ": $}}, spec: $}",
               str_dup(run->arena, kind_api_version(&kind_queue, version)), kind_queue.name,
-              run->names.queue, MANAGED_BY, run->object->name, run->object->ns, kai_spec(run));
+              run->names.queue, MANAGED_BY, run->object->name, run->object->ns,
+              kai_spec(run->arena, &run->names));
     if (unused.len)
         json_add_str(run->arena, json_make_path(run->arena, body, "metadata.annotations"),
                      SUSPEND_UNUSED_AFTER, unused);
@@ -181,7 +196,7 @@ static void reconcile_kai(struct run *run)
     if (!made_by(run->kai, run->object->ns, run->object->name))
         return;
     const struct json *now = json_get(object_json(run->kai, run->arena), "spec");
-    struct json *patch = merge_diff(run->arena, now, kai_spec(run));
+    struct json *patch = merge_diff(run->arena, now, kai_spec(run->arena, &run->names));
     struct str unused = unused_text(run);
     bool same = str_eq(object_annotation(run->kai, SUSPEND_UNUSED_AFTER), unused);
     if (!patch && same)
