@@ -127,6 +127,9 @@ struct api_result {
     struct str continue_token;
     uint64_t remaining_count;
     struct str warnings; /* one a line: text for `Warning:` headers */
+    /* A bind that failed: of each of its pods, whether it was bound meanwhile and is being deleted
+     * for it, which takes as long as the pod does. NULL: none was. */
+    const bool *undone;
 };
 
 typedef void api_done_fn(void *user, const struct api_result *result);

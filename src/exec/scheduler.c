@@ -211,6 +211,8 @@ static void on_written(void *user, const struct applier_outcome *outcome)
 
         if (outcome->evict)
             sched_evict_failed(scheduler->core, pod->ns, pod->name);
+        else if (outcome->undone && outcome->undone[i])
+            sched_bind_undone(scheduler->core, pod);
         else
             sched_bind_failed(scheduler->core, pod->ns, pod->name);
     }

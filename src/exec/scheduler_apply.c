@@ -161,7 +161,7 @@ static void annotate_group(struct applier *applier,
 
 static void launch_bind(struct call *call);
 
-static void call_done(struct call *call, int code)
+static void call_done_as(struct call *call, int code, const bool *undone)
 {
     const struct applier_options *options = &call->applier->options;
 
@@ -171,7 +171,13 @@ static void call_done(struct call *call, int code)
                                                            .pod_count = call->pod_count,
                                                            .ns = call->ns,
                                                            .group = call->group,
-                                                           .planned_ms = call->now_ms});
+                                                           .planned_ms = call->now_ms,
+                                                           .undone = undone});
+}
+
+static void call_done(struct call *call, int code)
+{
+    call_done_as(call, code, NULL);
 }
 
 /* The group's gang is there now, or it is not: then nothing can be added to it. */
@@ -213,7 +219,7 @@ static void on_bound(void *user, const struct api_result *result)
             claims_write_undo(call->claims);
         tell_bound(call, result);
         note_start(call, result->code);
-        call_done(call, result->code);
+        call_done_as(call, result->code, result->undone);
         if (call->shares)
             reservations_bound(call->applier->options.reservations, call->pods, call->pod_count,
                                result->code);

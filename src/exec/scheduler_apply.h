@@ -29,6 +29,9 @@ struct applier_outcome {
     struct str ns; /* of the group that it was for */
     struct str group;
     int64_t planned_ms; /* when it was decided */
+    /* Of each pod of a bind that failed, whether it was bound and is being deleted again; NULL:
+     * none was. */
+    const bool *undone;
 };
 
 struct applier_options {

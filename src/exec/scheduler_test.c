@@ -323,6 +323,44 @@ TEST(scheduler_goes_on_with_others_when_a_bind_fails)
     close_bench(&bench);
 }
 
+/* As on a cluster, where a gang is bound pod by pod: the answer that its bind was undone overtakes
+ * the events of the pod that was bound and is on its way out. */
+TEST(scheduler_gives_nobody_the_room_of_a_pod_whose_bind_was_undone_before_it_is_gone)
+{
+    static const bool undone[] = {true, false};
+    struct bench bench;
+
+    open_bench(&bench);
+    bench.bad = "bad";
+    bench.late = true;
+    add_group(&bench, "g", 2);
+    add_whole(&bench, "a", "g");
+    add_pod(&bench, "bad", "g");
+    settle(&bench);
+    EXPECT(bench.tried == 1);
+    add_group(&bench, "h", 1);
+    add_whole(&bench, "next", "h");
+    settle(&bench);
+    api_bind(bench.h.api,
+             &(struct api_binding){.ns = STR("default"), .pod = STR("a"), .node = STR("n")}, 1,
+             api_ignore, NULL);
+    api_call(bench.h.api,
+             &(struct api_request){.verb = API_DELETE,
+                                   .kind = &kind_pod,
+                                   .ns = STR("default"),
+                                   .name = STR("a"),
+                                   .body = STR("{\"gracePeriodSeconds\":30}")},
+             api_ignore, NULL);
+    bench.done(bench.user, &(struct api_result){.code = -EIO, .undone = undone});
+    (void)scheduler_turn(bench.scheduler);
+    settle(&bench);
+    EXPECT(is_bound(&bench, "a") && !is_bound(&bench, "next"));
+    EXPECT(harness_delete(&bench.h, &kind_pod, "default", "a", "{\"gracePeriodSeconds\":0}") == 0);
+    settle(&bench);
+    EXPECT(is_bound(&bench, "next"));
+    close_bench(&bench);
+}
+
 static void stand_in(struct bench *bench, const char *pod)
 {
     EXPECT(harness_call(

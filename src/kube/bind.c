@@ -238,12 +238,22 @@ static void send_step(struct member *member)
     arena_done(&arena);
 }
 
+static const bool *undone_members(struct kube_gang *gang)
+{
+    bool *undone = ARENA_ARRAY(&gang->arena, bool, gang->count);
+
+    for (size_t i = 0; i < gang->count; i++)
+        undone[i] = gang->members[i].step == STEP_UNDONE;
+    return undone;
+}
+
 static void gang_done(struct kube_gang *gang)
 {
     if (gang->refused && gang->count > 1) {
         gang->kube->stats.binds_undone++;
         log_warn(gang->kube->log, "gang.undone", LOG_I64("pods", (int64_t)gang->count),
                  LOG_ERR(&gang->err));
+        gang->result.undone = undone_members(gang);
     }
     gang->done(gang->user, &gang->result);
     gang_free(gang);

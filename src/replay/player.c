@@ -190,6 +190,9 @@ static int read_input(struct player *player,
         sched_bind_failed(to, list_str(of, 0), list_str(of, 1));
     else if (str_is(key, "evictFailed"))
         sched_evict_failed(to, list_str(of, 0), list_str(of, 1));
+    else if (str_is(key, "bindUndone"))
+        sched_bind_undone(
+            to, &(struct sched_pod_ref){list_str(of, 0), list_str(of, 1), list_str(of, 2)});
     else if (str_is(key, "written"))
         sched_written(to, list_str(of, 0), list_str(of, 1), json_bool_or(json_index(of, 2), false),
                       json_i64_or(json_index(of, 3), 0));

@@ -121,6 +121,10 @@ static struct json *line_of(struct arena *arena, const struct sched_input *input
     case SCHED_INPUT_POD_GONE: add_pair(arena, line, "podGone", input); break;
     case SCHED_INPUT_BIND_FAILED: add_pair(arena, line, "bindFailed", input); break;
     case SCHED_INPUT_EVICT_FAILED: add_pair(arena, line, "evictFailed", input); break;
+    case SCHED_INPUT_BIND_UNDONE:
+        add_pair(arena, line, "bindUndone", input);
+        push_str(arena, json_get(line, "bindUndone"), input->uid);
+        break;
     case SCHED_INPUT_WRITTEN:
     case SCHED_INPUT_SHARE:
         list = add_list(arena, line, input->kind == SCHED_INPUT_SHARE ? "share" : "written");

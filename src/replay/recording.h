@@ -18,7 +18,7 @@ struct replay_policy;
  *     {"put":OBJECT}                         an object came or changed
  *     {"drop":{apiVersion, kind, metadata}}  it went
  *     {"pod":{...}}  {"podGone":[NS,NAME]}   a pod that was counted or forgotten without an object
- *     {"bindFailed":[NS,NAME]}  {"evictFailed":[NS,NAME]}
+ *     {"bindFailed":[NS,NAME]}  {"evictFailed":[NS,NAME]}  {"bindUndone":[NS,NAME,UID]}
  *     {"written":[NS,GROUP,FAILED,NOW]}      writes for a group came back
  *     {"share":[NODE,FAILED,NOW]}            a node gave a device for sharing, or failed to
  *     {"policy":[POOL,{...}]}                how a pool is run; null: like the default pool

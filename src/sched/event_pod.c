@@ -640,6 +640,21 @@ void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
     sched->changed = true;
 }
 
+void sched_bind_undone(struct sched *sched, const struct sched_pod_ref *ref)
+{
+    struct pod *pod = pod_get(sched, ref->ns, ref->name);
+
+    tapped(sched,
+           &(struct sched_input){
+               .kind = SCHED_INPUT_BIND_UNDONE, .ns = ref->ns, .name = ref->name, .uid = ref->uid});
+    /* What events have said of it since then is newer. */
+    if (!pod || !str_eq(pod_uid(pod), ref->uid) || pod->observed_node || pod->status != ST_BINDING)
+        return;
+    pod->evicting = true;
+    pod_set(sched, pod, ST_RELEASING, pod->node, pod_shares(pod), pod->share_count);
+    sched->changed = true;
+}
+
 void sched_evict_failed(struct sched *sched, struct str ns, struct str name)
 {
     struct pod *pod = pod_get(sched, ns, name);

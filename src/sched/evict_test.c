@@ -323,6 +323,48 @@ TEST(a_bind_that_failed_frees_the_room_of_a_pod_that_was_evicted_since)
     cluster_close(&cluster);
 }
 
+/* On a cluster a gang is bound pod by pod, and what was bound is deleted when one cannot be: that
+ * takes its time, and the answer may come before any event. */
+TEST(a_pod_whose_bind_was_undone_holds_its_room_until_it_is_gone)
+{
+    static const struct job first = {
+        .name = "first", .gpus = 1, .priority = 50, .kind = SCHED_PREEMPTIBLE};
+    static const struct {
+        const char *why;
+        const char *uid;
+        bool evicted;
+    } rows[] = {
+        {"it was bound, and is being deleted", "first-0", false},
+        {"it was evicted as well", "first-0", true},
+        {"a pod of that name that is gone since was", "another", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct cluster cluster;
+        struct sched_pod_ref undone = {STR("ns"), STR("first-0"), str_from(rows[i].uid)};
+
+        test_case(rows[i].why);
+        if (rows[i].evicted) {
+            bind_and_evict(&cluster, &first);
+        } else {
+            open_cluster(&cluster, SCHED_UNLIMITED, -1);
+            cluster_node(&cluster, "a", 1);
+            cluster_put(&cluster, &first);
+            cluster_decide(&cluster, 1000);
+            EXPECT(cluster_bound(&cluster, "first-0"));
+        }
+        sched_bind_undone(cluster.sched, &undone);
+        cluster_put(&cluster, &first); /* it waits, says an event from before */
+        cluster_put(&cluster, &(struct job){.name = "next", .gpus = 1, .priority = 50});
+        cluster_decide(&cluster, 1000);
+        EXPECT(!cluster_bound(&cluster, "next-0") && !cluster_bound(&cluster, "first-0"));
+        cluster_drop(&cluster, "first-0");
+        cluster_decide(&cluster, 1000);
+        EXPECT(cluster_bound(&cluster, rows[i].evicted ? "urgent-0" : "next-0"));
+        cluster_close(&cluster);
+    }
+}
+
 /* ---- many that fit nowhere ---- */
 
 #define CROWD 2000

@@ -11,6 +11,7 @@ struct arena;
 struct err;
 struct json;
 struct object;
+struct sched_pod_ref;
 
 /* sched: the gang scheduler as a state machine. Events in, a plan out.
  *
@@ -292,6 +293,9 @@ void sched_drop_numa(struct sched *sched, struct str node);
 /* A write of the plan did not happen: take the decision back. Unknown pods are ignored. */
 void sched_bind_failed(struct sched *sched, struct str ns, struct str name);
 void sched_evict_failed(struct sched *sched, struct str ns, struct str name);
+/* It did happen, but the rest of its gang could not be bound, so that the pod is being deleted: it
+ * holds its room until it is gone. */
+void sched_bind_undone(struct sched *sched, const struct sched_pod_ref *pod);
 
 /* The writes of the plan for a group came back: its binds, or the evictions made for it. One that
  * failed is left alone from SCHED_RETRY_MIN_MS on, twice as long each time, while everybody else is
@@ -607,6 +611,7 @@ enum sched_input_kind {
     SCHED_INPUT_POD_GONE,     /* ns, name */
     SCHED_INPUT_BIND_FAILED,  /* ns, name */
     SCHED_INPUT_EVICT_FAILED, /* ns, name */
+    SCHED_INPUT_BIND_UNDONE,  /* ns, name, uid */
     SCHED_INPUT_WRITTEN,      /* ns, name of the group, failed, now_ms */
     SCHED_INPUT_SHARE,        /* name of the node, failed, now_ms */
     SCHED_INPUT_POLICY,       /* name of the pool, policy */
@@ -622,6 +627,7 @@ struct sched_input {
     const struct sched_pod *pod;
     struct str ns;
     struct str name;
+    struct str uid;
     struct str pool;
     bool failed;
     int64_t now_ms;

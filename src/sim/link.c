@@ -510,6 +510,10 @@ static bool bind_one(struct parcel *parcel)
         return ++parcel->bound == parcel->binding_count;
     if (!parcel->bound)
         return true;
+    bool *undone = ARENA_ARRAY(&parcel->arena, bool, parcel->binding_count);
+    for (size_t i = 0; i < parcel->bound; i++)
+        undone[i] = true;
+    parcel->result.undone = undone;
     parcel->state = PARCEL_UNDOING;
     return false;
 }
