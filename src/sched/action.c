@@ -209,6 +209,49 @@ static bool consolidate_for(struct sched *sched, struct group *group)
     return search_run(&search);
 }
 
+/* ---- turns ---- */
+/* The queue's turns in this cycle. A round goes on from the cycle before if that left some out. */
+static struct queue_turns *turns_now(const struct sched *sched,
+                                     enum sched_action action,
+                                     struct queue *queue)
+{
+    struct queue_turns *turns = &queue->turns[GROUP_SEARCH(action)];
+
+    if (turns->cycle == sched->cycle)
+        return turns;
+    turns->goes_on = turns->left_out && turns->cycle + 1 == sched->cycle;
+    turns->news = turns->goes_on && (turns->news || sched->news);
+    turns->since = turns->goes_on ? turns->since : sched->cycle;
+    turns->cycle = sched->cycle;
+    turns->vain = 0;
+    turns->left_out = false;
+    return turns;
+}
+
+static bool has_turn(const struct sched *sched, enum sched_action action, const struct group *group)
+{
+    struct queue_turns *turns = turns_now(sched, action, group->queue);
+
+    if (QUIRK(sched, EVERY_SEARCH) || turns->vain < ACTION_VAIN_HEAD)
+        return true;
+    if (turns->goes_on && group->searched[GROUP_SEARCH(action)] >= turns->since)
+        return false;
+    turns->left_out = turns->left_out || turns->vain >= ACTION_VAIN_MAX;
+    return turns->vain < ACTION_VAIN_MAX;
+}
+
+/* Those that were left out have their turn soon, even if nothing happens; and so has everybody again
+ * if something did while the round went on. */
+static void turns_end(struct sched *sched, enum sched_action action)
+{
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        const struct queue_turns *turns = &sched->queues.items[q]->turns[GROUP_SEARCH(action)];
+
+        if (turns->cycle == sched->cycle && (turns->left_out || turns->news))
+            sched_wake(sched, sched->now_ms + ACTION_TURN_MS);
+    }
+}
+
 /* ---- the loop ---- */
 static void each_pending(struct sched *sched,
                          enum sched_action action,
@@ -226,6 +269,9 @@ static void each_pending(struct sched *sched,
             sched_wake(sched, until_ms);
             continue;
         }
+        if (!has_turn(sched, action, group))
+            continue;
+        uint64_t searches = sched->searches;
         keep_lift(sched, group);
         sched->tally[action].tried++;
         if (attempt(sched, group)) {
@@ -233,10 +279,14 @@ static void each_pending(struct sched *sched,
             journal_commit(sched);
             group->keep = NULL;
             sched->round = ++sched->order_id; /* others have other room now */
+        } else if (sched->searches != searches) {
+            group->queue->turns[GROUP_SEARCH(action)].vain++;
+            group->searched[GROUP_SEARCH(action)] = sched->cycle;
         }
         keep_restore(sched, group);
     }
     sched->round = 0;
+    turns_end(sched, action);
 }
 
 void action_consolidate(struct sched *sched)

@@ -124,6 +124,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     sched->cycle++;
     sched->wake_ms = 0;
     sched->cut = false;
+    sched->news = sched->changed;
     devices_settled(sched);
     queues_linked(sched);
     nodes_ranked(sched);

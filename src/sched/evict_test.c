@@ -1,5 +1,6 @@
 #include "base/count.h"
 #include "base/str.h"
+#include "sched/action.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "sched/world_test.h"
@@ -437,4 +438,64 @@ TEST(pods_that_fit_nowhere_cost_a_cycle_no_search_each)
         EXPECT(work_done(&c) < 3 * CROWD); /* a look each, in each action that may evict */
         cluster_close(&c);
     }
+}
+
+/* ---- many that no victims help ---- */
+
+/* Eight nodes with 24 free CPUs and 8 more that can be had; CROWD pods that want more than that, no
+ * two alike; and one behind them, in line, that would be helped. */
+static void crowd_in_vain(struct cluster *c, uint64_t quirks)
+{
+    cluster_open(c, quirks);
+    cluster_queue(c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    cluster_queue(c, "crowd", SCHED_UNLIMITED, SCHED_UNLIMITED);
+    for (int n = 0; n < 8; n++) {
+        const char *node = str_c(&c->arena, str_printf(&c->arena, "n%d", n));
+
+        cluster_node(c, node, 0);
+        crowd_pod(c, str_c(&c->arena, str_printf(&c->arena, "r%d", n)), 32000, node);
+        crowd_pod(c, str_c(&c->arena, str_printf(&c->arena, "s%d", n)), 8000, node);
+    }
+    for (int k = 0; k <= CROWD; k++) {
+        c->now += k == 0 || k == CROWD ? 1000 : 0;
+        crowd_pod(c, str_c(&c->arena, str_printf(&c->arena, "w%d", k)),
+                  k == CROWD ? 30000 : 40000 + k, NULL);
+    }
+}
+
+TEST(where_too_many_are_searched_for_in_vain_a_cycle_searches_for_some_and_all_have_their_turn)
+{
+    const uint64_t looks_max = UINT64_C(2) * ACTION_VAIN_MAX * 20;
+    const int round = CROWD / (ACTION_VAIN_MAX - ACTION_VAIN_HEAD) + 1;
+    struct cluster c;
+    uint64_t looks = 0;
+    int cycles = 0;
+
+    test_case("without a bound there are as many looks as pods, in each action that evicts");
+    crowd_in_vain(&c, SCHED_QUIRK(EVERY_SEARCH));
+    cluster_decide(&c, 1000);
+    EXPECT(work_done(&c) > looks_max && c.plan.evict_count > 0);
+    cluster_close(&c);
+
+    test_case("the last one has its turn, although nothing happens");
+    crowd_in_vain(&c, 0);
+    do {
+        cluster_decide(&c, ACTION_TURN_MS);
+        EXPECT(work_done(&c) - looks < looks_max);
+        looks = work_done(&c);
+    } while (!c.plan.evict_count && c.plan.next_wake_ms == c.now + ACTION_TURN_MS &&
+             ++cycles < round);
+    EXPECT(cycles > 1 && c.plan.evict_count == 1);
+    cluster_close(&c);
+
+    test_case("when all had theirs nobody is woken for it");
+    crowd_in_vain(&c, 0);
+    sched_drop_pod(c.sched, STR("ns"), str_printf(&c.arena, "w%d", CROWD));
+    cycles = 0;
+    do {
+        cluster_decide(&c, ACTION_TURN_MS);
+        EXPECT(!c.plan.evict_count);
+    } while (c.plan.next_wake_ms == c.now + ACTION_TURN_MS && ++cycles <= round);
+    EXPECT(cycles > 1 && cycles <= round);
+    cluster_close(&c);
 }

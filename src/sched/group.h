@@ -33,6 +33,10 @@ struct set {
     bool leaf;
 };
 
+/* Consolidation, reclaim and preemption search for victims. */
+#define GROUP_SEARCHES       3
+#define GROUP_SEARCH(action) ((action)-SCHED_ACTION_CONSOLIDATE)
+
 struct group {
     /* What searches look at comes first, in as few cache lines as it takes. */
     struct queue *queue; /* NULL: does not exist */
@@ -106,8 +110,9 @@ struct group {
     int64_t kept_blocked;    /* of its main resource, what others still hold of that room */
     struct keep *keep;       /* during a cycle */
     struct failure *failure; /* of the last attempt, heap; NULL: none yet */
-    uint32_t mark;           /* scratch: equals sched->mark_now when marked */
-    uint32_t batch;          /* of its binds in cycle batch_cycle */
+    uint32_t searched[GROUP_SEARCHES]; /* cycle in which victims were last searched for in vain */
+    uint32_t mark;                     /* scratch: equals sched->mark_now when marked */
+    uint32_t batch;                    /* of its binds in cycle batch_cycle */
     uint32_t batch_cycle;
     bool first_start;
     uint32_t told_in; /* cycle in which the plan says why it waits */

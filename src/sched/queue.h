@@ -29,6 +29,16 @@ struct payer {
     int64_t held[SCHED_RESOURCES];
 };
 
+/* Whose turn it is to be searched victims for, where too many are in vain; see action.c. */
+struct queue_turns {
+    uint32_t cycle; /* that looked last */
+    uint32_t since; /* cycle in which the round began: whoever was searched for since then waits */
+    uint32_t vain;  /* searches in that cycle */
+    bool goes_on;   /* the round is older than the cycle */
+    bool left_out;  /* some have not had their turn */
+    bool news;      /* since the round began */
+};
+
 struct queue {
     struct str name;
     bool known;
@@ -48,7 +58,8 @@ struct queue {
     VEC(struct group *) unsorted; /* not there yet, or perhaps in the wrong place */
     struct order_node *order_nodes[ORDER_KINDS]; /* scratch of the orders under way */
     uint32_t order_ids[ORDER_KINDS];
-    int64_t newest_ms; /* the last in line of those that run, in round newest_in */
+    struct queue_turns turns[3]; /* of consolidation, reclaim, preemption */
+    int64_t newest_ms;           /* the last in line of those that run, in round newest_in */
     uint32_t newest_in;
     /* Active groups by priority, so that asking for lower ones is cheap. */
     VEC(struct priority_count) priorities;

@@ -81,7 +81,11 @@ struct sched;
     X(DEFAULT_QUOTA, "default-quota",                                                              \
       "the default queues have quota 0, so a Deployment or other work that is not preemptible "    \
       "never runs there",                                                                          \
-      "embedded, it runs there where there is room, and evicts nobody for it")
+      "embedded, it runs there where there is room, and evicts nobody for it")                     \
+    X(EVERY_SEARCH, "every-search",                                                                \
+      "every waiting group is searched victims for in every cycle, however many wait in vain",     \
+      "of a queue's groups that are searched victims for in vain, 256 are in a cycle: the first "  \
+      "128 in line always, the others in turn")
 
 enum sched_quirk {
 #define SCHED_QUIRK_INDEX(name, ...) SCHED_QUIRK_INDEX_##name,

@@ -661,6 +661,7 @@ bool search_run(struct search *search)
         search->sched->tally[search->action].filtered++;
         return false;
     }
+    search->sched->searches++;
     enum quick quick = solve_alike(search);
     if (quick == QUICK_SOLVED)
         solved = true;

@@ -59,8 +59,10 @@ struct sched {
     bool classes_dirty;
     bool ranks_valid;
     bool totals_dirty;
-    bool changed; /* since the last cycle */
-    bool cut;     /* this cycle left groups out for their place in line */
+    bool changed;      /* since the last cycle */
+    bool cut;          /* this cycle left groups out for their place in line */
+    bool news;         /* something had changed when this cycle began */
+    uint64_t searches; /* for victims, so far */
     uint64_t nodes_version;
     uint64_t descriptions;      /* of nodes, so far */
     VEC(uint32_t) room_changes; /* slots of nodes whose room changed, while `fragment` is there */
