@@ -40,7 +40,9 @@ int64_t share_micro(struct str text)
     if (quantity_parse(text, &quantity, NULL) || quantity.nano < 0 ||
         quantity.nano > (__int128)INT64_MAX * 1000)
         return -1;
-    return (int64_t)(quantity.nano / 1000);
+    /* However small, a share is one, and one below a whole device stays below it. */
+    int64_t micro = (int64_t)((quantity.nano + 999) / 1000);
+    return quantity.nano < (__int128)MICRO * 1000 && micro >= MICRO ? MICRO - 1 : micro;
 }
 
 /* ---- rules ---- */

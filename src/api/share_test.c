@@ -56,6 +56,8 @@ TEST(wishes_for_shares_that_make_no_sense_are_refused_with_the_annotation)
         {"no whole ones", "'gpu-fraction':'0.5'",
          "'containers':[{'name':'a','resources':{'limits':{'nvidia.com/gpu':'0'}}}]", NULL},
         {"one", "'gpu-fraction':'1'", PLAIN, "gpu-fraction"},
+        {"tiny", "'gpu-fraction':'1.2e-10'", PLAIN, NULL},
+        {"nearly one", "'gpu-fraction':'0.99999999'", PLAIN, NULL},
         {"zero", "'gpu-fraction':'0'", PLAIN, "gpu-fraction"},
         {"word", "'gpu-fraction':'half'", PLAIN, "gpu-fraction"},
         {"no text", "'gpu-fraction':0.5", PLAIN, "gpu-fraction"},

@@ -173,7 +173,11 @@ static bool preempt_for(struct sched *sched, struct group *group)
     if (!has_lower(group))
         return false;
     group_tasks(sched, group, true, &search.tasks);
-    tasks_request(sched, &search.tasks, request);
+    /* What a queue lends must not be worth an eviction, on whichever device it ends. */
+    if (group->queue->spec.lends)
+        tasks_request(sched, &search.tasks, request);
+    else
+        tasks_least(sched, &search.tasks, request);
     if (!search.tasks.count || (group_fixed(group) && !queue_guarantees(group, request)))
         return false;
     return search_run(&search);

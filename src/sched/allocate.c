@@ -226,8 +226,8 @@ static bool place_at(struct attempt *attempt, const struct pod_vec *tasks, struc
     return true;
 }
 
-/* Anywhere, where no nodes are given. The queues are asked before, with what the tasks ask for, and
- * after, with what they were charged. */
+/* Anywhere, where no nodes are given. The queues are asked before, with what the tasks cost at
+ * least, and after, with what they were charged. */
 static bool tasks_allocate(struct attempt *attempt,
                            const struct pod_vec *tasks,
                            struct node **nodes)
@@ -241,7 +241,7 @@ static bool tasks_allocate(struct attempt *attempt,
     struct mark mark = journal_mark(sched);
 
     *failure = (struct failure){0};
-    tasks_request(sched, tasks, request);
+    tasks_least(sched, tasks, request);
     if (!tasks->count ||
         !verdict_allows(failure, queue_check(group, request, &failure->queue, &failure->resource)))
         return false;

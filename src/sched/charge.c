@@ -50,16 +50,28 @@ void pod_charge(const struct sched *sched,
         ret[SCHED_GPU] += share_charge(pod, node);
 }
 
+/* GPUs of a gpu-memory request on devices of that size, in thousandths. */
+static int64_t memory_charge(const struct pod *pod, int64_t memory)
+{
+    return pod->shape->devices * pod->shape->spec.gpu_memory_mib * GPU_MILLI / i64_max(1, memory);
+}
+
 static int64_t pending_gpu_charge(const struct sched *sched, const struct pod *pod)
 {
-    const struct sched_pod *spec = &pod->shape->spec;
     const struct pool *pool = pod->group && pod->group->queue ? pod->group->queue->pool : NULL;
-    int64_t memory =
-        QUIRK(sched, GPU_MEMORY_100) || !pool || !pool->min_gpu_memory ? 100 : pool->min_gpu_memory;
+    bool known = !QUIRK(sched, GPU_MEMORY_100) && pool && pool->min_gpu_memory;
 
-    if (!spec->gpu_memory_mib)
+    return memory_charge(pod, known ? pool->min_gpu_memory : 100);
+}
+
+int64_t pod_ask_spared(const struct sched *sched, const struct pod *pod)
+{
+    const struct pool *pool = pod->group && pod->group->queue ? pod->group->queue->pool : NULL;
+
+    if (!pod->shape->spec.gpu_memory_mib || QUIRK(sched, GPU_MEMORY_100) || !pool ||
+        !pool->max_gpu_memory)
         return 0;
-    return pod->shape->devices * spec->gpu_memory_mib * GPU_MILLI / i64_max(1, memory);
+    return pending_gpu_charge(sched, pod) - memory_charge(pod, pool->max_gpu_memory);
 }
 
 int64_t claim_ask(const struct sched *sched, const struct pod *pod, size_t index)

@@ -20,6 +20,8 @@ void pod_charge(const struct sched *sched,
 /* What the pod asks of its queue while it waits, and of that for one of its claims. */
 void pod_ask(const struct sched *sched, struct pod *pod);
 int64_t claim_ask(const struct sched *sched, const struct pod *pod, size_t index);
+/* GPUs, in thousandths, by which that is more than the pod costs on the pool's largest device. */
+int64_t pod_ask_spared(const struct sched *sched, const struct pod *pod);
 /* Adds or takes off what the pod, or every pod of the group, counts for. */
 void pod_weigh(const struct pod *pod, int64_t sign);
 void group_weigh(struct group *group, int64_t sign);

@@ -108,7 +108,8 @@ int64_t share_memory(const struct pod *pod, const struct node *node)
 
     if (spec->gpu_memory_mib > 0)
         return spec->gpu_memory_mib;
-    return (int64_t)((__int128)spec->gpu_fraction_micro * node->gpu_memory / GPU_FRACTION);
+    return i64_max(1,
+                   (int64_t)((__int128)spec->gpu_fraction_micro * node->gpu_memory / GPU_FRACTION));
 }
 
 void share_name(struct share *share, struct name *name)

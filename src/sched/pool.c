@@ -30,7 +30,8 @@ struct pool *pool_get(struct sched *sched, struct str name)
 
 void pool_totals(const struct sched *sched, struct pool *pool)
 {
-    int64_t gpu_memory = 0;
+    int64_t least = 0;
+    int64_t most = 0;
 
     for (int r = 0; r < SCHED_RESOURCES; r++)
         pool->total[r] = 0;
@@ -43,9 +44,10 @@ void pool_totals(const struct sched *sched, struct pool *pool)
         pool->total[SCHED_MEMORY] += node->total[RES_MEMORY];
         if (!pool->policy.restrict_nodes || node->spec.gpu_worker)
             pool->total[SCHED_GPU] += node->total[RES_GPU] * GPU_MILLI;
-        if (node->total[RES_GPU] && node->spec.gpu_memory_mib > 0 &&
-            (!gpu_memory || node->gpu_memory < gpu_memory))
-            gpu_memory = node->gpu_memory;
+        if (node->total[RES_GPU] && node->spec.gpu_memory_mib > 0) {
+            least = least && least < node->gpu_memory ? least : node->gpu_memory;
+            most = i64_max(most, node->gpu_memory);
+        }
         for (size_t m = 0; m < node->spec.amount_count; m++)
             pool->total[SCHED_GPU] += shape_mig_slices(node->spec.amounts[m].name) *
                                       node->spec.amounts[m].amount * GPU_MILLI;
@@ -56,5 +58,6 @@ void pool_totals(const struct sched *sched, struct pool *pool)
                 pool->total[r] -= pod->charge[r];
         }
     }
-    pool->min_gpu_memory = gpu_memory ? gpu_memory : 100;
+    pool->min_gpu_memory = least ? least : 100;
+    pool->max_gpu_memory = most ? most : 100;
 }

@@ -24,7 +24,8 @@ struct pool {
     int64_t idle[RES_PODS];  /* of that, what is free now */
     int64_t whole[RES_PODS]; /* what such nodes have in all */
     int64_t parts;           /* thousandths of GPUs free on shared devices and as MIG instances */
-    int64_t min_gpu_memory;
+    int64_t min_gpu_memory;  /* of a device, of the nodes that say it; 100: none does */
+    int64_t max_gpu_memory;
 };
 
 /* Makes it when there is none of that name. */

@@ -185,3 +185,45 @@ TEST(what_a_group_cannot_lose_counts_as_such_from_when_it_says_so)
     cluster_decide(&c, 1000);
     cluster_close(&c);
 }
+
+/* ---- gpu-memory where devices differ ---- */
+static void sized_node(struct cluster *c, const char *name, int64_t gpus, int64_t mib)
+{
+    sched_put_node(c->sched, &(struct sched_node){.name = str_from(name),
+                                                  .cpu_milli = 64000,
+                                                  .memory_bytes = INT64_C(1) << 38,
+                                                  .gpus = gpus,
+                                                  .gpu_memory_mib = mib,
+                                                  .pods = 110});
+}
+
+static void memory_job(struct cluster *c, const char *name, int64_t mib)
+{
+    cluster_put(c, &(struct job){.name = name, .kind = SCHED_NON_PREEMPTIBLE});
+    sched_put_pod(c->sched, &(struct sched_pod){.ns = STR("ns"),
+                                                .name = str_printf(&c->arena, "%s-0", name),
+                                                .uid = str_printf(&c->arena, "%s-0", name),
+                                                .group = str_from(name),
+                                                .gpu_memory_mib = mib,
+                                                .gpu_devices = 1});
+}
+
+TEST(a_quota_that_holds_on_the_largest_device_lets_gpu_memory_start_there_and_nowhere_else)
+{
+    struct cluster c;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    cluster_queue(&c, "q", 0.5, SCHED_UNLIMITED);
+    sized_node(&c, "small", 1, 400);
+    sized_node(&c, "large", 1, 2000);
+    memory_job(&c, "fits", 350); /* 0.88 of the small one, 0.18 of the large one */
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "fits-0") && str_is(cluster_bind(&c, "fits-0")->node, "large"));
+    sched_drop_node(c.sched, STR("large"));
+    memory_job(&c, "next", 350);
+    cluster_decide(&c, 1000);
+    EXPECT(!cluster_bound(&c, "next-0"));
+    EXPECT(cluster_waiting(&c, "next") &&
+           cluster_waiting(&c, "next")->reason == SCHED_REASON_OVER_QUOTA);
+    cluster_close(&c);
+}

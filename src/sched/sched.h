@@ -37,7 +37,8 @@ struct sched;
     X(GPU_MEMORY_100, "gpu-memory-100",                                                            \
       "up to 0.16 a waiting gpu-memory request is charged as if every GPU had 100 MiB, so 2000 "   \
       "MiB count as 20 GPUs against limits and quotas",                                            \
-      "it is charged by the smallest GPU of the pool")                                             \
+      "it is charged by the smallest GPU of the pool; limits and quotas ask, before it is "        \
+      "placed, for what it costs on the largest")                                                  \
     X(GPU_MEMORY_ROUND, "gpu-memory-round",                                                        \
       "a device's memory is rounded down to a multiple of 100 MiB and, where it is not known, "    \
       "taken to be 100 MiB",                                                                       \

@@ -192,3 +192,12 @@ void tasks_request(const struct sched *sched,
                                   GPU_MILLI;
     }
 }
+
+void tasks_least(const struct sched *sched,
+                 const struct pod_vec *tasks,
+                 int64_t ret[static SCHED_RESOURCES])
+{
+    tasks_request(sched, tasks, ret);
+    for (size_t i = 0; i < tasks->count; i++)
+        ret[SCHED_GPU] -= pod_ask_spared(sched, tasks->items[i]);
+}

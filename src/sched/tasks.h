@@ -26,12 +26,16 @@ int64_t task_need(const struct sched *sched,
                   const struct pod_vec *tasks,
                   size_t index,
                   size_t want);
-/* What the queues are charged when all of them are placed. */
 /* A claim that one of the tasks names and that does not exist, and the pod; NULL: there is none. */
 const struct claim *tasks_claim_missing(const struct pod_vec *tasks, struct pod **ret_pod);
 /* The first claim of theirs that no device could be found for, for a reason that has words; NULL:
  * none. */
 const struct claim *tasks_claim_trouble(const struct pod_vec *tasks);
+/* What the queues are charged when all of them are placed: gpu-memory by the smallest device there
+ * is, and, at least, by the largest. */
 void tasks_request(const struct sched *sched,
                    const struct pod_vec *tasks,
                    int64_t ret[static SCHED_RESOURCES]);
+void tasks_least(const struct sched *sched,
+                 const struct pod_vec *tasks,
+                 int64_t ret[static SCHED_RESOURCES]);

@@ -9,14 +9,17 @@ struct arena;
 struct json;
 struct sched;
 struct sched_pod;
+struct queue;
 
 /* One case either passes, or prints a line that says what differs and returns false. */
 bool run_scenario(struct arena *arena, const struct json *scenario, uint64_t quirks);
 bool run_unit(struct arena *arena, const struct json *unit);
 bool run_unit_017(struct arena *arena, const struct json *unit, struct str function);
+/* What a queue of a unit has, may have and was given. */
+void unit_quota(const struct json *from, struct queue *ret);
 bool run_claim_unit(struct arena *arena, const struct json *unit);
 bool run_numa_unit(struct arena *arena, const struct json *unit);
-bool run_grouping(struct arena *arena, const struct json *scenario);
+bool run_grouping(struct arena *arena, const struct json *scenario, uint64_t quirks);
 /* NUMA zones of a scenario: of its nodes and pods, and what is expected of both. */
 void numa_put_node(struct arena *arena, struct sched *sched, const struct json *node);
 void numa_fill_pod(struct arena *arena, const struct json *task, struct sched_pod *pod);

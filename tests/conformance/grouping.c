@@ -10,6 +10,7 @@
 #include "conformance/conformance.h"
 #include "control/core/control.h"
 #include "control/grouping/grouping_rule.h"
+#include "sched/sched.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -251,7 +252,10 @@ static void read_owners(struct grouping_input *in, const struct json *one, struc
     in->owners[in->owner_count++] = owner;
 }
 
-static bool check_case(struct arena *arena, const struct json *scenario, const struct json *one)
+static bool check_case(struct arena *arena,
+                       const struct json *scenario,
+                       const struct json *one,
+                       bool strict)
 {
     const struct json *config = json_get(scenario, "config");
     struct str rule = json_str(json_get(scenario, "rule"));
@@ -269,7 +273,8 @@ static bool check_case(struct arena *arena, const struct json *scenario, const s
         .knative_gang = json_bool_or(json_get(config, "gang_schedule_knative"), false),
         .legacy_jobs =
             json_bool_or(json_get(config, "search_legacy_job_groups"), str_is(rule, "RunaiJob")),
-        .old_groups = !case_is_017(scenario)};
+        .old_groups = !case_is_017(scenario),
+        .strict_roles = strict};
     struct grouping grouping;
     struct err err = {0};
     struct grouping_rule made;
@@ -311,10 +316,12 @@ static bool check_case(struct arena *arena, const struct json *scenario, const s
     return ok;
 }
 
-bool run_grouping(struct arena *arena, const struct json *scenario)
+bool run_grouping(struct arena *arena, const struct json *scenario, uint64_t quirks)
 {
+    bool strict = case_is_017(scenario) && quirks == SCHED_QUIRKS_ALL;
+
     JSON_FOREACH(json_get(scenario, "cases"), one)
-        if (!check_case(arena, scenario, one))
+        if (!check_case(arena, scenario, one, strict))
             return false;
     return true;
 }

@@ -105,7 +105,7 @@ static bool run_case(const struct json *test, uint64_t quirks, bool timed)
     if (json_get(test, "mode"))
         good = scenario_is_known(test) && run_scenario(&arena, test, quirks);
     else if (json_get(test, "rule"))
-        good = grouping_is_known(test) && run_grouping(&arena, test);
+        good = grouping_is_known(test) && run_grouping(&arena, test, quirks);
     else if (json_get(test, "dra"))
         good = unit_is_known(test) && run_claim_unit(&arena, test);
     else

@@ -246,6 +246,8 @@ static const struct {
     {"fits_maintain_fair_share", "reclaimee reclaimee_remaining ", "result "},
     {"filter_victim", "queues reclaimer victim_queue ", "result "},
     {"deserved_quota_candidate", "reclaimer reclaimee ", "result "},
+    {"is_job_over_queue_capacity", "max_node_gpu_memory_mib queues job ", "schedulable "},
+    {"is_task_allocation_on_node_over_capacity", "node_gpu_memory_mib queues job ", "schedulable "},
     {"deviceaccess_validate", "pod ", "error error_text "},
     {"numa_evaluate", "topology requests pod ignore ", "admit placement "},
     {"deviceaccess_mutate", "pod ", "containers_set_to_void "},
@@ -262,6 +264,9 @@ static bool function_is_known(const struct json *test)
             continue;
         (void)snprintf(given, sizeof(given), ORIGIN "function expected %s", functions[i].given);
         return members(test, test, "the case", given) &&
+               members(test, json_get(test, "job"), "the job", "queue preemptible request ") &&
+               members(test, json_at(test, "job.request"), "the request",
+                       "gpu_memory_mib gpu_devices gpus ") &&
                members(test, json_get(test, "expected"), "expected", functions[i].answers);
     }
     return differs(test, "the function \"" STR_FMT "\" is not known here", STR_ARG(function));

@@ -2,7 +2,9 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "conformance/conformance.h"
+#include "sched/queue.h"
 #include "sched/reclaim.h"
+#include "sched/resource.h"
 #include "sched/share.h"
 #include "sched/spec.h"
 
@@ -148,6 +150,21 @@ static struct reclaim_queue reclaim_of(const struct json *queue)
         to.fixed[r] = number(json_get(share, "allocated_not_preemptible"));
     }
     return to;
+}
+
+void unit_quota(const struct json *from, struct queue *ret)
+{
+    struct reclaim_queue read = reclaim_of(from);
+
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        double unit = r == SCHED_GPU ? GPU_MILLI : 1;
+
+        ret->spec.quota[r] = (struct sched_quota){read.quota[r], read.limit[r], 1};
+        if (!json_get(from, resources[r]))
+            ret->spec.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+        ret->allocated[r] = (int64_t)(read.allocated[r] * unit + 0.5);
+        ret->fixed[r] = (int64_t)(read.fixed[r] * unit + 0.5);
+    }
 }
 
 static void amounts_of(const struct json *value, double ret[static SCHED_RESOURCES])

@@ -10,11 +10,18 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "conformance/conformance.h"
+#include "sched/charge.h"
 #include "sched/group.h"
+#include "sched/node.h"
 #include "sched/pod.h"
+#include "sched/pool.h"
+#include "sched/queue.h"
+#include "sched/quota.h"
 #include "sched/sched.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/tasks.h"
 #include "sched/topology.h"
 
 #include <stdbool.h>
@@ -244,6 +251,69 @@ static bool check_alias(struct arena *arena, const struct json *test)
     return good;
 }
 
+/* ---- capacity ---- */
+/* The queues of the case, each below its parent; the job's is returned. */
+static struct queue *read_queues(struct arena *arena, const struct json *test, struct pool *pool)
+{
+    const struct json *from = json_get(test, "queues");
+    struct queue *queues = ARENA_ARRAY(arena, struct queue, json_count(from) + 1);
+    struct queue *own = NULL;
+    size_t i = 0;
+
+    JSON_FOREACH(from, one) {
+        struct queue *queue = &queues[i++];
+
+        *queue =
+            (struct queue){.name = json_str(json_get(one, "key")), .known = true, .pool = pool};
+        unit_quota(one, queue);
+        if (str_eq(queue->name, json_str_at(test, "job.queue")))
+            own = queue;
+    }
+    i = 0;
+    JSON_FOREACH(from, one) {
+        for (size_t p = 0; p < json_count(from); p++)
+            if (str_eq(queues[p].name, json_str(json_get(one, "parent"))))
+                queues[i].parent = &queues[p];
+        i++;
+    }
+    return own;
+}
+
+/* Before a job is placed its gpu-memory counts by the largest device, on a node by that node's. */
+static bool check_capacity(struct arena *arena, const struct json *test, bool placed)
+{
+    const struct json *asks = json_at(test, "job.request");
+    int64_t memory =
+        json_i64_or(json_get(test, placed ? "node_gpu_memory_mib" : "max_node_gpu_memory_mib"), 0);
+    struct sched sched = {0};
+    struct pool pool = {.min_gpu_memory = memory, .max_gpu_memory = memory};
+    struct node node = {.gpu_memory = memory};
+    struct group group = {.queue = read_queues(arena, test, &pool)};
+    struct shape shape = {.spec.gpu_memory_mib = json_i64_or(json_get(asks, "gpu_memory_mib"), 0),
+                          .spec.gpus = json_i64_or(json_get(asks, "gpus"), 0),
+                          .devices = json_i64_or(json_get(asks, "gpu_devices"), 1)};
+    struct pod pod = {.shape = &shape, .group = &group};
+    struct pod *one = &pod;
+    struct pod_vec tasks = {.items = &one, .count = 1};
+    bool want = json_bool_or(json_at(test, "expected.schedulable"), false);
+    const struct queue *queue = NULL;
+    enum sched_resource resource = SCHED_CPU;
+    int64_t request[SCHED_RESOURCES];
+
+    if (!group.queue)
+        return differs(test, "the queue of the job is not there");
+    if (json_get(asks, "gpus") && json_i64_or(json_get(asks, "gpus"), -1) < 0)
+        return differs(test, "a share of a GPU is not tried here");
+    group.preemptible = json_bool_or(json_at(test, "job.preemptible"), false);
+    shape.shared = shape.spec.gpu_memory_mib > 0;
+    pod.gpus = shape.spec.gpus;
+    pod_ask(&sched, &pod);
+    tasks_least(&sched, &tasks, request);
+    bool got = placed ? queue_allows_pod(&sched, &pod, &node)
+                      : queue_check(&group, request, &queue, &resource) == QUEUE_OK;
+    return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
+}
+
 bool run_unit_017(struct arena *arena, const struct json *test, struct str function)
 {
     if (str_is(function, "validate_podgroup"))
@@ -268,5 +338,9 @@ bool run_unit_017(struct arena *arena, const struct json *test, struct str funct
         return check_alias(arena, test);
     if (str_is(function, "numa_evaluate"))
         return run_numa_unit(arena, test);
+    if (str_is(function, "is_job_over_queue_capacity"))
+        return check_capacity(arena, test, false);
+    if (str_is(function, "is_task_allocation_on_node_over_capacity"))
+        return check_capacity(arena, test, true);
     return differs(test, "the function is not tried here");
 }

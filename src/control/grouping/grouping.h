@@ -82,6 +82,7 @@ struct grouping_input {
     bool knative_gang;   /* a revision is a gang, not pods one by one */
     bool legacy_jobs;    /* honour groups that older versions made for Jobs */
     bool old_groups;     /* as KAI up to 0.14: a group a pod of a Job, JobSets without subgroups */
+    bool strict_roles;   /* as KAI: a role of a training job must say that it has replicas */
     /* TorchrunJob: pods of the gang, and where its queue or spec wants them. */
     int64_t torchrun_min;
     struct grouping_topology torchrun_topology;

@@ -32,6 +32,23 @@ static int64_t min_available(const struct json *owner)
     return json_i64_or(json_at(owner, "spec.runPolicy.schedulingPolicy.minAvailable"), 0);
 }
 
+/* What KAI refuses beyond what cannot be grouped at all. */
+static int check_strictly(const struct grouping_rule *rule,
+                          const struct json *specs,
+                          struct err *err)
+{
+    const char *name = rule->training->specs;
+
+    for (size_t i = 0; rule->strict[i]; i++)
+        if (!json_get(specs, rule->strict[i]))
+            return err_set(err, -EINVAL, "spec.%s has no %s", name, rule->strict[i]);
+    JSON_FOREACH(specs, spec)
+        if (json_i64_or(json_get(spec, "replicas"), 0) <= 0)
+            return err_set(err, -EINVAL, "spec.%s." STR_FMT " has no replicas", name,
+                           STR_ARG(json_key(spec)));
+    return 0;
+}
+
 int grouping_kubeflow(const struct grouping_input *input,
                       const struct grouping_rule *rule,
                       const struct json *owner,
@@ -53,6 +70,8 @@ int grouping_kubeflow(const struct grouping_input *input,
         if (!json_get(specs, training->required[i]))
             return err_set(err, -EINVAL, "spec.%s has no %s", training->specs,
                            training->required[i]);
+    if (input->strict_roles && check_strictly(rule, specs, err) < 0)
+        return -EINVAL;
     JSON_FOREACH(specs, spec)
         total += json_i64_or(json_get(spec, "replicas"), 1);
     if (total <= 0)

@@ -15,6 +15,7 @@ struct grouping_rule {
     const char *group;                    /* API group; NULL: any */
     const char *priority;                 /* default priority class; NULL: train */
     const struct training_kind *training; /* Kubeflow: its row */
+    const char *strict[3];                /* roles without which strict_roles refuses it */
     bool skip;                            /* the owner below is the one that counts */
     int (*apply)(const struct grouping_input *input,
                  const struct grouping_rule *rule,

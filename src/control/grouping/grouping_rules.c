@@ -26,6 +26,7 @@ static const struct grouping_rule rules[] = {
     {.name = "XGBoostJob",
      .group = "kubeflow.org",
      .training = &training_kinds[TRAINING_XGBOOST],
+     .strict = {"Master", "Worker"},
      .apply = grouping_kubeflow},
     {.name = "JAXJob",
      .group = "kubeflow.org",

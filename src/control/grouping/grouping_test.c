@@ -195,6 +195,50 @@ TEST(pods_are_grouped_by_the_rule_of_their_owners_kind)
     }
 }
 
+TEST(a_role_must_say_its_replicas_only_where_kai_is_followed_to_the_letter)
+{
+    static const struct {
+        const char *why;
+        const char *kind;
+        const char *spec;
+        int64_t min; /* ours */
+        bool strict; /* whether KAI takes it too */
+    } roles[] = {
+        {"counted", "TFJob", "\"tfReplicaSpecs\":{\"Worker\":{\"replicas\":2}}", 2, true},
+        {"not counted", "TFJob", "\"tfReplicaSpecs\":{\"Worker\":{}}", 1, false},
+        {"one of none", "TFJob",
+         "\"tfReplicaSpecs\":{\"PS\":{\"replicas\":0},\"Worker\":{\"replicas\":2}}", 2, false},
+        {"a master alone", "XGBoostJob", "\"xgbReplicaSpecs\":{\"Master\":{\"replicas\":1}}", 1,
+         false},
+        {"with its minimum", "TFJob",
+         "\"runPolicy\":{\"schedulingPolicy\":{\"minAvailable\":3}},\"tfReplicaSpecs\":{"
+         "\"Worker\":{}}",
+         3, true},
+    };
+    struct control_config config = {.queue_label_key = STR("kai.scheduler/queue"),
+                                    .default_queue = STR("default-queue")};
+
+    for (size_t i = 0; i < COUNT_OF(roles); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct grouping_input in = {
+            .arena = &arena, .config = &config, .find = find, .next = next, .owner_count = 1};
+        struct grouping group;
+        struct err err = {0};
+
+        test_case(roles[i].why);
+        in.pod = parse(&arena, STR("{\"metadata\":{\"name\":\"p\",\"uid\":\"pu\"}}"));
+        in.owners[0] =
+            parse(&arena, str_printf(&arena,
+                                     "{\"apiVersion\":\"kubeflow.org/v1\",\"kind\":\"%s\"," META
+                                     ",\"spec\":{%s}}",
+                                     roles[i].kind, roles[i].spec));
+        EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0 && group.min_member == roles[i].min);
+        in.strict_roles = true;
+        EXPECT((grouping_decide(&in, NULL, &group, &err) == 0) == roles[i].strict);
+        EXPECT(roles[i].strict || err.text[0]);
+    }
+}
+
 /* Pods that are part of a job and may be no rank of it: what makes them, from the job down. */
 #define TRAINING_JOB                                                                          \
     "{\"apiVersion\":\"batch.tensorstack.dev/v1beta1\",\"kind\":\"PyTorchTrainingJob\"," META \
