@@ -1,5 +1,6 @@
 #include "api/admit.h"
 #include "api/crd.h"
+#include "api/karta.h"
 #include "api/kind.h"
 #include "api/names.h"
 #include "api/pod_security.h"
@@ -356,4 +357,6 @@ void admit_validate(struct admit *admit)
             rules[i].check(admit);
     if (strcmp(admit->kind->group, "kubeflow.org") == 0)
         admit_kubeflow(admit);
+    if (strcmp(admit->kind->group, "run.ai") == 0 && strcmp(admit->kind->name, KARTA_KIND) == 0)
+        admit_karta(admit);
 }

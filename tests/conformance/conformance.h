@@ -17,6 +17,8 @@ bool run_unit(struct arena *arena, const struct json *unit);
 bool run_unit_017(struct arena *arena, const struct json *unit, struct str function);
 /* What a queue of a unit has, may have and was given. */
 void unit_quota(const struct json *from, struct queue *ret);
+/* The Karta that a case without one was recorded with; NULL: not known. */
+const struct json *recorded_karta(struct arena *arena, const struct json *scenario);
 bool run_claim_unit(struct arena *arena, const struct json *unit);
 bool run_numa_unit(struct arena *arena, const struct json *unit);
 bool run_grouping(struct arena *arena, const struct json *scenario, uint64_t quirks);

@@ -1,5 +1,6 @@
 #include "control/grouping/grouping.h"
 
+#include "api/karta.h"
 #include "api/training.h"
 #include "base/arena.h"
 #include "base/count.h"
@@ -22,6 +23,7 @@
 struct around {
     const struct json *objects;
     const struct json *pod;
+    const struct json *karta;
 };
 
 /* Objects of the scenarios may lack kind and namespace: what is not said matches. */
@@ -49,6 +51,8 @@ static const struct json *next(void *user, const char *kind, struct str ns, size
 {
     const struct around *around = user;
 
+    if (strcmp(kind, KARTA_KIND) == 0 && around->karta)
+        return (*cursor)++ ? NULL : around->karta;
     for (; *cursor < json_count(around->objects); (*cursor)++) {
         const struct json *object = json_index(around->objects, *cursor);
 
@@ -69,6 +73,7 @@ static const char *rule_name(struct str rule)
         {"Knative Service", "Service"},
         {"Spark pod", "default"},
         {"skip top owner", "TrainJob"},
+        {"Karta", "default"},
     };
 
     for (size_t i = 0; i < COUNT_OF(names); i++)
@@ -259,7 +264,8 @@ static bool check_case(struct arena *arena,
 {
     const struct json *config = json_get(scenario, "config");
     struct str rule = json_str(json_get(scenario, "rule"));
-    struct around around = {json_get(scenario, "cluster_objects"), json_get(one, "pod")};
+    struct around around = {json_get(scenario, "cluster_objects"), json_get(one, "pod"),
+                            recorded_karta(arena, scenario)};
     struct control_config settings = {.queue_label_key =
                                           json_str(json_get(config, "queue_label_key")),
                                       .default_queue = STR("default-queue")};
@@ -290,6 +296,8 @@ static bool check_case(struct arena *arena,
     } else {
         use = grouping_rule_named(rule_name(rule) ? str_from(rule_name(rule)) : rule);
     }
+    if (str_is(rule, KARTA_KIND) && !around.karta && !json_count(around.objects))
+        return differs(scenario, "the recording lacks the Karta that its outcome depends on");
     if (!use)
         return differs(scenario, "no rule for " STR_FMT, STR_ARG(rule));
     int r = grouping_decide(&in, use, &grouping, &err);

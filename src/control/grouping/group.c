@@ -2,6 +2,7 @@
 
 #include "api/array.h"
 #include "api/condition.h"
+#include "api/karta.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/scheduler_name.h"
@@ -68,6 +69,10 @@ static const struct kind *kind_named(const struct run *run, const char *name)
     for (size_t i = 0; i < COUNT_OF(own); i++)
         if (str_is(str_from(name), own[i]->name))
             return own[i];
+    /* A kind of others, where there is one: its name alone could be anybody's. */
+    if (str_is(str_from(name), KARTA_KIND))
+        return run->input->kinds ? kinds_by_name(run->input->kinds, STR(KARTA_API), STR(KARTA_KIND))
+                                 : NULL;
     for (size_t i = 0; run->input->kinds && i < kinds_count(run->input->kinds); i++)
         if (str_is(str_from(name), kinds_at(run->input->kinds, i)->name))
             return kinds_at(run->input->kinds, i);
@@ -89,7 +94,9 @@ static const struct json *next(void *user, const char *name, struct str ns, size
     struct run *run = user;
     const struct kind *kind = kind_named(run, name);
 
-    return kind ? tree(run, cache_next(run->input->cache, kind, ns, cursor)) : NULL;
+    if (!kind || !is_known(run, kind))
+        return NULL;
+    return tree(run, cache_next(run->input->cache, kind, ns, cursor));
 }
 
 static const struct object *owner_object(struct run *run,
@@ -398,6 +405,8 @@ static void reconcile(const struct control_input *input,
         return;
     }
     if (!cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name)) {
+        if (grouping.warning.len)
+            action_warn(actions, pod, "PodGrouperWarning", grouping.warning);
         warn_of_topology(&run, pod, &in);
         warn_of_preemptibility(&run, pod, &in);
     }
@@ -490,10 +499,23 @@ static void pods_naming(const struct cache *cache,
             control_keys_add(ret, pod->ns, pod->name);
 }
 
+/* Whichever kind it describes or described: it may be any that is not grouped by itself. */
+static void pods_described(const struct cache *cache, struct control_keys *ret)
+{
+    const struct object *pod;
+    size_t cursor = 0;
+
+    while ((pod = cache_next(cache, &kind_pod, STR(""), &cursor)))
+        if (pod->owner_count)
+            control_keys_add(ret, pod->ns, pod->name);
+}
+
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
 {
     if (object->kind == &kind_pod) {
         control_keys_add(ret, object->ns, object->name);
+    } else if (str_is(STR(KARTA_KIND), object->kind->name)) {
+        pods_described(cache, ret);
     } else if (object->kind == &kind_podgroup_k8s) {
         pods_naming(cache, object, ret);
     } else if (object->kind == &kind_podgroup && object->owner_count &&

@@ -64,6 +64,7 @@ struct grouping {
     struct grouping_topology topology;
     VEC(struct grouping_sub) subs;
     struct str pod_sub; /* subgroup of the pod at hand; empty: none */
+    struct str warning; /* what was not followed, for whoever reads events; empty: nothing */
 };
 
 struct grouping_input {

@@ -46,6 +46,12 @@ grouping_apply_fn grouping_knative;
 grouping_apply_fn grouping_runaijob;
 grouping_apply_fn grouping_aml;
 
+/* A kind that has no rule, where a Karta describes it; nothing changes where none does. */
+int grouping_karta(const struct grouping_input *input,
+                   const struct json *owner,
+                   struct grouping *ret,
+                   struct err *err);
+
 /* What is the same for all rules: owner, names, queue, priority, labels, annotations, topology. */
 void grouping_common(const struct grouping_input *input,
                      const struct grouping_rule *rule,

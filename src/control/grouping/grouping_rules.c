@@ -9,7 +9,8 @@
 #include <stddef.h>
 
 /* Which rule groups the pods of which kind of owner. The rules are in grouping_kubeflow.c,
- * grouping_sets.c and grouping_single.c; what they have in common is in grouping.c. */
+ * grouping_sets.c and grouping_single.c; what they have in common is in grouping.c. A kind that none
+ * is for may be described by a Karta (grouping_karta.c). */
 
 /* One line a kind. Whatever is not here gets the last one. */
 static const struct grouping_rule rules[] = {
@@ -149,5 +150,7 @@ int grouping_decide(const struct grouping_input *input,
         if (!ret->owner.kind.len)
             ret->owner.kind = STR("Pod");
     }
+    if (rule == RULE_DEFAULT && input->owner_count)
+        return grouping_karta(input, owner, ret, err);
     return rule->apply ? rule->apply(input, rule, owner, ret, err) : 0;
 }

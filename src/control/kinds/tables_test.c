@@ -165,6 +165,19 @@ static const struct decode_kind config_decode_kind = {.crd = "configs.kai.schedu
 static const struct decode_kind shard_decode_kind = {.crd = "schedulingshards.kai.scheduler",
                                                      .carried = installation_carried};
 
+static const struct decode_note karta_by_hand[] = {
+    {"spec.structureDefinition", "api/karta.c"},
+    {"spec.optimizationInstructions", "api/karta.c, control/grouping/grouping_karta.c"},
+    {NULL, NULL},
+};
+static const struct decode_note karta_carried[] = {
+    {"status", "of whoever else reads Kartas"},
+    {NULL, NULL},
+};
+static const struct decode_kind karta_decode_kind = {.crd = "kartas.run.ai",
+                                                     .by_hand = karta_by_hand,
+                                                     .carried = karta_carried};
+
 /* One line a kind of deploy/crds. */
 static const struct decode_kind *const decode_kinds[] = {
     &tensorstack_decode_kind, &tensorboard_decode_kind,     &trainjob_decode_kind,
@@ -174,6 +187,7 @@ static const struct decode_kind *const decode_kinds[] = {
     &bindrequest_decode_kind, &config_decode_kind,          &podgroup_decode_kind,
     &queue_decode_kind,       &shard_decode_kind,           &topology_decode_kind,
     &torchrunjob_decode_kind, &torchrunqueue_decode_kind,   &numa_decode_kind,
+    &karta_decode_kind,
 };
 
 /* ---- the check ---- */
