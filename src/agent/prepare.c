@@ -16,6 +16,7 @@
 #include "agent/ranks.h"
 #include "agent/security.h"
 #include "agent/spawner.h"
+#include "agent/sysctl.h"
 #include "agent/token.h"
 #include "agent/volume.h"
 #include "api/api.h"
@@ -396,6 +397,7 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
         r = security_add(pod, image, container, &records, err);
     if (r)
         return r;
+    sysctl_add(json_get(pod->root, "spec"), &records);
     cgroup_add(pod, container, &records);
     if (image)
         r = oci_bundle(pod, index, image, &records, err);

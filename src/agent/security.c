@@ -6,6 +6,7 @@
 #include "agent/network.h"
 #include "agent/people.h"
 #include "agent/pod.h"
+#include "agent/sysctl.h"
 #include "base/buf.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -220,10 +221,6 @@ int security_check_spec(const struct json *spec, struct err *err)
 {
     struct str runtime = json_str(json_get(spec, "runtimeClassName"));
 
-    if (json_count(json_at(spec, "securityContext.sysctls")))
-        return err_set(err, -ENOTSUP,
-                       "spec.securityContext.sysctls: this node sets no kernel settings for a pod; "
-                       "leave them out, and have its administrator set them for the machine");
     if (!runtime_is_known(runtime))
         return err_set(err, -ENOTSUP,
                        "spec.runtimeClassName: " STR_FMT
@@ -232,11 +229,21 @@ int security_check_spec(const struct json *spec, struct err *err)
     return 0;
 }
 
+static struct sysctl_scope sysctl_scope(const struct pod *pod)
+{
+    return (struct sysctl_scope){.own_ipc =
+                                     pod->agent->machine.mount_ns &&
+                                     !json_bool_or(json_at(pod->root, "spec.hostIPC"), false),
+                                 .own_network = network_has_bridge(pod)};
+}
+
 int security_check(const struct pod *pod, struct err *err)
 {
     int refused = people_check(pod, err);
     if (refused == 0)
         refused = security_check_spec(json_get(pod->root, "spec"), err);
+    if (refused == 0)
+        refused = sysctl_check(json_get(pod->root, "spec"), sysctl_scope(pod), err);
     if (refused)
         return refused;
     if (pod->agent->options.allow_privileged)

@@ -39,6 +39,9 @@ struct str pod_security_violations(struct arena *arena,
                                    const struct json *annotations);
 
 /* ---- pod_security_checks.c ---- */
+/* Does a kernel setting, with dots in its name, belong to the pod's own namespaces alone? */
+bool pod_security_sysctl_is_safe(struct str name, int minor);
+
 struct pod_security_look {
     struct arena *arena;
     const struct json *spec;

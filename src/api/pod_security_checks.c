@@ -320,17 +320,22 @@ static const struct {
     {"net.ipv4.tcp_wmem", 32},
 };
 
+bool pod_security_sysctl_is_safe(struct str name, int minor)
+{
+    for (size_t i = 0; i < COUNT_OF(safe_sysctls); i++)
+        if (str_is(name, safe_sysctls[i].name) && safe_sysctls[i].since <= minor)
+            return true;
+    return false;
+}
+
 static struct str check_sysctls(const struct pod_security_look *look)
 {
     struct str text = STR("");
 
     JSON_FOREACH(json_at(look->spec, "securityContext.sysctls"), item) {
         struct str name = json_str(json_get(item, "name"));
-        bool safe = false;
 
-        for (size_t i = 0; i < COUNT_OF(safe_sysctls); i++)
-            safe |= str_is(name, safe_sysctls[i].name) && safe_sysctls[i].since <= look->minor;
-        if (!safe && text.len < 1000)
+        if (!pod_security_sysctl_is_safe(name, look->minor) && text.len < 1000)
             text = str_printf(look->arena, STR_FMT "%s" STR_FMT, STR_ARG(text),
                               text.len ? ", " : "", STR_ARG(str_sub(name, 0, 64)));
     }

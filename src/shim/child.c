@@ -74,6 +74,24 @@ static int make_groups(const struct records *spec, char words[static 256])
     return 0;
 }
 
+/* Kernel settings of the pod's own namespaces, which this process is in. */
+static int set_kernel(const struct records *spec, char words[static 256])
+{
+    const char *file = "";
+    struct record record;
+    for (size_t offset = 0; records_next(spec, &offset, &record);) {
+        if (record_is(&record, "sysctl.file"))
+            file = record.value;
+        if (!record_is(&record, "sysctl.write"))
+            continue;
+        int r = write_text(file, record.value);
+        errno = -r;
+        if (r)
+            return shim_fail(words, "write", file);
+    }
+    return 0;
+}
+
 /* In the child, where it was not born into its group. */
 static int join_groups(const struct records *spec, char words[static 256])
 {
@@ -307,6 +325,8 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
     words[0] = '\0';
     *ret_master = -1;
     int r = make_groups(request->spec, words);
+    if (r == 0)
+        r = set_kernel(request->spec, words);
     if (r)
         return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

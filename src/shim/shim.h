@@ -91,6 +91,7 @@
  *     cgroup.make=D       a folder to make, cgroup.file=F + cgroup.write=TEXT: a file to write,
  *     cgroup.into=D       a version 2 group to be born in
  *     cgroup.join=F       a file that takes the pid; cgroup.oom=F: "oom_kill N" there tells of one
+ *     sysctl.file=F       a kernel setting of the pod's namespaces, sysctl.write=TEXT: what it is
  *     oomscore=N          /proc/self/oom_score_adj
  *     log.bytes=N         size of one log file; default SHIM_LOG_BYTES
  *

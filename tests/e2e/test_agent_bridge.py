@@ -75,6 +75,23 @@ def test_names_services_and_addresses_on_the_pod_network():
         check(host.endswith(".0.1"), f"a pod on the host's network has the node's address: {host}")
 
 
+def test_a_pod_of_the_pod_network_has_kernel_settings_of_its_own():
+    own_network()
+    with Muster(flags=FLAGS) as m:
+        def settings(**values):
+            return {"sysctls": [{"name": name.replace("__", "."), "value": value} for name, value in values.items()]}
+        out = run_pod(m, "own", "cd /proc/sys; cat kernel/shm_rmid_forced net/ipv4/ip_local_port_range",
+                      securityContext=settings(kernel__shm_rmid_forced="1", net__ipv4__ip_local_port_range="2000 2999"))
+        check(out.split() == ["1", "2000", "2999"], out)
+        check(run_pod(m, "other", "cat /proc/sys/net/ipv4/ip_local_port_range").split()[0] != "2000", "the machine's as before")
+        apply(m, pod("all", container("true"), securityContext=settings(kernel__msgmax="1")),
+              pod("shared", container("true"), hostNetwork=True, securityContext=settings(net__ipv4__tcp_syncookies="1")))
+        for name, words in (("all", "it is not one that a pod may set"), ("shared", "shares the machine's network")):
+            wait_phase(m, name, "Failed")
+            message = m.get("pod", name)["status"]["message"]
+            check(words in message, message)
+
+
 def test_ports_of_a_pod_are_not_those_of_the_machine():
     """What listens on the machine's loopback is reached neither by a proxy to a pod nor by a probe of it."""
     own_network()
