@@ -285,6 +285,34 @@ static void add_namespaces(const struct pod *pod, struct str pids_of, struct buf
         record_add(records, "ns", STR("pid"));
 }
 
+/* A file that the machine has and an image lacks. */
+static void add_machine_file(const struct pod *pod, const char *path, struct buf *records)
+{
+    if (pod->agent->options.images_oci && access(path, R_OK) == 0)
+        add_bind(records, path, path, "ro");
+}
+
+/* The files with the names that a pod knows: its own, or the machine's where it shares its network. */
+static void add_names(const struct pod *pod, struct buf *records)
+{
+    char path[PATH_MAX];
+    if (json_bool_or(json_at(pod->root, "spec.hostNetwork"), false)) {
+        add_machine_file(pod, "/etc/hosts", records);
+        add_machine_file(pod, "/etc/hostname", records);
+    } else {
+        (void)snprintf(path, sizeof(path), "%s/hosts", pod->folder);
+        add_bind(records, path, "/etc/hosts", "ro");
+        (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
+        add_bind(records, path, "/etc/hostname", "ro");
+    }
+    if (network_has_bridge(pod)) {
+        (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
+        add_bind(records, path, "/etc/resolv.conf", "ro");
+    } else {
+        add_machine_file(pod, "/etc/resolv.conf", records);
+    }
+}
+
 static int add_file_system(struct pod *pod,
                            size_t index,
                            const struct env *env,
@@ -306,16 +334,7 @@ static int add_file_system(struct pod *pod,
     if (!agent->options.images_oci)
         people_homes(pod, records);
     add_bind(records, agent->options.launch_path, LAUNCH_PATH, "ro");
-    if (!json_bool_or(json_at(pod->root, "spec.hostNetwork"), false)) {
-        (void)snprintf(path, sizeof(path), "%s/hosts", pod->folder);
-        add_bind(records, path, "/etc/hosts", "ro");
-        (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
-        add_bind(records, path, "/etc/hostname", "ro");
-    }
-    if (network_has_bridge(pod)) {
-        (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
-        add_bind(records, path, "/etc/resolv.conf", "ro");
-    }
+    add_names(pod, records);
     device_files(pod, index, records);
     limit_mounts(pod, index, records);
     ranks_mounts(pod, index, records);

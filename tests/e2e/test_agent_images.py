@@ -47,6 +47,10 @@ def test_a_pod_runs_from_an_image():
         check(out.startswith("new\n") and "first" not in out.split(), out)
         check("x" in out.split() and "work" not in out.split(), f"the image's own root: {out}")
         check("\n1\n" in out and "inside" in out, f"its own processes and host name: {out}")
+        with open("/etc/hosts") as f:
+            hosts = f.read()
+        out = run_pod(m, "n", "cat /etc/hosts", hostNetwork=True, container={"image": "small"})
+        check(out == hosts, f"on the machine's network a pod knows the machine's names: {out}")
         out = run_pod(m, "c", "touch /x || echo fixed; touch /v/y && ls /v", volumes=[{"name": "v", "emptyDir": {}}],
                       container={"image": "small", "volumeMounts": [{"name": "v", "mountPath": "/v"}],
                                  "securityContext": {"runAsUser": 0, "readOnlyRootFilesystem": True}})
