@@ -37,6 +37,18 @@ struct str service_address_text(struct arena *arena, uint32_t address)
                       address & 255);
 }
 
+struct str service_network_text(struct arena *arena, const struct service_network *network)
+{
+    uint32_t last = network->first + (network->count ? network->count - 1 : 0);
+    unsigned prefix = 32;
+
+    while (prefix > 0 && (network->first ^ last) >> (32 - prefix))
+        prefix--;
+    struct str base =
+        service_address_text(arena, prefix ? network->first >> (32 - prefix) << (32 - prefix) : 0);
+    return str_printf(arena, STR_FMT "/%u", STR_ARG(base), prefix);
+}
+
 bool service_network_has(const struct service_network *network, struct str address)
 {
     uint32_t number = 0;

@@ -18,4 +18,6 @@ struct service_network {
 #define SERVICE_LOOPBACK ((struct service_network){0x7f200002u, 0x001ffff0u}) /* 127.32.0.2 ... */
 
 struct str service_address_text(struct arena *arena, uint32_t address);
+/* "10.1.128.0/17": the smallest block that has all of it. */
+struct str service_network_text(struct arena *arena, const struct service_network *network);
 bool service_network_has(const struct service_network *network, struct str address);

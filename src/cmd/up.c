@@ -3,6 +3,7 @@
 #include "agent/limit.h"
 #include "api/quantity.h"
 #include "api/scheduler_name.h"
+#include "api/service.h"
 #include "api/zone.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -362,6 +363,8 @@ static int start_control(struct up *up, struct err *err)
     options.config.api_address =
         str_is(str_from(up->address), "0.0.0.0") ? STR("127.0.0.1") : str_from(up->address);
     options.config.api_port = up->port;
+    struct service_network services = up->agent ? agent_services(up->agent) : SERVICE_LOOPBACK;
+    options.config.service_cidr = service_network_text(up->arena, &services);
     options.config.default_lends = true;
     options.config.other_schedulers = true;
     options.config.schedulers = sched.scheduler_name = STR(SCHEDULER_EMBEDDED);

@@ -1,5 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/service.h"
+#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -152,6 +154,26 @@ TEST(an_address_of_another_network_is_replaced_with_the_next_write)
     EXPECT(strncmp(harness_text(&h, "spec.clusterIP"), "10.1.0.", 7) == 0);
     EXPECT(strncmp(harness_text(&h, "spec.clusterIPs.0"), "10.1.0.", 7) == 0);
     harness_close(&h);
+}
+
+TEST(the_network_of_services_is_told_as_one_block)
+{
+    static const struct {
+        struct service_network network;
+        const char *text;
+    } rows[] = {
+        {{0x7f200002u, 0x001ffff0u}, "127.32.0.0/11"},
+        {{0x0a078002u, 0x7ff0u}, "10.7.128.0/17"},
+        {{0x0a078002u, 1}, "10.7.128.2/32"},
+        {{2, 0xfffffff0u}, "0.0.0.0/0"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].text);
+        EXPECT(str_is(service_network_text(&arena, &rows[i].network), rows[i].text));
+    }
 }
 
 TEST(an_autoscaler_is_one_object_in_two_versions)

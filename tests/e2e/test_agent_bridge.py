@@ -70,6 +70,8 @@ def test_names_services_and_addresses_on_the_pod_network():
         check(run(["python3", "-c", FETCH, f"http://{addresses[0]}:8080"]).stdout.strip() == "w0", "from the node")
         proxied = m.kubectl("get", "--raw", "/api/v1/namespaces/default/pods/w1:8080/proxy/").stdout
         check(proxied == "w1", proxied)
+        block = m.get("servicecidr", "kubernetes")["spec"]["cidrs"]
+        check(len(block) == 1 and block[0].split(".")[:2] == addresses[0].split(".")[:2], f"services have a block: {block}")
         host = run_pod(m, "d", "echo $IP", hostNetwork=True, container={"env": [
             {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]}).strip()
         check(host.endswith(".0.1"), f"a pod on the host's network has the node's address: {host}")

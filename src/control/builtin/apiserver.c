@@ -13,7 +13,8 @@
 #include <stddef.h>
 
 /* The Service `kubernetes` in `default`, by which clients know where the API server is. It is
- * headless: the node agent leads its name to the server itself, by whatever way its pods have. */
+ * headless: the node agent leads its name to the server itself, by whatever way its pods have. And
+ * the ServiceCIDR of that name, by which they know what addresses Services have. */
 
 #define NAME      "kubernetes"
 #define NAMESPACE "default"
@@ -82,6 +83,25 @@ static const struct {
     {&kind_endpointslice, "ports", make_slice},
 };
 
+/* Its block is for ever: where the node has another one now, the object is another one as well. */
+static void reconcile_cidr(const struct control_input *input, struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+    const struct object *old = cache_get(input->cache, &kind_servicecidr, STR(""), STR(NAME));
+    struct str cidr = input->config->service_cidr;
+
+    if (!cidr.len || (old && old->deleted_ms))
+        return;
+    if (!old)
+        action_create(actions, &kind_servicecidr,
+                      json_make(arena,
+                                "{apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR', "
+                                "metadata: {name: $}, spec: {cidrs: [$]}}",
+                                NAME, cidr));
+    else if (!str_eq(json_str_at(object_json(old, arena), "spec.cidrs.0"), cidr))
+        action_delete(actions, old);
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -92,6 +112,7 @@ static void reconcile(const struct control_input *input,
     (void)key;
     if (!input->config || !input->config->api_port || !place)
         return;
+    reconcile_cidr(input, actions);
     for (size_t i = 0; i < COUNT_OF(parts); i++) {
         const struct object *old =
             cache_get(input->cache, parts[i].kind, STR(NAMESPACE), STR(NAME));
@@ -115,14 +136,15 @@ static void reconcile(const struct control_input *input,
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
 {
     (void)cache;
-    if (str_is(object->name, NAME) && str_is(object->ns, NAMESPACE))
+    if (str_is(object->name, NAME) &&
+        (str_is(object->ns, NAMESPACE) || object->kind == &kind_servicecidr))
         control_keys_add(ret, STR(""), STR(""));
     else if (object->kind == &kind_namespace && str_is(object->name, NAMESPACE))
         control_keys_add(ret, STR(""), STR(""));
 }
 
-static const struct kind *const watches[] = {&kind_namespace, &kind_service, &kind_endpoints,
-                                             &kind_endpointslice, NULL};
+static const struct kind *const watches[] = {
+    &kind_namespace, &kind_service, &kind_endpoints, &kind_endpointslice, &kind_servicecidr, NULL};
 
 const struct controller apiserver_controller = {.name = "apiserver",
                                                 .at_start = true,

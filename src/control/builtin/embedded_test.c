@@ -53,8 +53,10 @@ static struct str react(struct stage *stage,
                                         [ACTION_PATCH] = "patch",
                                         [ACTION_PATCH_STATUS] = "status",
                                         [ACTION_DELETE] = "delete"};
-    struct control_config config = {
-        .root_ca = STR("PEM"), .api_address = STR("127.0.0.1"), .api_port = 6443};
+    struct control_config config = {.root_ca = STR("PEM"),
+                                    .api_address = STR("127.0.0.1"),
+                                    .api_port = 6443,
+                                    .service_cidr = STR("10.1.128.0/17")};
     struct control_input input = {.cache = stage->cache, .config = &config, .now_ms = 1000};
     struct control_key key = {.ns = str_from(ns), .name = str_from(name)};
     struct str text = STR("");
@@ -146,6 +148,10 @@ TEST(the_api_server_is_a_service_of_the_default_namespace)
     EXPECT(str_contains(text, STR("create endpointslice/kubernetes {")));
     EXPECT(str_contains(text, STR("\"ip\":\"127.0.0.1\"")));
     EXPECT(str_contains(text, STR("\"port\":6443")));
+    EXPECT(str_contains(text, STR("create servicecidr/kubernetes {")));
+    EXPECT(str_contains(text, STR("\"cidrs\":[\"10.1.128.0/17\"]")));
+    put(&stage, &kind_servicecidr,
+        "{\"metadata\":{\"name\":\"kubernetes\"},\"spec\":{\"cidrs\":[\"10.1.128.0/17\"]}}");
     put(&stage, &kind_service,
         "{\"metadata\":{\"name\":\"kubernetes\",\"namespace\":\"default\"}}");
     put(&stage, &kind_endpointslice,
@@ -156,6 +162,10 @@ TEST(the_api_server_is_a_service_of_the_default_namespace)
         "{\"metadata\":{\"name\":\"kubernetes\",\"namespace\":\"default\"},\"subsets\":[]}");
     text = react(&stage, &apiserver_controller, "", "");
     EXPECT(str_starts(text, STR("patch endpoints/kubernetes {\"subsets\":[{")));
+    put(&stage, &kind_servicecidr,
+        "{\"metadata\":{\"name\":\"kubernetes\"},\"spec\":{\"cidrs\":[\"10.9.128.0/17\"]}}");
+    text = react(&stage, &apiserver_controller, "", "");
+    EXPECT(str_starts(text, STR("delete servicecidr/kubernetes")));
 }
 
 #define CLAIM(extra, phase)                                                                      \

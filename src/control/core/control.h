@@ -46,8 +46,9 @@ struct control_config {
     struct str trainer_ca;
     /* The certificate of who signed the API server's, PEM; empty: namespaces are not given it. */
     struct str root_ca;
-    struct str api_address; /* of the embedded API server; see api_port */
-    int64_t api_port;       /* 0: nobody is told where it is */
+    struct str api_address;  /* of the embedded API server; see api_port */
+    int64_t api_port;        /* 0: nobody is told where it is */
+    struct str service_cidr; /* of the addresses of Services; empty: nobody is told */
     /* The file of a time zone (api/zone.h), on the arena; false: there is none of that name. NULL:
      * nothing but UTC is known. */
     bool (*zone)(struct arena *arena, struct str name, struct str *ret_bytes);
