@@ -95,8 +95,12 @@ struct api_request {
     uint64_t limit; /* 0: all */
     struct str continue_token;
     struct str field_manager;
-    bool force;         /* server-side apply takes fields over */
-    bool dry_run;       /* everything but the write */
+    bool force;   /* server-side apply takes fields over */
+    bool dry_run; /* everything but the write */
+    /* Of a get: somebody is about to connect to it by the subresource (exec, attach, portforward).
+     * The body is Kubernetes' PodExecOptions and the like, which admission is asked about; the
+     * answer is the object itself. */
+    bool connect;
     bool strict_fields; /* unknown or duplicate fields are errors, not dropped */
     /* Preconditions of a delete or patch made by our own code, instead of a body that says so. */
     struct str uid;

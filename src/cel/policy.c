@@ -489,16 +489,10 @@ void policy_check_binding(struct admit *admit, struct str *warnings)
 /* A rule that names nothing but what is not asked here would be taken for a promise. */
 static void warn_of_rules(struct admit *admit, const struct json *webhook, struct str *warnings)
 {
-    static const char *const parts[] = {"pods/exec",  "pods/attach",    "pods/portforward",
-                                        "pods/proxy", "services/proxy", "pods/binding",
-                                        "bindings",   "pods/eviction"};
+    static const char *const parts[] = {"pods/proxy", "services/proxy", "pods/binding", "bindings",
+                                        "pods/eviction"};
 
     JSON_FOREACH(json_get(webhook, "rules"), rule) {
-        JSON_FOREACH(json_get(rule, "operations"), operation)
-            if (str_is(json_str(operation), "CONNECT"))
-                warn(
-                    admit->arena, warnings,
-                    "webhooks are not asked here about CONNECT: exec, attach, port-forward, proxy");
         JSON_FOREACH(json_get(rule, "resources"), item) {
             bool unasked = str_ends(json_str(item), STR("/scale"));
 

@@ -245,11 +245,12 @@ static void call_patch(struct call *call, const struct asked *asked, const struc
 {
     struct json *made = NULL;
     struct err err = {0};
-    int r = !call->object ? err_set(&err, -EINVAL,
-                                    "it attempted to modify the object, which is not supported for "
-                                    "this operation")
-                          : patch_json(&call->arena, json_clone(&call->arena, call->object), patch,
-                                       &made, &err);
+    int r =
+        !call->object || call->request.connect
+            ? err_set(&err, -EINVAL,
+                      "it attempted to modify the object, which is not supported for "
+                      "this operation")
+            : patch_json(&call->arena, json_clone(&call->arena, call->object), patch, &made, &err);
 
     if (r == 0 &&
         (!json_is(made, JSON_OBJECT) || !json_is(json_get(made, "metadata"), JSON_OBJECT)))
@@ -330,7 +331,7 @@ static void call_mutate(struct call *call)
     call->mutated = true;
     if (!has_validating(call))
         call_pass(call, PASS_WRITE);
-    else if (call->request.verb == API_DELETE) /* it has been seen to its end */
+    else if (call->request.verb == API_DELETE || call->request.connect) /* seen to its end */
         call_validate(call);
     else
         call_pass(call, PASS_LOOK);
@@ -489,13 +490,23 @@ static void call_pass(struct call *call, enum pass pass)
 
 /* ---- begin ---- */
 
+static void call_start(struct call *call)
+{
+    if (!call->request.connect)
+        call_pass(call, call->request.verb == API_DELETE ? PASS_LOOK : PASS_CHANGE);
+    else if (json_parse(&call->arena, call->request.body, &call->object, NULL) == 0)
+        call_mutate(call);
+    else
+        call_pass(call, PASS_WRITE); /* ours to write, so it is never so */
+}
+
 static void on_namespace(void *user, const struct api_result *result)
 {
     struct call *call = user;
 
     if (result->object)
         call->ns_object = json_clone(&call->arena, object_json(result->object, &call->arena));
-    call_pass(call, call->request.verb == API_DELETE ? PASS_LOOK : PASS_CHANGE);
+    call_start(call);
 }
 
 static bool body_has_name(struct call *call)
@@ -530,7 +541,7 @@ static void call_begin(struct hooks *hooks,
     carry_request(&call->arena, request, &call->request, &call->user);
     call->named = body_has_name(call);
     if (!request->kind->namespaced) {
-        call_pass(call, request->verb == API_DELETE ? PASS_LOOK : PASS_CHANGE);
+        call_start(call);
         return;
     }
     api_call(
@@ -548,19 +559,22 @@ static bool is_exempt(const struct api_request *request)
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (request->kind == kinds[i])
             return true;
-    return request->subresource.len && !kind_has_part(request->kind, request->subresource);
+    return request->subresource.len && !request->connect &&
+           !kind_has_part(request->kind, request->subresource);
 }
 
 /* NULL: no webhook is about it. */
 static const char *asked_about(const struct hooks *hooks, const struct api_request *request)
 {
     const char *operations[] = {
-        request->verb == API_CREATE                                             ? "CREATE"
+        request->connect                                                        ? "CONNECT"
+        : request->verb == API_CREATE                                           ? "CREATE"
         : request->verb == API_DELETE || request->verb == API_DELETE_COLLECTION ? "DELETE"
                                                                                 : "UPDATE",
         request->patch == API_PATCH_APPLY ? "CREATE" : NULL};
 
-    if (request->verb == API_GET || request->verb == API_LIST || is_exempt(request))
+    if ((request->verb == API_GET && !request->connect) || request->verb == API_LIST ||
+        is_exempt(request))
         return NULL;
     for (size_t o = 0; o < COUNT_OF(operations) && operations[o]; o++) {
         struct policy_request asked = {.kind = request->kind,

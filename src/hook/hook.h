@@ -20,6 +20,9 @@ struct uv_loop_s;
  *   2. without effect, with their changes, to its end      -> validating webhooks, all at once
  *   3. with effect, with their changes
  *
+ * A connection to a pod (exec, attach, portforward) is asked about before the pod is looked up; its
+ * options cannot be changed.
+ *
  * Each time the object that it changes must be the one it was: else all is asked again, a few times,
  * and then the writer hears of a conflict. So nothing is stored that no webhook has seen. */
 #define HOOK_TRIES_MAX 5

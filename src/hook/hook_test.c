@@ -84,7 +84,8 @@ static struct str answer_of(struct pending *p, const struct json *request)
                         "[{\"op\":\"add\",\"path\":\"/spec/activeDeadlineSeconds\",\"value\":5},"
                         "{\"op\":\"add\",\"path\":\"/metadata/finalizers\",\"value\":"
                         "[\"a.io/b\"]}]");
-    else if (str_starts(p->hook, STR("deny")) && bad)
+    else if (str_starts(p->hook, STR("deny")) &&
+             (bad || json_bool_or(json_at(request, "object.stdin"), false)))
         rest = STR("\"allowed\":false,\"status\":{\"code\":403,\"reason\":\"Forbidden\","
                    "\"message\":\"it is bad\"}");
     return str_printf(arena,
@@ -376,5 +377,37 @@ TEST(every_webhook_is_asked_however_many_there_are)
     add(&play, false, "zzz-deny", "");
     EXPECT(harness_create(&play.h, &kind_configmap, "default", MAP("a", "")) == 0);
     EXPECT(strcmp(play.asked, "zzz-deny:C ") == 0);
+    play_close(&play);
+}
+
+static int attach(struct play *play, const char *options)
+{
+    return harness_call(&play->h, &(struct api_request){.verb = API_GET,
+                                                        .kind = &kind_pod,
+                                                        .ns = STR("default"),
+                                                        .name = STR("p"),
+                                                        .subresource = STR("attach"),
+                                                        .connect = true,
+                                                        .body = str_from(options)});
+}
+
+TEST(who_connects_to_a_pod_is_asked_about)
+{
+    struct play play;
+
+    play_open(&play);
+    EXPECT(harness_create(&play.h, &kind_pod, "default", POD) == 0);
+    EXPECT(attach(&play, "{\"kind\":\"PodAttachOptions\"}") == 0);
+    add_about(&play, false, "deny", "pods/attach", "");
+    EXPECT(harness_get(&play.h, &kind_pod, "default", "p") == 0);
+    EXPECT(strcmp(play.asked, "") == 0);
+    EXPECT(attach(&play, "{\"kind\":\"PodAttachOptions\"}") == 0);
+    EXPECT(strcmp(harness_text(&play.h, "metadata.name"), "p") == 0);
+    EXPECT(attach(&play, "{\"kind\":\"PodAttachOptions\",\"stdin\":true}") < 0);
+    EXPECT(play.h.status == 403 && strstr(play.h.text, "it is bad"));
+    EXPECT(strcmp(play.asked, "deny:C deny:C ") == 0);
+    add_about(&play, true, "label-a", "pods/attach", "");
+    EXPECT(attach(&play, "{\"kind\":\"PodAttachOptions\"}") < 0);
+    EXPECT(play.h.status == 500 && strstr(play.h.text, "not supported for this operation"));
     play_close(&play);
 }

@@ -90,6 +90,17 @@ static const char *options_kind(struct str operation)
                                          : "UpdateOptions";
 }
 
+/* Of a connection the object is its options, and so is the kind. */
+static void add_request_kind(const struct policy_request *request,
+                             struct json *parent,
+                             const char *key)
+{
+    add_kind(request->arena, parent, key, request->kind, false);
+    if (str_is(str_from(request->operation), "CONNECT"))
+        json_add_str(request->arena, json_get(parent, key), "kind",
+                     json_str(json_get(request->object, "kind")));
+}
+
 struct str review_write(const struct policy_request *request, struct str uid)
 {
     struct arena *arena = request->arena;
@@ -99,11 +110,11 @@ struct str review_write(const struct policy_request *request, struct str uid)
     json_add_c(arena, root, "apiVersion", "admission.k8s.io/v1");
     struct json *ask = json_add_object(arena, root, "request");
     json_add_str(arena, ask, "uid", uid);
-    add_kind(arena, ask, "kind", request->kind, false);
+    add_request_kind(request, ask, "kind");
     add_kind(arena, ask, "resource", request->kind, true);
     if (request->subresource.len)
         json_add_str(arena, ask, "subResource", request->subresource);
-    add_kind(arena, ask, "requestKind", request->kind, false);
+    add_request_kind(request, ask, "requestKind");
     add_kind(arena, ask, "requestResource", request->kind, true);
     if (request->subresource.len)
         json_add_str(arena, ask, "requestSubResource", request->subresource);
@@ -116,6 +127,8 @@ struct str review_write(const struct policy_request *request, struct str uid)
     add_object(arena, ask, "object", request->object);
     add_object(arena, ask, "oldObject", request->old);
     json_add_bool(arena, ask, "dryRun", request->dry_run);
+    if (str_is(str_from(request->operation), "CONNECT"))
+        return json_text(arena, root);
     struct json *options = json_add_object(arena, ask, "options");
     json_add_c(arena, options, "kind", options_kind(str_from(request->operation)));
     json_add_c(arena, options, "apiVersion", "meta.k8s.io/v1");

@@ -4,7 +4,9 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "http/server.h"
 #include "http/websocket.h"
@@ -13,6 +15,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#define CONNECT_WORDS_MAX 1024 /* as exec.c takes */
 
 static bool wants(const struct request *request, const char *what)
 {
@@ -125,6 +130,53 @@ static void on_pod(void *user, const struct api_result *result)
     http_unref(request->x);
 }
 
+/* What Kubernetes calls what is asked for; NULL: nobody has a say in it. */
+static const char *connect_kind(struct str subresource)
+{
+    static const char *const kinds[][2] = {{"exec", "PodExecOptions"},
+                                           {"attach", "PodAttachOptions"},
+                                           {"portforward", "PodPortForwardOptions"}};
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (str_is(subresource, kinds[i][0]))
+            return kinds[i][1];
+    return NULL;
+}
+
+/* What a client asks for in the query, as the object that Kubernetes makes of it. */
+static struct str connect_options(struct request *request, const char *kind)
+{
+    static const char *const flags[] = {"stdin", "stdout", "stderr", "tty"};
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct json *options = json_make(arena, "{kind: $, apiVersion: 'v1'}", kind);
+    struct str *words = ARENA_ARRAY(arena, struct str, CONNECT_WORDS_MAX);
+    struct str container = http_query(arena, query, "container");
+
+    for (size_t i = 0; i < COUNT_OF(flags); i++)
+        if (http_query_bool(query, flags[i]))
+            json_add_bool(arena, options, flags[i], true);
+    if (container.len)
+        json_add_str(arena, options, "container", container);
+    size_t count = http_query_all(arena, query, "command", words, CONNECT_WORDS_MAX);
+    struct json *command = count ? json_add_array(arena, options, "command") : NULL;
+    for (size_t i = 0; i < count && i < CONNECT_WORDS_MAX; i++)
+        json_push(command, json_new_str(arena, words[i]));
+    struct str list = http_query(arena, query, "ports"), port;
+    struct json *ports = list.len ? json_add_array(arena, options, "ports") : NULL;
+    while (list.len) {
+        int64_t number = 0;
+
+        if (!str_cut(&list, ',', &port)) {
+            port = list;
+            list = STR("");
+        }
+        if (str_to_i64(port, &number))
+            json_push(ports, json_new_i64(arena, number));
+    }
+    return json_text(arena, options);
+}
+
 void upgrade_pod(struct request *request, const struct upgrade *upgrade)
 {
     struct waiting *waiting = ARENA_NEW(request_arena(request), struct waiting);
@@ -139,10 +191,18 @@ void upgrade_pod(struct request *request, const struct upgrade *upgrade)
     }
     *waiting = (struct waiting){request, upgrade};
     (void)http_ref(request->x);
-    api_call(request->server->api,
-             &(struct api_request){.verb = API_GET,
-                                   .kind = &kind_pod,
-                                   .ns = request->route.ns,
-                                   .name = request->route.name},
-             on_pod, waiting);
+    struct api_request call = {
+        .verb = API_GET, .kind = &kind_pod, .ns = request->route.ns, .name = request->route.name};
+    const char *options = connect_kind(request->route.subresource);
+    if (options) { /* admission is asked */
+        request->writer = (struct api_user){.name = request->user.name,
+                                            .uid = request->user.uid,
+                                            .groups = request->user.groups,
+                                            .group_count = request->user.group_count};
+        call.connect = true;
+        call.subresource = request->route.subresource;
+        call.body = connect_options(request, options);
+        call.user = &request->writer;
+    }
+    api_call(request->server->api, &call, on_pod, waiting);
 }

@@ -36,7 +36,8 @@ void read_get(struct store *store, struct reply *reply, const struct api_request
         (void)no_such_kind(reply, request->kind);
     } else if (str_is(request->subresource, "scale")) {
         (void)scale_get(store, reply, request);
-    } else if (request->subresource.len && !kind_has_part(request->kind, request->subresource)) {
+    } else if (request->subresource.len && !request->connect &&
+               !kind_has_part(request->kind, request->subresource)) {
         /* Rights are asked for by this name: it must not show an object that has no such part. */
         (void)reply_fail(reply, 404, "NotFound", "%s has no subresource " STR_FMT,
                          request->kind->plural, STR_ARG(request->subresource));
