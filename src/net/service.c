@@ -12,6 +12,7 @@
 #include "cache/cache.h"
 #include "net/address.h"
 #include "net/bridge.h"
+#include "net/datagrams.h"
 #include "net/relays.h"
 #include "tool/log.h"
 
@@ -36,7 +37,7 @@ struct services {
     bool stopping;
 };
 
-/* One TCP port of a service. */
+/* One port of a service, TCP or UDP. */
 struct port {
     struct port *next;
     struct services *services;
@@ -47,7 +48,9 @@ struct port {
     char target[64];          /* port number or name in the pods */
     struct sockaddr_in fixed; /* where to pass on to, when it is no pod; family 0: a pod */
     unsigned turn;
-    uv_tcp_t listener;
+    bool udp;
+    struct datagrams *datagrams; /* of UDP */
+    uv_tcp_t listener;           /* of TCP */
 };
 
 /* One connection passed on: what is read on one side is written to the other, never more than one
@@ -313,13 +316,26 @@ static void on_connection(uv_stream_t *listener, int status)
 
 /* ---- ports ---- */
 
-static void port_closed(uv_handle_t *handle)
+static void port_free(void *user)
 {
-    struct port *port = handle->data;
+    struct port *port = user;
     struct services *services = port->services;
     mem_free(port);
     services->handles_open--;
     services_maybe_free(services);
+}
+
+static void port_closed(uv_handle_t *handle)
+{
+    port_free(handle->data);
+}
+
+static void port_close(struct port *port)
+{
+    if (port->udp)
+        datagrams_close(port->datagrams);
+    else
+        uv_close((uv_handle_t *)&port->listener, port_closed);
 }
 
 /* NULL: those of all services. */
@@ -334,8 +350,38 @@ static void services_drop_ports(struct services *services, const struct object *
             continue;
         }
         *at = port->next;
-        uv_close((uv_handle_t *)&port->listener, port_closed);
+        port_close(port);
     }
+}
+
+static bool port_choose_end(void *user, uint32_t client, struct sockaddr_in *ret)
+{
+    return port_choose(user, client, ret);
+}
+
+static int port_listen_tcp(struct port *port, const struct sockaddr_in *at)
+{
+    (void)uv_tcp_init(port->services->options.loop, &port->listener);
+    port->listener.data = port;
+    int r = uv_tcp_bind(&port->listener, (const struct sockaddr *)at, 0);
+    if (r == 0)
+        r = uv_listen((uv_stream_t *)&port->listener, BACKLOG, on_connection);
+    if (r < 0)
+        uv_close((uv_handle_t *)&port->listener, port_closed);
+    return r;
+}
+
+static int port_listen_udp(struct port *port, const struct sockaddr_in *at)
+{
+    int r = datagrams_listen(&(struct datagrams_options){.loop = port->services->options.loop,
+                                                         .at = *at,
+                                                         .choose = port_choose_end,
+                                                         .closed = port_free,
+                                                         .user = port},
+                             &port->datagrams);
+    if (r < 0)
+        port_free(port);
+    return r;
 }
 
 /* `port` says where; it is freed where that cannot be. */
@@ -343,19 +389,18 @@ static void port_listen(struct port *port)
 {
     struct services *services = port->services;
     struct sockaddr_in at;
-    (void)uv_tcp_init(services->options.loop, &port->listener);
-    port->listener.data = port;
     services->handles_open++;
     int r = uv_ip4_addr(port->ip, port->number, &at);
-    if (r == 0)
-        r = uv_tcp_bind(&port->listener, (const struct sockaddr *)&at, 0);
-    if (r == 0)
-        r = uv_listen((uv_stream_t *)&port->listener, BACKLOG, on_connection);
     if (r < 0) {
-        log_warn(services->options.log, "service.unreachable", LOG_C("service", port->name),
-                 LOG_C("address", port->ip), LOG_I64("port", port->number),
+        port_free(port);
+        return;
+    }
+    struct port told = *port; /* it may be gone */
+    r = port->udp ? port_listen_udp(port, &at) : port_listen_tcp(port, &at);
+    if (r < 0) {
+        log_warn(services->options.log, "service.unreachable", LOG_C("service", told.name),
+                 LOG_C("address", told.ip), LOG_I64("port", told.number),
                  LOG_C("error", uv_strerror(r)));
-        uv_close((uv_handle_t *)&port->listener, port_closed);
         return;
     }
     port->next = services->ports;
@@ -374,6 +419,7 @@ static void services_add_port(struct services *services,
     (void)snprintf(port->name, sizeof(port->name), STR_FMT, STR_ARG(service->name));
     (void)snprintf(port->ip, sizeof(port->ip), STR_FMT, STR_ARG(ip));
     port->number = (uint16_t)at;
+    port->udp = str_is(json_str(json_get(spec, "protocol")), "UDP");
     const struct json *target = json_get(spec, "targetPort");
     int64_t number = json_i64_or(target, json_i64_or(json_get(spec, "port"), 0));
     if (json_is(target, JSON_STRING))
@@ -477,7 +523,7 @@ void services_observe(struct services *services, const struct object *service)
         struct str protocol = json_str(json_get(port, "protocol"));
         int64_t node_port = json_i64_or(json_get(port, "nodePort"), 0);
         if (!json_count(json_at(root, "spec.selector")) ||
-            (protocol.len && !str_is(protocol, "TCP")))
+            (protocol.len && !str_is(protocol, "TCP") && !str_is(protocol, "UDP")))
             continue;
         services_add_port(services, service, ip, json_i64_or(json_get(port, "port"), 0), port);
         if (node_port > 0)

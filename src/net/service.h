@@ -18,7 +18,8 @@ struct uv_loop_s;
  * The store gives every service that is not headless an address of the pod network
  * (net/bridge.h), or of a loopback network (api/service.h). For each TCP port we listen
  * there and pass every connection on to one of the ready pods the selector names, in turn; with
- * sessionAffinity ClientIP to the same one for the same client. A port of nodes (nodePort) is
+ * sessionAffinity ClientIP to the same one for the same client. What comes to a UDP port is passed
+ * on in the same way (net/datagrams.h). A port of nodes (nodePort) is
  * listened on at the node's address, which pods and this machine reach. Headless services have no
  * address: their name leads to the pods. */
 

@@ -1,6 +1,6 @@
 """Addresses, names, services, and the API server from inside a pod."""
 
-from harness import Muster, Skip, check, torch_pythons, wait_for
+from harness import Muster, Skip, check, run, torch_pythons, wait_for
 from pods import apply, container, logs, pod, run_pod, wait_phase, wait_ready
 
 SERVER = ("import http.server, os\n"
@@ -46,6 +46,42 @@ def test_services_and_pods_are_reached_by_their_names():
         names = run_pod(m, "e", ["python3", "-c", "import socket; print(sorted({a[4][0] for a in "
                                  "socket.getaddrinfo('all', 80)}))"])
         check(all(m.get("pod", n)["status"]["podIP"] in names for n in ("w0", "w1")), f"a headless service: {names}")
+
+
+# Listens for both on its own address; what comes by UDP is answered with the pod's name.
+BOTH = """import os, socket
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.bind((os.environ["IP"], 8080))
+t = socket.create_server((os.environ["IP"], 8080))
+while True:
+    text, client = u.recvfrom(1000)
+    u.sendto(text + b" from " + os.uname().nodename.encode(), client)"""
+# UDP may lose what is sent: it is sent again until an answer comes.
+ASK = """import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(1)
+s.connect((sys.argv[1], 5353))
+for _ in range(60):
+    try:
+        s.send(b"hello")
+        print(s.recv(1000).decode())
+        break
+    except OSError:
+        pass"""
+
+
+def test_a_udp_port_of_a_service_is_passed_on():
+    with Muster() as m:
+        ready = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
+        apply(m, pod("w0", container(["python3", "-c", BOTH], env=IP, readinessProbe=ready),
+                     labels={"app": "web"}, hostname="w0", terminationGracePeriodSeconds=0),
+              service("names", ports=[{"name": "u", "port": 5353, "targetPort": 8080, "protocol": "UDP"},
+                                      {"name": "t", "port": 5353, "targetPort": 8080}]))
+        wait_ready(m, "w0")
+        address = wait_for(lambda: m.get("service", "names")["spec"].get("clusterIP"), "the service to get an address")
+        out = run_pod(m, "a", ["python3", "-c", ASK, "names"])
+        check(out.startswith("hello from "), out)
+        check(run(["python3", "-c", ASK, address]).stdout.startswith("hello from "), "and from the machine")
 
 
 def test_pods_on_one_port_do_not_meet():
