@@ -15,11 +15,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* bench-sched [NAME [once SIZE]]: the decision core alone. Each line: case, size, best time of a
+/* bench-sched [NAME [SIZE...]]: the decision core alone. Each line: case, size, best time of a
  * few runs and its budget, what was decided, what KAI took on a 2-core machine, how the time grew
  * since the smallest size, and what the same takes in mimic mode. "MISSED" is what to look for; the
  * last line counts. Times are of the processor: deciding is one thread that waits for nothing, and
- * the machine may be busy with other things. */
+ * the machine may be busy with other things. With sizes, up to four of any number, the same is
+ * printed for those, without budgets. "NAME once SIZE" runs once and prints only what was decided,
+ * for counting instructions. */
 
 #define RUNS      5
 #define SIZES_MAX 4
@@ -229,27 +231,59 @@ static void run_memory(void)
     close_cluster(&bench);
 }
 
+static const struct series *series_named(const char *name)
+{
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        if (strcmp(name, all[i].name) == 0)
+            return &all[i];
+    return NULL;
+}
+
+static int usage(void)
+{
+    (void)fprintf(stderr, "usage: bench-sched [NAME [SIZE...]] | NAME once SIZE; NAME is memory");
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        (void)fprintf(stderr, ", %s", all[i].name);
+    (void)fprintf(stderr, "; at most %d sizes, each above 0\n", SIZES_MAX);
+    return 2;
+}
+
 /* One case of one size, once, for counting instructions. */
-static int run_once(const char *name, const char *size)
+static int run_once(const struct series *series, const char *size)
 {
     int64_t n = 0;
 
-    for (size_t i = 0; i < COUNT_OF(all); i++)
-        if (strcmp(name, all[i].name) == 0 && str_to_i64(str_from(size), &n) && n > 0) {
-            struct outcome outcome = all[i].run(n, false);
+    if (!series || !str_to_i64(str_from(size), &n) || n <= 0)
+        return usage();
+    struct outcome outcome = series->run(n, false);
+    printf("%s %lld: %zu bound, %zu evicted, %zu promised\n", series->name, (long long)n,
+           outcome.binds, outcome.evicts, outcome.nominates);
+    return 0;
+}
 
-            printf("%s %lld: %zu bound, %zu evicted, %zu promised\n", name, (long long)n,
-                   outcome.binds, outcome.evicts, outcome.nominates);
-            return 0;
-        }
-    (void)fprintf(stderr, "usage: bench-sched [NAME [once SIZE]]\n");
-    return 2;
+/* Sizes of the caller's own. */
+static int run_sizes(const struct series *series, int count, char *sizes[])
+{
+    if (!series || count > SIZES_MAX)
+        return usage();
+    struct series own = {.name = series->name, .run = series->run, .evicts = series->evicts};
+    for (int i = 0; i < count; i++)
+        if (!str_to_i64(str_from(sizes[i]), &own.sizes[i].n) || own.sizes[i].n <= 0)
+            return usage();
+    run_series(&own);
+    return 0;
 }
 
 int main(int argc, char *argv[])
 {
-    if (argc > 3 && strcmp(argv[2], "once") == 0)
-        return run_once(argv[1], argv[3]);
+    const struct series *one = argc > 1 ? series_named(argv[1]) : NULL;
+
+    if (argc == 4 && strcmp(argv[2], "once") == 0)
+        return run_once(one, argv[3]);
+    if (argc > 2)
+        return run_sizes(one, argc - 2, argv + 2);
+    if (argc == 2 && !one && strcmp(argv[1], "memory") != 0)
+        return usage();
     if (argc < 2 || strcmp(argv[1], "memory") == 0)
         run_memory();
     for (size_t i = 0; i < COUNT_OF(all); i++)
