@@ -13,6 +13,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#define SMALL_BYTES 256 /* of a text that is formatted on the stack first */
+
 bool str_starts(struct str s, struct str prefix)
 {
     return s.len >= prefix.len && str_eq(str_sub(s, 0, prefix.len), prefix);
@@ -101,12 +103,16 @@ struct str str_printf(struct arena *arena, const char *fmt, ...)
 
     va_start(args, fmt);
     va_copy(again, args);
-    int len = vsnprintf(NULL, 0, fmt, args);
+    char small[SMALL_BYTES]; /* nearly all are: so they are formatted once, not twice */
+    int len = vsnprintf(small, sizeof(small), fmt, args);
     va_end(args);
     assert(len >= 0);
 
     char *text = arena_raw(arena, (size_t)len + 1, 1);
-    (void)vsnprintf(text, (size_t)len + 1, fmt, again);
+    if ((size_t)len < sizeof(small))
+        memcpy(text, small, (size_t)len + 1);
+    else
+        (void)vsnprintf(text, (size_t)len + 1, fmt, again);
     va_end(again);
     return (struct str){text, (size_t)len};
 }
