@@ -1,5 +1,6 @@
 #include "hooks.h"
 
+#include "gate.h"
 #include "settings.h"
 
 #include <dlfcn.h>
@@ -71,6 +72,13 @@ void *hook_nvml(const char *name)
     return find_in("libnvidia-ml.so.1", name);
 }
 
+void *hook_libc(const char *name)
+{
+    dlsym_fn *search = real_dlsym();
+
+    return search ? search(RTLD_DEFAULT, name) : NULL;
+}
+
 void *hook_real(enum hook hook)
 {
     struct function *function = &functions[hook];
@@ -84,6 +92,13 @@ void *hook_real(enum hook hook)
     return real == function->ours ? NULL : real;
 }
 
+/* These lead to others, and are never held. */
+static bool is_a_way(const char *name)
+{
+    return strncmp(name, "cuGet", 5) == 0 || strncmp(name, "cuCheckpoint", 12) == 0 ||
+           strcmp(name, "cuInit") == 0;
+}
+
 /* The search found `real`; what the program gets in its stead. */
 static void *replace(struct function *function, void *real)
 {
@@ -91,7 +106,9 @@ static void *replace(struct function *function, void *real)
 
     if (real != function->ours)
         (void)atomic_compare_exchange_strong(&function->real, &none, real);
-    return function->ours;
+    return settings.move && function->base && !is_a_way(function->name)
+               ? gate_wrap(function->name, function->ours)
+               : function->ours;
 }
 
 /* ---- dlsym() ---- */
@@ -106,13 +123,25 @@ static struct function *by_name(const char *name)
     return NULL;
 }
 
+/* A function of the driver that we only hold, by its name; that of another library is left alone. */
+static void *hold(const char *name, void *real)
+{
+    bool by_driver = strncmp(name, "cu", 2) == 0 && name[2] >= 'A' && name[2] <= 'Z' &&
+                     !is_a_way(name) && real == hook_driver(name);
+
+    return by_driver ? gate_wrap(name, real) : real;
+}
+
 /* RTLD_NEXT is asked by libraries that stand in for these functions too: they want the real one. */
 static void *substitute(dlsym_fn *search, void *handle, const char *name)
 {
-    struct function *function =
-        settings_active() && name && handle != RTLD_NEXT ? by_name(name) : NULL;
-    void *real = function ? search(handle, name) : NULL;
+    bool asked = settings_replace() && name && handle != RTLD_NEXT;
+    struct function *function = asked ? by_name(name) : NULL;
+    bool held = asked && !function && settings.move && strncmp(name, "cu", 2) == 0;
+    void *real = function || held ? search(handle, name) : NULL;
 
+    if (real && held)
+        return hold(name, real);
     return real ? replace(function, real) : NULL;
 }
 
@@ -155,11 +184,13 @@ static struct function *by_base(const char *base, int version, uint64_t flags)
 
 static void substitute_address(const char *symbol, void **address, int version, uint64_t flags)
 {
-    struct function *function =
-        settings_active() && symbol && address && *address ? by_base(symbol, version, flags) : NULL;
+    bool asked = settings_replace() && symbol && address && *address;
+    struct function *function = asked ? by_base(symbol, version, flags) : NULL;
 
     if (function)
         *address = replace(function, *address);
+    else if (asked && settings.move && !is_a_way(symbol))
+        *address = gate_wrap(symbol, *address);
 }
 
 int cuGetProcAddress(const char *symbol, void **address, int version, uint64_t flags)

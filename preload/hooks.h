@@ -42,6 +42,9 @@ struct nvml_memory_v2;
     X(cuMemRelease, "cuMemRelease", 10020, false, (uint64_t))                                     \
     X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000, false,                   \
       (uint64_t *, void *))                                                                       \
+    X(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange", 11070, false,               \
+      (void *, uint64_t, size_t, int, uint64_t))                                                  \
+    X(cuIpcGetMemHandle, "cuIpcGetMemHandle", 4010, false, (void *, uint64_t))                    \
     X(cuMemMap, "cuMemMap", 10020, false, (uint64_t, size_t, size_t, uint64_t, uint64_t))         \
     X(cuMemUnmap, "cuMemUnmap", 10020, false, (uint64_t, size_t))                                 \
     X(cuArrayCreate_v2, "cuArrayCreate", 3020, false, (void **, const struct array_2d *))         \
@@ -78,6 +81,7 @@ enum hook {
 #define CUDA_SUCCESS         0
 #define CUDA_OUT_OF_MEMORY   2
 #define CUDA_NOT_INITIALIZED 3
+#define CUDA_NOT_SUPPORTED   801
 #define NVML_NOT_FOUND       13 /* NVML_ERROR_FUNCTION_NOT_FOUND */
 
 /* The function itself; NULL: this driver has none. */
@@ -87,3 +91,5 @@ void *hook_real(enum hook hook);
 /* Any other function of the driver or of NVML; NULL: there is none. */
 void *hook_driver(const char *name);
 void *hook_nvml(const char *name);
+/* Of whatever the program has loaded. */
+void *hook_libc(const char *name);

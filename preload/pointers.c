@@ -1,3 +1,4 @@
+#include "blocks.h"
 #include "device.h"
 #include "hooks.h"
 #include "region.h"
@@ -6,6 +7,7 @@
 
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* pointers: memory that has an address, and arrays. Reserve, allocate, and give back where that
  * failed. What is freed leaves the table first and the count last: its address may be handed out
@@ -54,18 +56,34 @@ static int let_go(int r, uint64_t key, const struct record *record)
     int r = real(__VA_ARGS__);           \
     return keep(r, TABLE_POINTERS, r == CUDA_SUCCESS ? *pointer : 0, &record)
 
-#define FREE(name, ...)                                \
-    struct record record;                              \
-    name##_fn *real = REAL(name);                      \
-    if (!real)                                         \
-        return CUDA_NOT_INITIALIZED;                   \
-    if (!table_take(TABLE_POINTERS, pointer, &record)) \
-        return real(__VA_ARGS__);                      \
-    return let_go(real(__VA_ARGS__), pointer, &record)
+#define FREE(name, ...)                                          \
+    struct record record;                                        \
+    name##_fn *real = REAL(name);                                \
+    if (!real)                                                   \
+        return CUDA_NOT_INITIALIZED;                             \
+    bool counted = table_take(TABLE_POINTERS, pointer, &record); \
+    int r;                                                       \
+    if (!blocks_free(pointer, &r))                               \
+        r = real(__VA_ARGS__);                                   \
+    return counted ? let_go(r, pointer, &record) : r
+
+/* Memory that is to be moved is ours, the rest the driver's own. */
+static int alloc_any(cuMemAlloc_v2_fn *real, uint64_t *pointer, size_t bytes)
+{
+    return blocks_alloc(pointer, bytes) ? CUDA_SUCCESS : real(pointer, bytes);
+}
 
 int cuMemAlloc_v2(uint64_t *pointer, size_t bytes)
 {
-    ALLOCATE(cuMemAlloc_v2, bytes, pointer, bytes);
+    struct record record;
+    cuMemAlloc_v2_fn *real = REAL(cuMemAlloc_v2);
+
+    if (!real)
+        return CUDA_NOT_INITIALIZED;
+    if (!reserve(clamp(bytes), &record))
+        return CUDA_OUT_OF_MEMORY;
+    int r = alloc_any(real, pointer, bytes);
+    return keep(r, TABLE_POINTERS, r == CUDA_SUCCESS ? *pointer : 0, &record);
 }
 
 int cuMemAllocManaged(uint64_t *pointer, size_t bytes, unsigned flags)
@@ -275,6 +293,7 @@ static void drop(const void *context)
 {
     table_drop(TABLE_POINTERS, context, gone);
     table_drop(TABLE_ARRAYS, context, gone);
+    blocks_drop(context);
 }
 
 int cuCtxDestroy_v2(void *context)
@@ -307,7 +326,7 @@ static void *primary(int device)
 int cuDevicePrimaryCtxReset_v2(int device)
 {
     cuDevicePrimaryCtxReset_v2_fn *real = REAL(cuDevicePrimaryCtxReset_v2);
-    const void *context = settings_active() ? primary(device) : NULL;
+    const void *context = settings_replace() ? primary(device) : NULL;
     int r = real ? real(device) : CUDA_NOT_INITIALIZED;
 
     if (r == CUDA_SUCCESS && context)
@@ -319,10 +338,42 @@ int cuDevicePrimaryCtxReset_v2(int device)
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
     cuDevicePrimaryCtxRelease_v2_fn *real = REAL(cuDevicePrimaryCtxRelease_v2);
-    const void *context = settings_active() ? primary(device) : NULL;
+    const void *context = settings_replace() ? primary(device) : NULL;
     int r = real ? real(device) : CUDA_NOT_INITIALIZED;
 
     if (r == CUDA_SUCCESS && context && !primary(device))
         drop(context);
     return r;
+}
+
+/* ---- memory that others get hold of ---- */
+
+/* What moves cannot be opened by another process: its address stays, what is behind it does not. */
+int cuIpcGetMemHandle(void *handle, uint64_t pointer)
+{
+    cuIpcGetMemHandle_fn *real = REAL(cuIpcGetMemHandle);
+
+    if (!real)
+        return CUDA_NOT_INITIALIZED;
+    if (!settings.move || !blocks_has(pointer))
+        return real(handle, pointer);
+    (void)dprintf(2,
+                  "libmuster-gpu: memory of a pod that is suspended with Muster's copy cannot be "
+                  "shared with other processes (cuIpcGetMemHandle); annotate the pod with "
+                  "muster.dev/gpu-copy: driver\n");
+    return CUDA_NOT_SUPPORTED;
+}
+
+int cuMemGetHandleForAddressRange(void *handle,
+                                  uint64_t pointer,
+                                  size_t bytes,
+                                  int type,
+                                  uint64_t flags)
+{
+    cuMemGetHandleForAddressRange_fn *real = REAL(cuMemGetHandleForAddressRange);
+
+    if (!real)
+        return CUDA_NOT_INITIALIZED;
+    blocks_lend(pointer);
+    return real(handle, pointer, bytes, type, flags);
 }

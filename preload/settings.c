@@ -1,5 +1,7 @@
 #include "settings.h"
 
+#include "api/gpu_page.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,10 @@ __attribute__((constructor)) static void settings_read(void)
 
     settings.limit_bytes = parse_mib(getenv("MUSTER_GPU_MEMORY_MIB"));
     settings.debug = debug && strcmp(debug, "1") == 0;
+#if defined(__x86_64__) /* gate.c has machine code of ours */
+    const char *move = getenv(GPU_PAGE_ENV);
+    settings.move = move && strcmp(move, "1") == 0;
+#endif
     if (region && region[0] == '/' && strlen(region) < sizeof(settings.region))
         memcpy(settings.region, region, strlen(region) + 1);
 }

@@ -9,12 +9,20 @@
 struct settings {
     int64_t limit_bytes;   /* of each device; 0: none */
     char region[PATH_MAX]; /* empty: each process counts for itself */
+    bool move;             /* MUSTER_GPU_SUSPEND=1: memory is ours to move, see mover.h */
     bool debug;            /* MUSTER_GPU_DEBUG=1: say on standard error what is refused */
 };
 
 extern struct settings settings;
 
+/* Memory is counted. */
 static inline bool settings_active(void)
 {
     return settings.limit_bytes > 0;
+}
+
+/* Functions of the driver are replaced. */
+static inline bool settings_replace(void)
+{
+    return settings.limit_bytes > 0 || settings.move;
 }

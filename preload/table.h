@@ -23,6 +23,7 @@ enum table {
     TABLE_ARRAYS,
     TABLE_HANDLES,
     TABLE_MAPPINGS,
+    TABLE_BLOCKS, /* owner: a struct block */
     TABLE_COUNT,
 };
 

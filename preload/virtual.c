@@ -1,3 +1,4 @@
+#include "blocks.h"
 #include "device.h"
 #include "hooks.h"
 #include "settings.h"
@@ -103,6 +104,7 @@ int cuMemRetainAllocationHandle(uint64_t *handle, void *address)
 
     if (!real)
         return CUDA_NOT_INITIALIZED;
+    blocks_lend((uint64_t)(uintptr_t)address);
     pthread_mutex_lock(&mutex);
     int r = real(handle, address);
     if (r == CUDA_SUCCESS && (table_get(TABLE_HANDLES, *handle, &record) ||

@@ -1,6 +1,7 @@
 #include "agent/checkpoint.h"
 
 #include "agent/gpu.h"
+#include "agent/gpu_copy.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -188,7 +189,7 @@ static int cuda_fail(struct err *err, pid_t pid, const char *what, int code)
 
 /* One that was checkpointed is restored, one that is locked unlocked; one that does not know of
  * CUDA has nothing to be given back. */
-static int process_in(const struct cuda *cuda, pid_t pid, struct err *err)
+static int process_unlock(const struct cuda *cuda, pid_t pid, struct err *err)
 {
     struct cuda_plain none = {0};
     int state = CUDA_RUNNING;
@@ -208,6 +209,33 @@ static int process_in(const struct cuda *cuda, pid_t pid, struct err *err)
         state = CUDA_RUNNING;
     }
     return state == CUDA_RUNNING ? 0 : cuda_fail(err, pid, "restored", state);
+}
+
+/* What our library moved can be put back only when the process may call the driver again. */
+static int process_in(const struct cuda *cuda, pid_t pid, struct gpu_page *page, struct err *err)
+{
+    int r = process_unlock(cuda, pid, err);
+
+    return r == 0 && page ? gpu_copy_in(page, pid, err) : r;
+}
+
+/* One that the driver has already has nothing left for our library. What it cannot move the driver
+ * does, so that is no failure. */
+static void process_copy(const struct cuda *cuda,
+                         pid_t pid,
+                         struct gpu_page *page,
+                         struct checkpoint_report *ret)
+{
+    struct err err = {0};
+    int state = CUDA_RUNNING;
+    int64_t mib = 0;
+    int code = cuda->state(pid, &state);
+
+    if (!page || code || (state != CUDA_RUNNING && !gpu_copy_is_away(page)))
+        return;
+    if (gpu_copy_out(page, pid, &mib, &err) < 0)
+        (void)snprintf(ret->note, sizeof(ret->note), "%.*s", CHECKPOINT_NOTE_MAX - 1, err.text);
+    ret->copied_mib += mib;
 }
 
 static int process_lock(const struct cuda *cuda, pid_t pid, struct err *err)
@@ -230,12 +258,34 @@ static int process_out(const struct cuda *cuda, pid_t pid, struct err *err)
     return code ? cuda_fail(err, pid, "moved to host memory", code) : 0;
 }
 
+/* All or none. */
+static int all_out(const struct cuda *cuda,
+                   const pid_t *pids,
+                   struct gpu_page **pages,
+                   size_t count,
+                   struct checkpoint_report *ret,
+                   struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < count; i++)
+        process_copy(cuda, pids[i], pages[i], ret);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = process_lock(cuda, pids[i], err);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = process_out(cuda, pids[i], err);
+    for (size_t i = 0; r && i < count; i++)
+        (void)process_in(cuda, pids[i], pages[i], NULL);
+    return r;
+}
+
 int checkpoint_do(const struct checkpoint_order *order,
                   struct checkpoint_report *ret,
                   struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     pid_t *pids = ARENA_ARRAY(&arena, pid_t, order->pid_count + 1);
+    struct gpu_page **pages = ARENA_ARRAY(&arena, struct gpu_page *, order->pid_count + 1);
     struct cuda cuda;
     size_t count = cuda_processes(order, pids);
     int64_t used_mib = order->out ? cards_used(order) : 0;
@@ -246,13 +296,15 @@ int checkpoint_do(const struct checkpoint_order *order,
     r = r ? r : cuda_open(&cuda, err);
     if (r)
         return r;
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = order->out ? process_lock(&cuda, pids[i], err) : process_in(&cuda, pids[i], err);
-    for (size_t i = 0; r == 0 && order->out && i < count; i++)
-        r = process_out(&cuda, pids[i], err);
-    for (size_t i = 0; r && order->out && i < count; i++)
-        (void)process_in(&cuda, pids[i], NULL);
-    if (r == 0 && order->out)
-        ret->moved_mib = used_mib - cards_used(order);
+    for (size_t i = 0; i < count; i++)
+        pages[i] = gpu_copy_find(pids[i]);
+    if (order->out)
+        r = all_out(&cuda, pids, pages, count, ret, err);
+    for (size_t i = 0; r == 0 && !order->out && i < count; i++)
+        r = process_in(&cuda, pids[i], pages[i], err);
+    for (size_t i = 0; i < count; i++)
+        gpu_copy_done(pages[i]);
+    if (r == 0 && order->out) /* of a card that is shared only our own part is known */
+        ret->moved_mib = order->card_count ? used_mib - cards_used(order) : ret->copied_mib;
     return r;
 }

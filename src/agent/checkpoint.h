@@ -7,8 +7,13 @@
 
 struct err;
 
+#define CHECKPOINT_NOTE_MAX 256
+
 /* checkpoint: what processes have on GPUs, to host memory and back, by NVIDIA's driver (570 or
- * newer; loaded at run time). docs/internals/suspend.md has what was measured.
+ * newer; loaded at run time), and by our library inside the processes where it owns memory, which is
+ * faster (agent/gpu_copy.h): it goes first on the way out and last on the way in, because the driver
+ * locks a process in between. Where it fails the driver moves everything. docs/internals/suspend.md
+ * has what was measured.
  *
  * The driver's calls wait for a thread of the process they are about, without a limit that holds. So
  * they are made by a process of their own (`muster checkpoint-gpu`, a hidden command), which ends
@@ -31,8 +36,10 @@ struct checkpoint_order {
 
 /* What it did, as the helper leaves it in its file. */
 struct checkpoint_report {
-    int64_t processes; /* that use GPUs */
-    int64_t moved_mib; /* out: what is gone from the cards, where they tell */
+    int64_t processes;              /* that use GPUs */
+    int64_t moved_mib;              /* out: what is gone from the cards, where they tell */
+    int64_t copied_mib;             /* out: how much of it our library moved */
+    char note[CHECKPOINT_NOTE_MAX]; /* out: why it did not move what it should have; empty */
 };
 
 /* Does it, in this process. Out: all or none; where one fails the others are taken back. */

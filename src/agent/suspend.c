@@ -240,20 +240,42 @@ static void call_close(struct suspend_call *call)
     call->closing = true;
 }
 
-/* Its file in one line: "ok out 1 40123", "failed WORDS", or nothing, where it was killed. */
+/* Who moved how much: what our library did not move takes the driver ten times as long. */
+static void call_tell(struct pod *pod, int64_t mib, int64_t copied, struct str note)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    int64_t ms = agent_now_ms() - pod->suspend.begun_ms;
+    struct str words = str_printf(&arena,
+                                  "%lld MiB of GPU memory are in host memory after %lld.%lld s, "
+                                  "%lld MiB of it copied by Muster's library",
+                                  (long long)mib, (long long)ms / 1000,
+                                  (long long)(ms % 1000 / 100), (long long)copied);
+    if (note.len)
+        words = str_printf(&arena, STR_FMT "; the driver copied the rest, because " STR_FMT,
+                           STR_ARG(words), STR_ARG(note));
+    if (mib || copied || note.len)
+        pod_event(pod, note.len > 0, SUSPEND_MOVED, words);
+}
+
+/* Its file in one line: "ok out 1 40123 39000 NOTE", "failed WORDS", or nothing, where it was killed. */
 static bool call_succeeded(struct pod *pod, bool out, int sig, char why[static LINE_BYTES])
 {
     _cleanup_(buf_done) struct buf text = {0};
     char path[PATH_MAX], direction[16];
-    long long processes = 0, mib = 0;
+    long long processes = 0, mib = 0, copied = 0;
+    int at = 0;
     suspend_path(pod, REPORT_FILE, path);
     bool told = files_read(path, LINE_BYTES, &text) && text.len;
     (void)unlink(path);
     buf_addc(&text, '\0');
     /* That of an earlier helper, which went the other way, says nothing of this one. */
-    if (told && sscanf(text.p, "ok %15s %lld %lld", direction, &processes, &mib) == 3 &&
+    if (told &&
+        sscanf(text.p, "ok %15s %lld %lld %lld %n", direction, &processes, &mib, &copied, &at) >=
+            3 &&
         strcmp(direction, out ? "out" : "in") == 0) {
         pod->suspend.moved_mib = mib;
+        if (out)
+            call_tell(pod, mib, copied, at ? str_trim(str_from(text.p + at)) : STR_NONE);
         return true;
     }
     if (told && strncmp(text.p, "failed ", 7) == 0)

@@ -22,7 +22,8 @@
 #include <unistd.h>
 
 /* muster checkpoint-gpu out|in FILE WORD...: the agent's helper, see agent/checkpoint.h. A word is
- * a process id, or the UUID of a card. FILE gets one line, "ok out|in PROCESSES MIB" or "failed WORDS".
+ * a process id, or the UUID of a card. FILE gets one line, "ok out|in PROCESSES MIB COPIED NOTE" or
+ * "failed WORDS".
  *
  * A muster that was killed leaves its helper at work, and the next one starts another. Both at once
  * would take back what the other does: the second waits for the first, and what that one has done is
@@ -77,8 +78,9 @@ static int checkpoint_run(struct invocation *invocation)
         return EXIT_SUCCESS;
     int r = checkpoint_do(&order, &report, &err);
     struct str words = r ? str_printf(arena, "failed %s\n", err.text)
-                         : str_printf(arena, "ok %s %lld %lld\n", invocation->args[0],
-                                      (long long)report.processes, (long long)report.moved_mib);
+                         : str_printf(arena, "ok %s %lld %lld %lld %s\n", invocation->args[0],
+                                      (long long)report.processes, (long long)report.moved_mib,
+                                      (long long)report.copied_mib, report.note);
     if (files_write(invocation->args[1], words, 0600, &err) < 0) {
         (void)fprintf(stderr, "muster " CHECKPOINT_COMMAND ": %s\n", err.text);
         return EXIT_FAILURE;

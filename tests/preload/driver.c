@@ -1,7 +1,9 @@
 #include "driver.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,42 +11,64 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ALLOCATIONS_MAX 65536
-#define POINTER_FIRST   UINT64_C(0x7f0000000000)
-#define POINTER_STEP    UINT64_C(0x1000000)
+#define ALLOCATIONS_MAX  65536
+#define POINTER_FIRST    UINT64_C(0x7f0000000000)
+#define POINTER_STEP     UINT64_C(0x1000000)
+#define RESERVATIONS_MAX 256
 
 /* Declared for the compiler's sake; the library knows them by name. */
-#define FUNCTIONS(X)                                                        \
-    X(cuCtxGetDevice, (int *))                                              \
-    X(cuCtxGetCurrent, (void **))                                           \
-    X(cuDeviceGetUuid_v2, (unsigned char *, int))                           \
-    X(cuDevicePrimaryCtxRetain, (void **, int))                             \
-    X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *))                 \
-    X(cuDevicePrimaryCtxRelease_v2, (int))                                  \
-    X(cuDevicePrimaryCtxReset_v2, (int))                                    \
-    X(cuCtxDestroy_v2, (void *))                                            \
-    X(cuMemAlloc_v2, (uint64_t *, size_t))                                  \
-    X(cuMemAllocPitch_v2, (uint64_t *, size_t *, size_t, size_t, unsigned)) \
-    X(cuMemAllocManaged, (uint64_t *, size_t, unsigned))                    \
-    X(cuMemFree_v2, (uint64_t))                                             \
-    X(cuMemAllocAsync, (uint64_t *, size_t, void *))                        \
-    X(cuMemAllocAsync_ptsz, (uint64_t *, size_t, void *))                   \
-    X(cuMemAllocFromPoolAsync, (uint64_t *, size_t, void *, void *))        \
-    X(cuMemFreeAsync, (uint64_t, void *))                                   \
-    X(cuMemFreeAsync_ptsz, (uint64_t, void *))                              \
-    X(cuMemCreate, (uint64_t *, size_t, const int *, uint64_t))             \
-    X(cuMemRelease, (uint64_t))                                             \
-    X(cuMemRetainAllocationHandle, (uint64_t *, void *))                    \
-    X(cuMemMap, (uint64_t, size_t, size_t, uint64_t, uint64_t))             \
-    X(cuMemUnmap, (uint64_t, size_t))                                       \
-    X(cuArrayCreate_v2, (void **, const size_t *))                          \
-    X(cuArrayDestroy, (void *))                                             \
-    X(cuMemGetInfo_v2, (size_t *, size_t *))                                \
-    X(cuDeviceTotalMem_v2, (size_t *, int))                                 \
-    X(cuGetProcAddress, (const char *, void **, int, uint64_t))             \
-    X(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))   \
-    X(nvmlDeviceGetUUID, (void *, char *, unsigned))                        \
-    X(nvmlDeviceGetMemoryInfo, (void *, uint64_t *))                        \
+#define FUNCTIONS(X)                                                         \
+    X(cuCtxGetDevice, (int *))                                               \
+    X(cuCtxGetCurrent, (void **))                                            \
+    X(cuDeviceGetUuid_v2, (unsigned char *, int))                            \
+    X(cuDevicePrimaryCtxRetain, (void **, int))                              \
+    X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *))                  \
+    X(cuDevicePrimaryCtxRelease_v2, (int))                                   \
+    X(cuDevicePrimaryCtxReset_v2, (int))                                     \
+    X(cuCtxDestroy_v2, (void *))                                             \
+    X(cuMemAlloc_v2, (uint64_t *, size_t))                                   \
+    X(cuMemAllocPitch_v2, (uint64_t *, size_t *, size_t, size_t, unsigned))  \
+    X(cuMemAllocManaged, (uint64_t *, size_t, unsigned))                     \
+    X(cuMemFree_v2, (uint64_t))                                              \
+    X(cuMemAllocAsync, (uint64_t *, size_t, void *))                         \
+    X(cuMemAllocAsync_ptsz, (uint64_t *, size_t, void *))                    \
+    X(cuMemAllocFromPoolAsync, (uint64_t *, size_t, void *, void *))         \
+    X(cuMemFreeAsync, (uint64_t, void *))                                    \
+    X(cuMemFreeAsync_ptsz, (uint64_t, void *))                               \
+    X(cuMemCreate, (uint64_t *, size_t, const int *, uint64_t))              \
+    X(cuMemRelease, (uint64_t))                                              \
+    X(cuMemRetainAllocationHandle, (uint64_t *, void *))                     \
+    X(cuMemMap, (uint64_t, size_t, size_t, uint64_t, uint64_t))              \
+    X(cuMemUnmap, (uint64_t, size_t))                                        \
+    X(cuArrayCreate_v2, (void **, const size_t *))                           \
+    X(cuArrayDestroy, (void *))                                              \
+    X(cuMemGetInfo_v2, (size_t *, size_t *))                                 \
+    X(cuDeviceTotalMem_v2, (size_t *, int))                                  \
+    X(cuGetProcAddress, (const char *, void **, int, uint64_t))              \
+    X(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))    \
+    X(cuInit, (unsigned))                                                    \
+    X(cuDeviceGetCount, (int *))                                             \
+    X(cuDeviceGetAttribute, (int *, int, int))                               \
+    X(cuCtxSetCurrent, (void *))                                             \
+    X(cuCtxSynchronize, (void))                                              \
+    X(cuThreadExchangeStreamCaptureMode, (int *))                            \
+    X(cuStreamCreate, (void **, unsigned))                                   \
+    X(cuStreamDestroy_v2, (void *))                                          \
+    X(cuStreamSynchronize, (void *))                                         \
+    X(cuMemAddressReserve, (uint64_t *, size_t, size_t, uint64_t, uint64_t)) \
+    X(cuMemAddressFree, (uint64_t, size_t))                                  \
+    X(cuMemSetAccess, (uint64_t, size_t, const void *, size_t))              \
+    X(cuMemGetAllocationGranularity, (size_t *, const void *, int))          \
+    X(cuMemcpyDtoHAsync_v2, (void *, uint64_t, size_t, void *))              \
+    X(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *))        \
+    X(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                           \
+    X(cuMemsetD32_v2, (uint64_t, unsigned, size_t))                          \
+    X(cuMemHostAlloc, (void **, size_t, unsigned))                           \
+    X(cuMemFreeHost, (void *))                                               \
+    X(cuIpcGetMemHandle, (void *, uint64_t))                                 \
+    X(cuLaunchKernel, (void *, ...))                                         \
+    X(nvmlDeviceGetUUID, (void *, char *, unsigned))                         \
+    X(nvmlDeviceGetMemoryInfo, (void *, uint64_t *))                         \
     X(nvmlDeviceGetMemoryInfo_v2, (void *, uint64_t *))
 #define DECLARE(name, parameters) EXPORT int name parameters;
 FUNCTIONS(DECLARE)
@@ -184,9 +208,13 @@ int cuMemFreeAsync_ptsz(uint64_t pointer, void *stream)
 }
 
 /* prop: type, handle types, location type, location id */
+static int ordered(const char *name);
+
 int cuMemCreate(uint64_t *handle, size_t bytes, const int *prop, uint64_t flags)
 {
     (void)flags;
+    if (ordered("no-room"))
+        return 999;
     return take(handle, bytes, prop[2] == 1 ? prop[3] : 0);
 }
 
@@ -201,20 +229,249 @@ int cuMemRetainAllocationHandle(uint64_t *handle, void *address)
     return 0;
 }
 
+/* ---- addresses: those that were reserved have memory behind them while they are mapped ---- */
+
+static struct reservation {
+    uint64_t at;
+    size_t bytes;
+    uint64_t handle; /* 0: nothing is behind it */
+} reservations[RESERVATIONS_MAX];
+
+static struct reservation *reservation_of(uint64_t at)
+{
+    for (size_t i = 0; at && i < RESERVATIONS_MAX; i++)
+        if (reservations[i].at == at)
+            return &reservations[i];
+    return NULL;
+}
+
+int cuMemAddressReserve(uint64_t *at, size_t bytes, size_t align, uint64_t fixed, uint64_t flags)
+{
+    void *memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    (void)align;
+    (void)fixed;
+    (void)flags;
+    if (memory == MAP_FAILED)
+        return 2;
+    pthread_mutex_lock(&mutex);
+    struct reservation *free_one = reservations;
+    while (free_one->at)
+        free_one++;
+    *free_one = (struct reservation){.at = (uint64_t)(uintptr_t)memory, .bytes = bytes};
+    pthread_mutex_unlock(&mutex);
+    *at = (uint64_t)(uintptr_t)memory;
+    return 0;
+}
+
+int cuMemAddressFree(uint64_t at, size_t bytes)
+{
+    struct reservation *reservation = reservation_of(at);
+
+    if (!reservation || reservation->handle || reservation->bytes != bytes)
+        return 1;
+    *reservation = (struct reservation){0};
+    return munmap((void *)(uintptr_t)at, bytes) ? 1 : 0;
+}
+
+static int reservation_change(struct reservation *reservation, uint64_t handle)
+{
+    void *memory = mmap((void *)(uintptr_t)reservation->at, reservation->bytes,
+                        handle ? PROT_READ | PROT_WRITE : PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+    reservation->handle = handle;
+    return memory == MAP_FAILED;
+}
+
 int cuMemMap(uint64_t pointer, size_t bytes, size_t offset, uint64_t handle, uint64_t flags)
 {
-    (void)pointer;
-    (void)bytes;
+    struct reservation *reservation = reservation_of(pointer);
+
     (void)offset;
     (void)flags;
+    if (reservation && (reservation->handle || reservation->bytes != bytes))
+        return 1;
+    if (reservation)
+        return reservation_change(reservation, handle);
     return handle < POINTER_FIRST;
 }
 
 int cuMemUnmap(uint64_t pointer, size_t bytes)
 {
-    (void)pointer;
+    struct reservation *reservation = reservation_of(pointer);
+
+    if (!reservation)
+        return 0;
+    if (!reservation->handle || reservation->bytes != bytes)
+        return 1;
+    (void)give(reservation->handle);
+    return reservation_change(reservation, 0);
+}
+
+int cuMemSetAccess(uint64_t pointer, size_t bytes, const void *access, size_t count)
+{
     (void)bytes;
+    (void)access;
+    return count != 1 || !reservation_of(pointer);
+}
+
+int cuMemGetAllocationGranularity(size_t *ret, const void *prop, int option)
+{
+    (void)prop;
+    (void)option;
+    *ret = 2 << 20;
     return 0;
+}
+
+/* ---- work ---- */
+
+/* A file in the folder FAKE_ORDERS says how things go: `busy`, `no-copy`, `no-room`, `slow`. */
+static int ordered(const char *name)
+{
+    const char *folder = getenv("FAKE_ORDERS");
+    char path[4096];
+
+    if (!folder)
+        return 0;
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static void wait_while(const char *name)
+{
+    char path[4096];
+
+    if (!ordered(name))
+        return;
+    (void)snprintf(path, sizeof(path), "%s/at-%s", getenv("FAKE_ORDERS"), name);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd >= 0)
+        close(fd);
+    while (ordered(name))
+        (void)poll(NULL, 0, 2);
+}
+
+int cuInit(unsigned flags)
+{
+    return (int)flags;
+}
+
+int cuDeviceGetCount(int *ret)
+{
+    const char *seen = getenv("FAKE_DEVICES_SEEN");
+
+    *ret = seen ? seen[0] - '0' : FAKE_DEVICES;
+    return 0;
+}
+
+int cuDeviceGetAttribute(int *ret, int attribute, int device)
+{
+    (void)attribute;
+    *ret = 1;
+    return device >= FAKE_DEVICES;
+}
+
+int cuCtxSetCurrent(void *context)
+{
+    (void)context;
+    return 0;
+}
+
+int cuCtxSynchronize(void)
+{
+    wait_while("busy");
+    return 0;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    *mode = 0;
+    return 0;
+}
+
+int cuStreamCreate(void **ret, unsigned flags)
+{
+    (void)flags;
+    *ret = (void *)1;
+    return 0;
+}
+
+int cuStreamDestroy_v2(void *stream)
+{
+    return stream != (void *)1;
+}
+
+int cuStreamSynchronize(void *stream)
+{
+    (void)stream;
+    return 0;
+}
+
+int cuMemcpyDtoHAsync_v2(void *host, uint64_t at, size_t bytes, void *stream)
+{
+    (void)stream;
+    wait_while("slow");
+    if (ordered("no-copy"))
+        return 719;
+    memcpy(host, (const void *)(uintptr_t)at, bytes);
+    return 0;
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t at, const void *host, size_t bytes, void *stream)
+{
+    (void)stream;
+    if (ordered("no-copy"))
+        return 719;
+    memcpy((void *)(uintptr_t)at, host, bytes);
+    return 0;
+}
+
+int cuMemcpyDtoH_v2(void *host, uint64_t at, size_t bytes)
+{
+    memcpy(host, (const void *)(uintptr_t)at, bytes);
+    return 0;
+}
+
+int cuMemsetD32_v2(uint64_t at, unsigned value, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ((unsigned *)(uintptr_t)at)[i] = value;
+    return 0;
+}
+
+int cuMemHostAlloc(void **ret, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    *ret = malloc(bytes);
+    return *ret ? 0 : 2;
+}
+
+int cuMemFreeHost(void *host)
+{
+    free(host);
+    return 0;
+}
+
+int cuIpcGetMemHandle(void *handle, uint64_t pointer)
+{
+    (void)handle;
+    return pointer < POINTER_FIRST;
+}
+
+/* All it was called with, ten digits of it, so that a test can see that all of it arrives. */
+int cuLaunchKernel(void *function, ...)
+{
+    uint64_t *ret = (uint64_t *)function, digit = 1;
+    va_list list;
+
+    *ret = 0;
+    va_start(list, function);
+    for (int i = 0; i < 10; i++, digit *= 10)
+        *ret +=
+            digit * (i < 7 ? va_arg(list, unsigned) : (uint64_t)(uintptr_t)va_arg(list, void *));
+    va_end(list);
+    return 77;
 }
 
 /* width, height */

@@ -5,7 +5,8 @@
 
 /* driver: a stand-in for NVIDIA's driver and NVML, for tests of libmuster-gpu.so: two devices of 1
  * GiB, a context for each process, memory that is only counted. What all processes have at once is
- * written to the file FAKE_DRIVER names, with the most it ever was. */
+ * written to the file FAKE_DRIVER names, with the most it ever was. Addresses that were reserved are
+ * real memory while something is mapped there. */
 #define EXPORT __attribute__((visibility("default")))
 
 #define FAKE_DEVICES     2

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 LIBRARY, CHECKS, FOLDER = (os.path.abspath(p) for p in sys.argv[1:4])
 LIMIT_S = 120
@@ -109,6 +110,216 @@ def test_it_needs_nothing_but_libc(case):
     text = subprocess.run(["readelf", "-V", "-W", LIBRARY], text=True, stdout=subprocess.PIPE, check=True).stdout
     newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", text))
     assert newest <= (2, 17), f"needs glibc {newest}: images with an older one would not start a program"
+
+
+class Moved:
+    """A program whose memory is moved by `muster checkpoint-gpu`, on the two drivers of our own: one has the memory, the other
+    one says what became of the process."""
+
+    def __init__(self, case, *words, devices="1", **more):
+        self.case, build = case, os.path.dirname(LIBRARY)
+        self.muster = os.path.join(build, "muster")
+        self.orders, self.fake = os.path.join(case.folder, "orders"), os.path.join(case.folder, "fake")
+        self.file = os.path.join(case.folder, "report")
+        for folder in (self.orders, self.fake):
+            os.makedirs(folder)
+        self.env = dict(os.environ, MUSTER_FAKE_CUDA=self.fake,
+                        MUSTER_CUDA_LIBRARY=os.path.join(build, "tests", "suspend", "libcuda.so.1"))
+        env = case.env(limit=None, MUSTER_GPU_SUSPEND="1", FAKE_ORDERS=self.orders, FAKE_DEVICES_SEEN=devices, **more)
+        self.said = open(os.path.join(case.folder, "said"), "w+")
+        self.process = subprocess.Popen([os.path.join(FOLDER, "preload-moved"), *words], env=env, stdin=subprocess.PIPE,
+                                        stdout=self.said, stderr=subprocess.PIPE, text=True)
+        self.wait(lambda: self.steps() > 0, "a step")
+
+    def steps(self):
+        with open(self.said.name) as f:
+            text = f.read()
+        assert "not so" not in text, text[-400:]
+        return text.count("step ")
+
+    def wait(self, condition, what):
+        end = time.monotonic() + LIMIT_S / 2
+        while not condition():
+            assert time.monotonic() < end and self.process.poll() is None, f"waited for {what}: {self.process.poll()}"
+            time.sleep(0.005)
+
+    def goes_on(self):
+        before = self.steps()
+        self.wait(lambda: self.steps() > before, "a step")
+
+    def start(self, direction):
+        return subprocess.Popen([self.muster, "checkpoint-gpu", direction, self.file, str(self.process.pid)], env=self.env,
+                                stderr=subprocess.DEVNULL)
+
+    def report(self):
+        with open(self.file) as f:
+            text = f.read().strip()
+        os.unlink(self.file)
+        return text.replace(str(self.process.pid), "PID")
+
+    def move(self, direction):
+        self.start(direction).wait(LIMIT_S)
+        return self.report()
+
+    def calls(self):
+        path = os.path.join(self.fake, "calls")
+        return [line.split()[0] for line in open(path)] if os.path.exists(path) else []
+
+    def order(self, name, folder=None):
+        open(os.path.join(folder or self.orders, name), "w").close()
+
+    def undo(self, name, folder=None):
+        os.unlink(os.path.join(folder or self.orders, name))
+
+    def on_card_mib(self):
+        with open(os.path.join(self.case.folder, "driver"), "rb") as f:
+            return int.from_bytes(f.read(8), sys.byteorder) >> 20
+
+    def end(self):
+        _, errors = self.process.communicate("", timeout=LIMIT_S)
+        self.steps()
+        assert self.process.returncode == 0, f"{self.process.returncode}: {errors}"
+        return errors
+
+
+def needs_x86(test):
+    return test if os.uname().machine == "x86_64" else lambda case: None
+
+
+@needs_x86
+def test_memory_goes_to_host_memory_and_comes_back_whole_and_calls_are_held_meanwhile(case):
+    moved = Moved(case)
+    for turn in range(1, 4):
+        assert moved.on_card_mib() == 51, moved.on_card_mib()
+        assert moved.move("out") == "ok out 1 50 50"
+        stood = moved.steps()
+        assert moved.on_card_mib() == 1, "what is small is the driver's to move"
+        assert moved.calls() == ["lock", "checkpoint", "restore", "unlock"] * (turn - 1) + ["lock", "checkpoint"]
+        assert moved.steps() == stood, "a call went through"
+        assert moved.move("in") == "ok in 1 0 0"
+        moved.goes_on()
+    assert moved.end() == ""
+
+
+@needs_x86
+def test_a_copy_that_fails_leaves_all_as_it_was_and_the_driver_moves_it(case):
+    moved = Moved(case)
+    moved.order("no-copy")
+    said = moved.move("out")
+    assert said == "ok out 1 0 0 process PID: the copy to host memory failed: CUDA error 719", said
+    assert moved.calls() == ["lock", "checkpoint"] and moved.on_card_mib() == 51
+    assert moved.move("in") == "ok in 1 0 0"
+    moved.undo("no-copy")
+    moved.goes_on()
+    assert moved.move("out") == "ok out 1 50 50"
+    moved.order("no-copy")  # and on the way back nothing is lost
+    said = moved.move("in")
+    assert said == "failed process PID: the copy back to the card failed: CUDA error 719", said
+    stood = moved.steps()
+    moved.undo("no-copy")
+    assert moved.steps() == stood, "it ran without its memory"
+    assert moved.move("in") == "ok in 1 0 0"
+    moved.goes_on()
+    assert moved.end() == ""
+
+
+@needs_x86
+def test_what_the_driver_refuses_is_taken_back(case):
+    moved = Moved(case)
+    moved.order("full", moved.fake)
+    said = moved.move("out")
+    assert said == "failed process PID cannot be moved to host memory: CUDA error 1", said
+    moved.goes_on()
+    assert moved.on_card_mib() == 51
+    moved.undo("full", moved.fake)
+    moved.order("busy", moved.fake)
+    said = moved.move("out")
+    assert said.startswith("failed process PID did not finish its work on the GPU within 10 s"), said
+    moved.goes_on()
+    assert moved.end() == ""
+
+
+@needs_x86
+def test_a_card_without_room_is_tried_again(case):
+    moved = Moved(case)
+    assert moved.move("out") == "ok out 1 50 50"
+    moved.order("no-room")
+    said = moved.move("in")
+    assert said.startswith("failed process PID: memory of the GPU cannot be had back, "), said
+    moved.undo("no-room")
+    assert moved.move("in") == "ok in 1 0 0"
+    moved.goes_on()
+    assert moved.end() == ""
+
+
+@needs_x86
+def test_a_helper_that_is_killed_is_followed_by_another(case):
+    moved = Moved(case)
+    for back in (True, False):
+        moved.order("slow")  # in the middle of the copy
+        helper = moved.start("out")
+        moved.wait(lambda: os.path.exists(os.path.join(moved.orders, "at-slow")), "the copy")
+        helper.kill()
+        helper.wait()
+        moved.undo("at-slow")
+        after = moved.start("in" if back else "out")
+        moved.undo("slow")
+        after.wait(LIMIT_S)
+        assert moved.report() == ("ok in 1 0 0" if back else "ok out 1 50 50")
+        if back:
+            moved.goes_on()
+    helper = moved.start("in")  # as soon as it has begun, or before
+    helper.kill()
+    helper.wait()
+    if os.path.exists(moved.file):
+        os.unlink(moved.file)
+    assert moved.move("in") == "ok in 1 0 0"
+    moved.goes_on()
+    moved.order("wait-checkpoint", moved.fake)  # when all is in host memory
+    helper = moved.start("out")
+    moved.wait(lambda: os.path.exists(os.path.join(moved.fake, "at-checkpoint")), "the driver")
+    helper.kill()
+    helper.wait()
+    moved.undo("wait-checkpoint", moved.fake)
+    assert moved.on_card_mib() == 1
+    assert moved.move("in") == "ok in 1 0 0"
+    moved.goes_on()
+    assert moved.end() == ""
+
+
+@needs_x86
+def test_work_that_does_not_end_is_let_go_on(case):
+    moved = Moved(case)
+    moved.order("busy")
+    said = moved.move("out")
+    assert said == "ok out 1 0 0 process PID: work on the GPU did not end within 10 s", said
+    assert moved.move("in") == "ok in 1 0 0"
+    moved.goes_on()
+    moved.undo("busy")
+    assert moved.end() == ""
+
+
+@needs_x86
+def test_memory_that_others_hold_or_that_is_on_several_cards_stays_the_drivers(case):
+    lent = Moved(case, "lent")
+    assert lent.move("out") == "ok out 1 42 42"
+    assert lent.move("in") == "ok in 1 0 0"
+    lent.goes_on()
+    assert lent.end() == ""
+    other = Case()
+    try:
+        ipc = Moved(other, "ipc")
+        assert "muster.dev/gpu-copy: driver" in ipc.end()
+    finally:
+        shutil.rmtree(other.folder)
+    other = Case()
+    try:
+        several = Moved(other, "none", devices="2")
+        assert several.move("out") == "ok out 1 0 0"
+        assert several.move("in") == "ok in 1 0 0"
+        assert several.end() == ""
+    finally:
+        shutil.rmtree(other.folder)
 
 
 TESTS = {
