@@ -138,6 +138,14 @@ static void slice_of(const struct pod *pod, size_t index, size_t *ret_first, siz
     *ret_count = count < pod->gpu_count - *ret_first ? count : pod->gpu_count - *ret_first;
 }
 
+bool device_has_one(const struct pod *pod, size_t index)
+{
+    size_t first = 0, count = 0;
+
+    slice_of(pod, index, &first, &count);
+    return count == 1;
+}
+
 /* The card behind a device number of the pod's node; NULL for pretend ones. */
 static const struct gpu *card_of(const struct pod *pod, uint32_t device)
 {

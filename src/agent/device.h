@@ -15,6 +15,8 @@ void device_give(struct pod *pod);
 size_t device_cards(const struct pod *pod, const char **ret, size_t max);
 /* Container `index` has a part of each of the pod's GPUs. */
 bool device_has_share(const struct pod *pod, size_t index);
+/* Container `index` has one GPU, or a part of one. */
+bool device_has_one(const struct pod *pod, size_t index);
 /* What container `index` is told about them. */
 void device_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env);
 /* The device files of a container, as mounts. */

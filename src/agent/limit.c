@@ -1,5 +1,6 @@
 #include "agent/limit.h"
 
+#include "agent/checkpoint.h"
 #include "agent/core.h"
 #include "agent/device.h"
 #include "agent/env.h"
@@ -7,9 +8,11 @@
 #include "agent/machine.h"
 #include "agent/pod.h"
 #include "api/gpu.h"
+#include "api/gpu_page.h"
 #include "api/limit.h"
 #include "api/object.h"
 #include "api/share.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/count.h"
@@ -23,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,6 +59,26 @@ static bool is_limited(const struct pod *pod, size_t index)
            !str_is(object_annotation(pod->object, LIMIT_ANNOTATION), "false");
 }
 
+/* Somebody said that it may be suspended, and not that the driver is to copy. */
+static bool pod_may_move(const struct pod *pod)
+{
+    struct str copy = object_annotation(pod->object, SUSPEND_COPY);
+    struct str unused = object_annotation(pod->object, SUSPEND_UNUSED_AFTER);
+
+    if (copy.len)
+        return str_is(copy, SUSPEND_COPY_LIBRARY);
+    return str_is(object_annotation(pod->object, SUSPEND_MAY), "true") ||
+           (unused.len && !str_is(unused, SUSPEND_UNUSED_NEVER));
+}
+
+/* With several GPUs processes open each other's memory, which cannot be moved then. */
+static bool is_moved(const struct pod *pod, size_t index)
+{
+    return pod->agent->options.gpu_library && device_has_one(pod, index) &&
+           (pod->agent->gpus_real || getenv(CHECKPOINT_LIBRARY)) && pod_may_move(pod) &&
+           !str_is(object_annotation(pod->object, LIMIT_ANNOTATION), "false");
+}
+
 static void region_path(const struct pod *pod, char ret[static PATH_MAX])
 {
     (void)snprintf(ret, PATH_MAX, "%s/" REGION_FILE, pod->folder);
@@ -84,13 +108,18 @@ void limit_env(const struct pod *pod, size_t index, struct arena *arena, struct 
     bool mounted = pod->agent->machine.mount_ns;
     char path[PATH_MAX];
 
-    if (!is_limited(pod, index))
+    bool limited = is_limited(pod, index), moved = is_moved(pod, index);
+    if (!limited && !moved)
         return;
     region_path(pod, path);
-    env_set(arena, env, STR(SHARE_MEMORY),
-            str_dup(arena, object_annotation(pod->object, GPU_ANNOTATION_MEMORY)));
-    env_set(arena, env, STR(LIMIT_ENV_REGION),
-            mounted ? STR(LIMIT_REGION) : str_dup(arena, str_from(path)));
+    if (moved)
+        env_set(arena, env, STR(GPU_PAGE_ENV), STR("1"));
+    if (limited) {
+        env_set(arena, env, STR(SHARE_MEMORY),
+                str_dup(arena, object_annotation(pod->object, GPU_ANNOTATION_MEMORY)));
+        env_set(arena, env, STR(LIMIT_ENV_REGION),
+                mounted ? STR(LIMIT_REGION) : str_dup(arena, str_from(path)));
+    }
     env_set(
         arena, env, STR(LIMIT_ENV_PRELOAD),
         limit_preload(arena, env_get(env, STR(LIMIT_ENV_PRELOAD)),
@@ -101,13 +130,16 @@ void limit_mounts(const struct pod *pod, size_t index, struct buf *records)
 {
     char path[PATH_MAX];
 
-    if (!is_limited(pod, index))
+    bool limited = is_limited(pod, index);
+    if (!limited && !is_moved(pod, index))
         return;
     record_mount(records,
                  &(struct record_mount){.type = "bind",
                                         .source = str_from(pod->agent->options.gpu_library),
                                         .target = STR(LIMIT_LIBRARY),
                                         .options = STR("ro")});
+    if (!limited)
+        return;
     region_path(pod, path);
     record_mount(records, &(struct record_mount){.type = "bind",
                                                  .source = str_from(path),

@@ -11,7 +11,8 @@ struct buf;
 struct err;
 struct pod;
 
-/* limit: libmuster-gpu.so in the containers that have a share of a GPU (api/limit.h). Without
+/* limit: libmuster-gpu.so in the containers that have a share of a GPU (api/limit.h), and in those
+ * whose GPU memory it is to move when they are suspended (api/gpu_page.h). Without
  * agent_options.gpu_library nothing here does anything. */
 
 /* Where the library is installed: beside the program, or in ../lib/muster from there. False: in

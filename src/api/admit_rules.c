@@ -7,6 +7,7 @@
 #include "api/quantity.h"
 #include "api/schema.h"
 #include "api/share.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/count.h"
@@ -250,6 +251,18 @@ static void check_event(struct admit *admit)
         admit_invalid(admit, str_from(path), about, "does not match event.namespace");
 }
 
+/* Who copies GPU memory: a word that nobody knows would be taken for the driver, which is slow. */
+static void check_copy(struct admit *admit)
+{
+    const struct json *copy =
+        json_get(json_at(admit->object, "metadata.annotations"), SUSPEND_COPY);
+
+    if (copy && !str_is(json_str(copy), SUSPEND_COPY_LIBRARY) &&
+        !str_is(json_str(copy), SUSPEND_COPY_DRIVER))
+        admit_invalid(admit, STR("metadata.annotations[" SUSPEND_COPY "]"), copy,
+                      "must be library or driver");
+}
+
 static void check_pod(struct admit *admit)
 {
     admit_pod_validate(admit, json_get(admit->object, "spec"), STR("spec"));
@@ -260,6 +273,7 @@ static void check_pod(struct admit *admit)
     else if (admit->old)
         admit_pod_update(admit);
     share_check(admit);
+    check_copy(admit);
 }
 
 /* ---- the rules ---- */

@@ -26,6 +26,13 @@
 #define SUSPEND_POLICY_SUSPEND "suspend"
 #define SUSPEND_POLICY_EVICT   "evict"
 
+/* Annotation of jobs and pods: who copies GPU memory to host memory. Our library is faster and has to
+ * be there from the start (api/gpu_page.h); left out, it is in pods that may be suspended. */
+#define SUSPEND_MAY          "muster.dev/may-be-suspended" /* "true"; the scheduler says so with the bind */
+#define SUSPEND_COPY         "muster.dev/gpu-copy"
+#define SUSPEND_COPY_LIBRARY "library"
+#define SUSPEND_COPY_DRIVER  "driver"
+
 /* Condition of the pod: True while it holds no GPU. */
 #define SUSPEND_CONDITION  "Suspended"
 #define SUSPEND_SUSPENDING "Suspending"

@@ -2,6 +2,7 @@
 
 #include "api/gpu.h"
 #include "api/numa.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -49,6 +50,8 @@ struct str bind_annotations(const struct sched_bind *bind, struct arena *arena)
                bind->gpu_group_count ? "Fraction" : "Regular");
     if (devices.len)
         json_add_str(arena, annotations, GPU_ANNOTATION_DEVICES, devices);
+    if (devices.len && bind->may_suspend)
+        json_add_c(arena, annotations, SUSPEND_MAY, "true");
     if (bind->gpu_fraction_micro)
         json_add_str(arena, annotations, GPU_ANNOTATION_PORTION,
                      str_printf(arena, "%lld.%06lld", (long long)bind->gpu_fraction_micro / 1000000,

@@ -271,6 +271,15 @@ static void bind_zones(struct sched *sched, struct pod *pod, struct sched_bind *
     bind->zone_parts = copy;
 }
 
+static enum sched_loss group_loss(const struct group *group)
+{
+    enum sched_loss loss = group->loss;
+
+    for (const struct queue *queue = group->queue; queue && !loss; queue = queue->parent)
+        loss = queue->spec.loss;
+    return loss;
+}
+
 static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
 {
     struct group *group = pod->group;
@@ -292,6 +301,7 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     }
     bind.batch = group->batch;
     bind.first_start = group->first_start;
+    bind.may_suspend = group_loss(group) == SCHED_LOSS_SUSPEND && !sched->config.quirks;
     if (pod->share_count)
         name_shares(sched, pod);
     else if (pod->shape->spec.gpus && !pod->node->spec.gpus && pod->node->device_gpus)
@@ -345,15 +355,6 @@ static void note_eviction(struct sched *sched, struct plan *plan, struct group *
 }
 
 /* ---- suspension instead of eviction ---- */
-
-static enum sched_loss group_loss(const struct group *group)
-{
-    enum sched_loss loss = group->loss;
-
-    for (const struct queue *queue = group->queue; queue && !loss; queue = queue->parent)
-        loss = queue->spec.loss;
-    return loss;
-}
 
 /* Whether it is known which devices it has: it goes on on the same. */
 static bool pod_is_numbered(const struct pod *pod)

@@ -368,6 +368,7 @@ struct sched_bind {
     size_t zone_part_count;
     /* The pod is suspended on that node: it has its GPUs there again, and goes on. */
     bool resume;
+    bool may_suspend;   /* work that gives way keeps its pods: its node prepares for that */
     bool first_start;   /* first pods of this group: record last-start-timestamp = now */
     int64_t created_ms; /* the pod was; in whole seconds, as the API has it */
 };

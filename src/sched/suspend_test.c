@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "sched/sched.h"
@@ -271,6 +272,38 @@ TEST(a_queue_may_change_its_mind_about_who_gives_way)
     EXPECT(sched_needs_cycle(sched));
     sched_free(sched);
     arena_done(&arena);
+}
+
+TEST(a_pod_is_bound_with_the_word_that_it_may_be_suspended)
+{
+    static const struct {
+        enum sched_loss queue, own;
+        bool may;
+        const char *why;
+    } rows[] = {
+        {SCHED_LOSS_UNSET, SCHED_LOSS_UNSET, false, "nobody says so"},
+        {SCHED_LOSS_SUSPEND, SCHED_LOSS_UNSET, true, "its queue does"},
+        {SCHED_LOSS_UNSET, SCHED_LOSS_SUSPEND, true, "it says so itself"},
+        {SCHED_LOSS_SUSPEND, SCHED_LOSS_EVICT, false, "it does not want to"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct sched *sched = cluster(1);
+        struct sched_pod a = pod_of("a", 1);
+
+        put_queue(sched, rows[i].queue);
+        put(sched, &a);
+        sched_put_group(sched, &(struct sched_group){.ns = STR("ns"),
+                                                     .name = a.group,
+                                                     .queue = STR("q"),
+                                                     .min_member = 1,
+                                                     .loss = rows[i].own});
+        struct sched_plan plan = cycle(sched, &arena);
+        EXPECT(plan.bind_count == 1 && plan.binds[0].may_suspend == rows[i].may);
+        sched_free(sched);
+        arena_done(&arena);
+    }
 }
 
 TEST(a_suspended_pod_that_is_deleted_has_no_gpu_to_give_back)

@@ -5,7 +5,9 @@
 #include "store/harness.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define POD(meta)                        \
@@ -29,6 +31,26 @@ static int patch_as(struct harness *h,
                                                  .patch = API_PATCH_MERGE,
                                                  .body = str_from(body),
                                                  .user = user});
+}
+
+TEST(who_copies_gpu_memory_is_one_of_two)
+{
+    static const struct {
+        const char *word;
+        bool good;
+    } rows[] = {{"library", true}, {"driver", true}, {"libary", false}, {"", false}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        char body[256];
+
+        harness_open(&h, NULL);
+        (void)snprintf(body, sizeof(body), POD(",\"annotations\":{\"muster.dev/gpu-copy\":\"%s\"}"),
+                       rows[i].word);
+        EXPECT((harness_create(&h, &kind_pod, "default", body) == 0) == rows[i].good);
+        EXPECT(rows[i].good || (h.status == 422 && strstr(h.text, "must be library or driver")));
+        harness_close(&h);
+    }
 }
 
 /* Whoever may write pods has not thereby a right to GPUs. */

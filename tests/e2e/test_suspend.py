@@ -217,6 +217,48 @@ def test_muster_is_killed_at_every_step_of_a_suspension_and_no_step_is_lost_or_r
         check(driver.calls() == ["lock", "checkpoint", "restore", "unlock"] * 3, f"{driver.calls()}")
 
 
+def moved_by_library(name, annotations):
+    """A program on the driver of tests/preload, which has memory that can be moved; it ends with its input."""
+    folder = os.path.join(BUILD, "tests", "preload")
+    body = json.loads(pod(name, ["sh", "-c", f"sleep 100000 | exec {folder}/preload-moved"]))
+    body["metadata"]["annotations"] = annotations
+    body["spec"]["containers"][0]["env"] = [{"name": "LD_LIBRARY_PATH", "value": folder},
+                                            {"name": "FAKE_DEVICES_SEEN", "value": "1"}]
+    return json.dumps(body)
+
+
+@needs("the node agent of muster up, which preloads the library")
+def test_the_library_moves_gpu_memory_where_work_may_be_suspended_also_if_muster_is_killed_meanwhile():
+    if os.uname().machine != "x86_64":
+        raise Skip("the library moves memory on x86-64")
+    m = Muster(gpus_per_node=1)
+    driver = Driver(m)
+    events = lambda: [e["message"] for e in m.get("events") if e["reason"] == "Checkpointed"]
+    with m:
+        m.apply(moved_by_library("p", {"muster.dev/on-preemption": "suspend"}))
+        wait_for(lambda: running(m, "p") and len(counted(m, "p")) > 5, "the program to use its memory")
+        for call, wish, reason in (("lock", "hold", "Checkpointed"), ("unlock", "yield", "Resumed")):
+            driver.put(f"wait-{call}")  # on the way out the library has moved all by now, on the way in nothing
+            suspend(m, "p", wish)
+            wait_for(lambda: os.path.exists(driver.path(f"at-{call}")), f"the driver to be asked to {call}")
+            stood = len(counted(m, "p"))
+            m.kill()
+            m.start()
+            check(len(counted(m, "p")) == stood, "a call went through while the memory was away")
+            driver.drop(f"wait-{call}")
+            wait_for(lambda: suspended(m, "p", reason), f"the pod to be {reason}, killed in {call}")
+        goes_on(m, "p", stood)
+        check(any("50 MiB of it copied by Muster's library" in e for e in events()), f"{events()}")
+        check(driver.calls() == ["lock", "checkpoint", "restore", "unlock"], f"{driver.calls()}")
+        check("not so" not in m.kubectl("logs", "p").stdout, "its memory is not whole")
+        # Where the driver is to do it the library is not there.
+        m.kubectl("delete", "pod", "p", "--wait=false")
+        m.apply(moved_by_library("q", {"muster.dev/on-preemption": "suspend", "muster.dev/gpu-copy": "driver"})
+                .replace("exec ", "env; exec "))
+        wait_for(lambda: "FAKE_DEVICES_SEEN" in m.kubectl("logs", "q", ok=False).stdout, "the other one to start")
+        check("MUSTER_GPU_SUSPEND" not in m.kubectl("logs", "q").stdout, m.kubectl("logs", "q").stdout)
+
+
 @needs("the node agent of muster up, which freezes pods")
 def test_work_that_cannot_be_moved_out_is_evicted_with_the_reason_also_if_muster_is_killed_meanwhile():
     m = Muster(gpus_per_node=1)

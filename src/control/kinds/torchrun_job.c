@@ -3,6 +3,7 @@
 #include "api/object.h"
 #include "api/quantity.h"
 #include "api/ranks.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -191,6 +192,7 @@ static void label(struct arena *arena, struct json *labels, const char *key, str
 
 static void make_labels(struct torchrun *t, struct job_model *model)
 {
+    static const char *const passed_on[] = {OBSERVE_ANNOTATION, SUSPEND_COPY};
     struct json *labels = json_new_object(t->arena);
     struct json *annotations = json_new_object(t->arena);
     struct str job_name = t->spec.job_name;
@@ -199,9 +201,10 @@ static void make_labels(struct torchrun *t, struct job_model *model)
     merge_strings(t->arena, labels, t->spec.labels);
     merge_strings(t->arena, annotations, json_at(t->spec.pod_template, "metadata.annotations"));
     merge_strings(t->arena, annotations, t->spec.annotations);
-    if (object_annotation(t->job, OBSERVE_ANNOTATION).len)
-        json_add_str(t->arena, annotations, OBSERVE_ANNOTATION,
-                     object_annotation(t->job, OBSERVE_ANNOTATION));
+    for (size_t i = 0; i < COUNT_OF(passed_on); i++)
+        if (object_annotation(t->job, passed_on[i]).len)
+            json_add_str(t->arena, annotations, passed_on[i],
+                         object_annotation(t->job, passed_on[i]));
     json_add_c(t->arena, labels, "app", "torchrun");
     label(t->arena, labels, JOB_LABEL_NAME, t->job->name);
     label(t->arena, labels, "torchrun.ai/job-name", job_name.len ? job_name : t->job->name);
