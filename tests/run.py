@@ -140,7 +140,8 @@ class Total:
             self.counts = [a + b for a, b in zip(self.counts, counts)]
             if counts[1]:
                 print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
-                self.failed[suite] = [f"failed: {suite}: {name}" for name in NAMED.findall(output) or reasons or [words(counts)]]
+                why = [line for line in reasons if not re.search(r"^flaky: |(^|: )skipped: ", line)]
+                self.failed[suite] = [f"failed: {suite}: {name}" for name in NAMED.findall(output) or why or [words(counts)]]
             for line in reasons:
                 print(f"{suite}: {line}")
             print(f"{suite}: {words(counts)} ({seconds:.1f} s)", flush=True)

@@ -98,6 +98,14 @@ class Total(unittest.TestCase):
         self.assertEqual(lines[-5:-2], ["failed: build/a: x", "failed: build/a: y",
                                         "failed: build/b: 0 passed, 1 failed, 0 skipped, 0 flaky"])
 
+    def test_what_was_skipped_or_flaky_is_not_named_as_failed(self):
+        status, lines = self.run_all(suite("a", "echo x: skipped: no GPU here; echo flaky: y; "
+                                                "echo 1 passed, 0 failed, 1 skipped, 1 flaky; exit 1"))
+        self.assertEqual(status, 1)
+        self.assertEqual([line for line in lines if line.startswith("failed: ")],
+                         ["failed: build/a: 1 passed, 1 failed, 1 skipped, 1 flaky"])
+        self.assertIn("build/a: x: skipped: no GPU here", lines)
+
     def test_a_run_in_which_everything_was_skipped_proves_nothing(self):
         status, lines = self.run_all(suite("a", "exit 77"))
         self.assertEqual((status, lines[-1]), (1, "0 passed, 0 failed, 1 skipped, 0 flaky"))
