@@ -176,7 +176,14 @@ static bool forward_is_stopped(const struct forward *forward)
     return forward->request->stop && *forward->request->stop;
 }
 
-/* The next connection. Only a refusal of the server is an error: there will be no other one. */
+/* The server is busy, or its way to the node is: the next connection may do better. */
+static bool forward_refusal_passes(const struct err *err)
+{
+    return err->http_status == 429 || err->http_status >= 500;
+}
+
+/* The next connection. Only a refusal of the server that stays is an error: there will be no other
+ * one. */
 static int forward_accept(struct forward *forward, struct tunnel *tunnel, struct err *err)
 {
     struct err trouble = {0};
@@ -188,7 +195,7 @@ static int forward_accept(struct forward *forward, struct tunnel *tunnel, struct
     if (r == 0)
         return 0;
     tunnel_close(tunnel);
-    if (r == -EACCES || r == -EINTR) {
+    if ((r == -EACCES && !forward_refusal_passes(&trouble)) || r == -EINTR) {
         *err = trouble;
         return r;
     }

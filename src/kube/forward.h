@@ -30,7 +30,8 @@ int forward_try(struct uv_loop_s *loop,
                 const struct kube_config *config,
                 const struct forward_request *request,
                 struct err *err);
-/* Until the server refuses one, for instance because the pod has ended. */
+/* Until the server refuses one, for instance because the pod has ended; that it is busy (429, 5xx)
+ * ends one connection only. */
 int forward_run(struct uv_loop_s *loop,
                 const struct kube_config *config,
                 const struct forward_request *request,

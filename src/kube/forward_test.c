@@ -68,10 +68,21 @@ static void forward_refuse(int listener)
     _exit(0);
 }
 
+static void forward_put_off(int listener)
+{
+    static const char busy[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 31\r\n\r\n"
+                               "{\"message\":\"the node is busy\"}\n";
+    int fd = forward_accept_head(listener);
+
+    forward_write(fd, busy, sizeof(busy) - 1);
+    close(fd);
+}
+
 enum forward_served {
     SERVE_REFUSAL,
     SERVE_NO_LISTENER,
     SERVE_ANSWER, /* four bytes are sent back in the other order; the next connection is refused */
+    SERVE_BUSY,   /* the same after an answer that passes */
 };
 
 static void forward_serve(int listener, enum forward_served what)
@@ -83,6 +94,8 @@ static void forward_serve(int listener, enum forward_served what)
     (void)alarm(SERVER_LIFE);
     if (what == SERVE_REFUSAL)
         forward_refuse(listener);
+    if (what == SERVE_BUSY)
+        forward_put_off(listener);
     int fd = forward_accept_head(listener);
     if (what == SERVE_NO_LISTENER) {
         forward_write(fd, none, sizeof(none) - 1); /* at once: it is not waited for long */
@@ -104,7 +117,7 @@ static void forward_serve(int listener, enum forward_served what)
     }
     while (read(fd, piece, sizeof(piece)) > 0)
         ;
-    if (what == SERVE_ANSWER)
+    if (what != SERVE_NO_LISTENER)
         forward_refuse(listener);
     _exit(0);
 }
@@ -169,10 +182,10 @@ static int forward_client(int port)
     return fd;
 }
 
-TEST(bytes_of_a_connection_go_to_the_port_of_a_pod_and_back_until_the_server_refuses)
+/* Plays a client; where the server is busy its first connection ends without a byte. */
+static void forward_play(enum forward_served what, char words[static 200])
 {
     struct err err = {0};
-    char words[200] = "";
     int port = 0;
     int status = 0;
     int listener = forward_listen(&port);
@@ -180,18 +193,36 @@ TEST(bytes_of_a_connection_go_to_the_port_of_a_pod_and_back_until_the_server_ref
 
     if (client == 0) {
         char got[16] = "";
-        int fd = forward_client(port);
+        bool whole = true;
 
         (void)alarm(SERVER_LIFE);
+        if (what == SERVE_BUSY)
+            whole = read(forward_client(port), got, 1) == 0;
+        int fd = forward_client(port);
         forward_write(fd, "abcd", 4);
-        bool whole = read(fd, got, sizeof(got)) == 4 && read(fd, got + 4, 1) == 0;
+        whole = whole && read(fd, got, sizeof(got)) == 4 && read(fd, got + 4, 1) == 0;
         int second = forward_client(port);
-        whole &= read(second, got + 4, 1) == 0;
+        whole = whole && read(second, got + 4, 1) == 0;
         _exit(whole && memcmp(got, "dcba", 4) == 0 ? 0 : 1);
     }
-    EXPECT(forward_ask(SERVE_ANSWER, listener, words, &err) == -EACCES);
+    EXPECT(forward_ask(what, listener, words, &err) == -EACCES);
     EXPECT(strstr(err.text, "pods \"p\" not found"));
     EXPECT(waitpid(client, &status, 0) == client && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    EXPECT(!words[0]);
     close(listener);
+}
+
+TEST(bytes_of_a_connection_go_to_the_port_of_a_pod_and_back_until_the_server_refuses)
+{
+    char words[200] = "";
+
+    forward_play(SERVE_ANSWER, words);
+    EXPECT(!words[0]);
+}
+
+TEST(a_forward_goes_on_after_an_answer_that_passes)
+{
+    char words[200] = "";
+
+    forward_play(SERVE_BUSY, words);
+    EXPECT(strstr(words, "the node is busy"));
 }

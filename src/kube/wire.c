@@ -238,7 +238,11 @@ static int wire_refused(struct wire *wire, size_t head, struct err *err)
     struct str words = json_str(json_get(status, "message"));
     if (!words.len)
         words = str_sub(buf_str(&wire->in), 0, str_find(buf_str(&wire->in), '\r'));
-    return err_set(err, -EACCES, "the server refuses: " STR_FMT, STR_ARG(str_sub(words, 0, 180)));
+    int r = err_set(err, -EACCES, "the server refuses: " STR_FMT, STR_ARG(str_sub(words, 0, 180)));
+    uint64_t code = 0; /* "HTTP/1.1 503 ..." */
+    if (err && str_to_u64(str_sub(buf_str(&wire->in), 9, 3), &code))
+        err->http_status = (int)code;
+    return r;
 }
 
 static int wire_upgrade(struct wire *wire, struct err *err)
