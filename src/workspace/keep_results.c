@@ -96,15 +96,22 @@ static struct results_others results_look(int folder, const char *own)
     return others;
 }
 
-/* Older generations make room. */
-static bool results_make_room(int folder, const char *own, uint64_t bytes, uint64_t bytes_max)
+/* Older generations make room: one that comes late does not take that of newer ones. */
+static bool results_make_room(int folder,
+                              const struct keep_results_piece *piece,
+                              uint64_t bytes,
+                              uint64_t bytes_max)
 {
+    char own[NAME_BYTES];
+
+    (void)results_name(piece->generation, piece->rank, own);
     for (;;) {
         struct results_others others = results_look(folder, own);
 
         if (others.bytes + bytes <= bytes_max && others.count < KEEP_RESULTS_MAX)
             return true;
-        if (!others.count || unlinkat(folder, others.name, 0) < 0)
+        if (!others.count || others.oldest > piece->generation ||
+            unlinkat(folder, others.name, 0) < 0)
             return false;
     }
 }
@@ -149,7 +156,7 @@ int keep_results_add(int root_fd,
                    ? 0
                    : err_set(err, -ESTALE, "%llu bytes are here, and not %llu",
                              (unsigned long long)have, (unsigned long long)piece->offset);
-    if (!results_make_room(folder, name, have + piece->frames.len, bytes_max))
+    if (!results_make_room(folder, piece, have + piece->frames.len, bytes_max))
         return results_give_up(fd, -EFBIG, err);
     int r = disk_write(fd, piece->frames);
     if (r == -ENOSPC || r == -EDQUOT)

@@ -139,6 +139,11 @@ TEST(old_generations_make_room_and_what_is_too_much_alone_is_not_kept)
         EXPECT(keep(root, i, 0, buf_str(&out)) == 0);
     EXPECT(strcmp(told_of(root, 0, "", true), "nothing") == 0);
     EXPECT(strcmp(told_of(root, 1, "", true), "E:a,300 C") == 0);
+    /* One that comes late makes no newer one go. */
+    EXPECT(keep(root, 0, 0, buf_str(&out)) == -EFBIG);
+    EXPECT(strcmp(told_of(root, 1, "", true), "E:a,300 C") == 0);
+    EXPECT(strcmp(told_of(root, 2, "", true), "E:a,300 C") == 0);
+    EXPECT(strcmp(told_of(root, 0, "", true), "X:what the j ") == 0);
     for (int i = 0; i < 4; i++)
         buf_add(&more, buf_str(&out));
     EXPECT(keep(root, 3, 0, buf_str(&more)) == -EFBIG);
