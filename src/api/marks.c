@@ -3,6 +3,7 @@
 #include "api/gpu.h"
 #include "api/group.h"
 #include "api/kind.h"
+#include "api/numa.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -20,6 +21,7 @@ static const struct {
     {&kind_pod, GPU_ANNOTATION_PORTION, false, false},
     {&kind_pod, GPU_ANNOTATION_MEMORY, false, false},
     {&kind_pod, GPU_ANNOTATION_TYPE, false, false},
+    {&kind_pod, NUMA_ANNOTATION_PREDICTED, false, false},
     {&kind_pod, GPU_ANNOTATION_FRACTION, false, true},
     {&kind_pod, GPU_ANNOTATION_FRACTION_MEMORY, false, true},
     {&kind_pod, GPU_ANNOTATION_FRACTION_DEVICES, false, true},
