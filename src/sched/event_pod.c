@@ -1,3 +1,4 @@
+#include "api/gpu.h"
 #include "api/scheduler_name.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -538,9 +539,26 @@ static struct str devices_text(struct arena *arena, const struct sched_pod *spec
     return text;
 }
 
+/* What it has of zones but its GPUs, which it has left. */
+static struct sched_zone_part *kept_parts(struct arena *arena,
+                                          const struct sched_pod *spec,
+                                          size_t *ret_count)
+{
+    struct sched_zone_part *parts =
+        ARENA_ARRAY(arena, struct sched_zone_part, spec->zone_part_count + 1);
+
+    *ret_count = 0;
+    for (size_t i = 0; i < spec->zone_part_count; i++)
+        if (!str_is(spec->zone_parts[i].name, GPU_RESOURCE))
+            parts[(*ret_count)++] = spec->zone_parts[i];
+    return parts;
+}
+
 static void put_suspended(struct sched *sched, const struct sched_pod *spec)
 {
     _cleanup_(arena_done) struct arena arena = {0};
+    size_t part_count = 0;
+    const struct sched_zone_part *parts = kept_parts(&arena, spec, &part_count);
     struct sched_pod holder = {.ns = spec->ns,
                                .name = holder_name(&arena, spec->name),
                                .uid = spec->uid,
@@ -554,8 +572,8 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
                                .amount_count = spec->amount_count,
                                .ports = spec->ports,
                                .port_count = spec->port_count,
-                               .zone_parts = spec->zone_parts,
-                               .zone_part_count = spec->zone_part_count};
+                               .zone_parts = parts,
+                               .zone_part_count = part_count};
     /* The second one is no node: it tells pods apart that wait there for other devices. */
     struct str places[] = {spec->node, devices_text(&arena, spec)};
     struct sched_expression field = {.key = STR("metadata.name"),

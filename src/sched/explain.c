@@ -737,6 +737,10 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
     digest = digest_mixed(digest, failure->pod ? failure->pod->shape->id : 0);
     for (size_t i = 0; i < failure->text.len; i++)
         digest = digest_mixed(digest, (unsigned char)failure->text.p[i]);
+    /* Too few GPUs in all are one matter, enough of them in the wrong places another. */
+    if (failure->pod && group->queue)
+        digest = digest_mixed(digest, ((int64_t)failure->placed + 1) * failure->pod->gpus >
+                                          group->queue->pool->idle[RES_GPU]);
     return digest_mixed(digest, sched->nodes_version);
 }
 

@@ -226,3 +226,58 @@ TEST(numa_sums_hold_through_a_random_walk)
     }
     cluster_close(&c);
 }
+
+/* One that runs there and says its zone. */
+static void zones_run(struct cluster *c,
+                      const char *name,
+                      const char *zone,
+                      int64_t gpus,
+                      bool rests)
+{
+    const struct sched_zone_part part = {str_from(zone), STR("nvidia.com/gpu"), gpus};
+    static const uint32_t numbers[] = {0, 1, 2, 3};
+
+    sched_put_pod(c->sched, &(struct sched_pod){.ns = STR("ns"),
+                                                .name = str_from(name),
+                                                .uid = str_from(name),
+                                                .phase = rests ? SCHED_GATED : SCHED_RUNNING,
+                                                .node = STR("a"),
+                                                .suspended = rests,
+                                                .gpus = gpus,
+                                                .devices = numbers,
+                                                .device_count = (size_t)gpus,
+                                                .zone_parts = &part,
+                                                .zone_part_count = 1});
+}
+
+TEST(numa_a_suspended_pod_leaves_the_gpus_of_its_zone)
+{
+    struct cluster c;
+
+    zones_open(&c, true);
+    zones_run(&c, "rests", "node-0", 3, false);
+    EXPECT(zones_of(&c, "a")->free[0][0] == 1);
+    zones_run(&c, "rests", "node-0", 3, true);
+    EXPECT(zones_of(&c, "a")->free[0][0] == 4);
+    zones_run(&c, "rests", "node-0", 3, false);
+    EXPECT(zones_of(&c, "a")->free[0][0] == 1);
+    cluster_close(&c);
+}
+
+TEST(numa_the_words_change_when_the_gpus_are_enough_and_in_the_wrong_zones)
+{
+    struct cluster c;
+
+    zones_open(&c, true);
+    zones_run(&c, "x", "node-0", 4, false);
+    zones_run(&c, "y", "node-1", 3, false);
+    cluster_put(&c, &(struct job){.name = "two", .gpus = 2});
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_waiting(&c, "two") && !cluster_waiting(&c, "two")->why.nodes[SCHED_FILTER_NUMA]);
+    sched_drop_pod(c.sched, STR("ns"), STR("x"));
+    zones_run(&c, "z", "node-0", 3, false);
+    cluster_decide(&c, 1);
+    EXPECT(cluster_waiting(&c, "two") &&
+           cluster_waiting(&c, "two")->why.nodes[SCHED_FILTER_NUMA] == 1);
+    cluster_close(&c);
+}
