@@ -17,7 +17,8 @@
 #define TOPOLOGY_MAX   1
 #define PRIORITY_MAX   1000000000
 #define NO_COMPOSITES  "groups of groups are not scheduled here; leave it out"
-#define NO_CLAIMS      "claims of a group are not made here; let the pods name a ResourceClaim each"
+#define CLAIMS_MAX     4
+#define ONE_OF_CLAIM   "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
 #define ONE_OF_POLICY  "must specify one of: `basic`, `gang`"
 #define ONE_OF_MODE    "must specify one of: `single`, `all`"
 #define ONE_OF_PARTS   "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`"
@@ -86,6 +87,26 @@ static void check_topology(struct admit *admit, const struct json *constraints, 
         admit_invalid(admit, below(admit, at, "key"), key, names_qualified(json_str(key)));
 }
 
+/* Devices that the pods of a group share. */
+static void check_claims(struct admit *admit, const struct json *claims, struct str path)
+{
+    static const char *const names[] = {"resourceClaimName", "resourceClaimTemplateName"};
+    size_t i = 0;
+
+    if (json_count(claims) > CLAIMS_MAX)
+        admit_invalid(admit, path, claims, "must have at most 4 items");
+    JSON_FOREACH(claims, claim) {
+        struct str at = str_printf(admit->arena, STR_FMT "[%zu]", STR_ARG(path), i++);
+        const struct json *name = json_get(claim, "name");
+
+        if (!json_str(name).len)
+            admit_required(admit, below(admit, at, "name"), "");
+        else if (names_dns_label(json_str(name)))
+            admit_invalid(admit, below(admit, at, "name"), name, names_dns_label(json_str(name)));
+        check_union(admit, claim, at, names, ONE_OF_CLAIM);
+    }
+}
+
 /* A template, or the spec of a group. */
 static void check_group(struct admit *admit, const struct json *spec, struct str path)
 {
@@ -107,8 +128,7 @@ static void check_group(struct admit *admit, const struct json *spec, struct str
     if (json_i64_or(priority, 0) > PRIORITY_MAX)
         admit_invalid(admit, below(admit, path, "priority"), priority,
                       "must be less than or equal to 1000000000");
-    if (json_count(json_get(spec, "resourceClaims")))
-        admit_forbidden(admit, below(admit, path, "resourceClaims"), NO_CLAIMS);
+    check_claims(admit, json_get(spec, "resourceClaims"), below(admit, path, "resourceClaims"));
     if (is_there(spec, "preemptionPolicy") && !str_is(json_str(policy), "Never") &&
         !str_is(json_str(policy), "PreemptLowerPriority"))
         admit_unsupported(admit, below(admit, path, "preemptionPolicy"), policy,
@@ -284,8 +304,7 @@ void admit_job_scheduling(struct admit *admit,
                    below(admit, path, "schedulingConstraints"));
     if (!json_is_null(mode))
         check_union(admit, mode, below(admit, path, "disruptionMode"), modes, ONE_OF_MODE);
-    if (json_count(json_get(own, "resourceClaims")))
-        admit_forbidden(admit, below(admit, path, "resourceClaims"), NO_CLAIMS);
+    check_claims(admit, json_get(own, "resourceClaims"), below(admit, path, "resourceClaims"));
     if (!json_is_null(json_at(spec, "template.spec.schedulingGroup")))
         admit_forbidden(admit, path,
                         "the pod template names a group of its own in schedulingGroup; say one");

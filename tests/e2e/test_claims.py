@@ -52,6 +52,14 @@ spec:
   resourceClaims: [{name: gpu, resourceClaimTemplateName: large}]
   containers: [{name: main, image: any, command: [sleep, "600"], resources: {claims: [{name: gpu}]}}]
 """
+SHARING = """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: sharing, labels: {kai.scheduler/queue: default-queue}}
+spec:
+  schedulingPolicy: {gang: {minCount: 2}}
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: large}]
+"""
 GPU_POD = """
 apiVersion: v1
 kind: Pod
@@ -98,6 +106,29 @@ def test_a_gang_gets_the_devices_that_it_claims_and_gives_them_back():
         wait_for(lambda: phases(m, "late") == ["Running"], "what a pod leaves behind to be given to the next")
         m.kubectl("delete", "pod", "p1", "late", "--wait=false")
         wait_for(lambda: not m.get("resourceclaims"), "claims to go with their pods")
+
+
+@needs("devices that a group of pods shares")
+def test_the_pods_of_a_group_share_its_claim_and_wait_for_one_that_does_not_exist():
+    with Muster() as m:
+        node = m.get("nodes")[0]["metadata"]["name"]
+        m.apply(DEVICES % {"node": node})
+        pod = POD.replace("  restartPolicy:", "  schedulingGroup: {podGroupName: sharing}\n  restartPolicy:")
+        m.apply(SHARING + "".join(pod % {"name": f"s{i}", "group": ""} for i in range(2)))
+        wait_for(lambda: phases(m, "s0", "s1") == ["Running", "Running"], "both pods to run")
+        claims = m.get("resourceclaims")
+        check(len(claims) == 1 and len(given(claims[0])) == 1, f"one claim of one device: {claims}")
+        check(sorted(user["name"] for user in claims[0]["status"]["reservedFor"]) == ["s0", "s1"], f"both have it: {claims}")
+        group = m.get("podgroups.scheduling.k8s.io", "sharing")
+        check([s["resourceClaimName"] for s in group["status"]["resourceClaimStatuses"]] == [claims[0]["metadata"]["name"]],
+              f"the group names it: {group}")
+        m.apply(POD.replace("resourceClaimTemplateName: large", "resourceClaimName: nowhere") % {"name": "lost", "group": ""})
+        wait_for(lambda: "nowhere, which does not exist" in
+                 str(m.get("pod", "lost").get("status", {}).get("conditions")), "the pod to name the claim that is missing")
+        m.kubectl("delete", "pod", "s0", "s1", "--wait=false")
+        wait_for(lambda: not given(m.get("resourceclaims")[0]), "the claim to give its device back")
+        m.kubectl("delete", "podgroups.scheduling.k8s.io", "sharing", "--wait=false")
+        wait_for(lambda: not m.get("resourceclaims"), "the claim to go with its group")
 
 
 @needs("GPUs of drivers, asked for as nvidia.com/gpu")

@@ -42,7 +42,8 @@ struct str batch_gang_name(struct arena *arena, const struct object *job, const 
 /* What a template and a group have in common. A gang that says no number is all of the pods. */
 static void add_group(struct arena *arena, struct json *to, const struct json *spec)
 {
-    static const char *const copied[] = {"schedulingConstraints", "disruptionMode"};
+    static const char *const copied[] = {"schedulingConstraints", "disruptionMode",
+                                         "resourceClaims"};
     const struct json *scheduling = scheduling_of(spec);
     const struct json *policy = json_get(scheduling, "schedulingPolicy");
     struct json *own = json_is(policy, JSON_OBJECT) ? json_clone(arena, policy) : NULL;

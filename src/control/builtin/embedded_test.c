@@ -415,6 +415,45 @@ TEST(a_pod_that_names_a_template_gets_a_claim_of_its_own)
     EXPECT(react(&stage, &resource_claims_controller, "n", "pod/over").len == 0);
 }
 
+TEST(pods_of_a_group_that_names_the_same_template_share_a_claim)
+{
+    _cleanup_(stage_close) struct stage stage;
+    static const char member[] =
+        "{\"metadata\":{\"name\":\"%s\",\"namespace\":\"n\",\"uid\":\"u-%s\"},\"spec\":{"
+        "\"schedulingGroup\":{\"podGroupName\":\"g\"},\"resourceClaims\":[{\"name\":\"gpu\","
+        "\"resourceClaimTemplateName\":\"t\"},{\"name\":\"own\",\"resourceClaimTemplateName\":"
+        "\"t\"}]}}";
+    const char *const names[] = {"p", "q"};
+    struct str shared = STR_NONE;
+
+    stage_open(&stage);
+    put(&stage, &kind_claimtemplate,
+        "{\"metadata\":{\"name\":\"t\",\"namespace\":\"n\"},\"spec\":{\"spec\":{}}}");
+    for (size_t i = 0; i < 2; i++)
+        put(&stage, &kind_pod, str_printf(&stage.arena, member, names[i], names[i]).p);
+    /* Whose claim it is, is known when the group is there. */
+    EXPECT(react(&stage, &resource_claims_controller, "n", "pod/p").len == 0);
+    put(&stage, &kind_podgroup_k8s,
+        "{\"metadata\":{\"name\":\"g\",\"namespace\":\"n\",\"uid\":\"u-g\"},\"spec\":{"
+        "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimTemplateName\":\"t\"}]}}");
+    for (size_t i = 0; i < 2; i++) {
+        struct str text = react(&stage, &resource_claims_controller, "n", i ? "pod/q" : "pod/p");
+        size_t at = 0;
+
+        EXPECT(str_contains(text, STR("status podgroup/g {\"status\":{\"resourceClaimStatuses\":[{"
+                                      "\"name\":\"gpu\",\"resourceClaimName\":\"g-gpu-")));
+        EXPECT(str_contains(text, STR("create resourceclaim/g-gpu-")));
+        EXPECT(str_contains(text, STR("\"kind\":\"PodGroup\"")));
+        EXPECT(str_contains(text, i ? STR("create resourceclaim/q-own-")
+                                    : STR("create resourceclaim/p-own-")));
+        while (!str_starts(str_sub(text, at, text.len), STR("create resourceclaim/g-gpu-")))
+            at++;
+        struct str made = str_sub(text, at, sizeof("create resourceclaim/g-gpu-12345") - 1);
+        EXPECT(!i || str_eq(made, shared)); /* the same for both */
+        shared = str_dup(&stage.arena, made);
+    }
+}
+
 TEST(a_claim_that_nobody_has_any_more_gives_its_devices_back)
 {
     static const struct {

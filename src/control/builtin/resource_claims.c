@@ -17,7 +17,8 @@
 #include <stdint.h>
 
 /* ResourceClaims where there is no controller manager: a pod that names a template gets a claim of
- * its own, which goes with it; a claim that nobody has any more gives its devices back.
+ * its own, which goes with it, or, where its PodGroup names the same one, the claim of the group,
+ * which goes with that; a claim that nobody has any more gives its devices back.
  *
  * Keys are "pod/NAME" and "claim/NAME": what is done about a pod says nothing about the claims that
  * others made. */
@@ -30,10 +31,10 @@
 /* ---- claims of templates ---- */
 
 /* The same each time: what is made twice is made once. */
-static struct str claim_name(struct arena *arena, const struct object *pod, struct str use)
+static struct str claim_name(struct arena *arena, const struct object *holder, struct str use)
 {
-    return str_printf(arena, STR_FMT "-" STR_FMT "-%05llx", STR_ARG(pod->name), STR_ARG(use),
-                      (unsigned long long)(str_hash(pod->uid, 1) & 0xfffff));
+    return str_printf(arena, STR_FMT "-" STR_FMT "-%05llx", STR_ARG(holder->name), STR_ARG(use),
+                      (unsigned long long)(str_hash(holder->uid, 1) & 0xfffff));
 }
 
 static const struct json *status_named(const struct json *list, struct str name)
@@ -45,12 +46,13 @@ static const struct json *status_named(const struct json *list, struct str name)
 }
 
 static struct json *claim_make(struct arena *arena,
-                               const struct object *pod,
+                               const struct object *holder,
                                const struct object *template,
                                struct str use)
 {
     const struct json *spec = json_get(object_json(template, arena), "spec");
-    struct json *body = owner_make(arena, pod, &kind_resourceclaim, claim_name(arena, pod, use));
+    struct json *body =
+        owner_make(arena, holder, &kind_resourceclaim, claim_name(arena, holder, use));
     struct json *meta = json_get(body, "metadata");
     const struct json *labels = json_at(spec, "metadata.labels");
 
@@ -58,14 +60,57 @@ static struct json *claim_make(struct arena *arena,
         json_set(meta, STR("labels"), json_clone(arena, labels));
     struct json *annotations = json_add_object(arena, meta, "annotations");
     owner_merge_map(arena, annotations, json_at(spec, "metadata.annotations"));
-    json_add_str(arena, annotations, FROM_POD, use);
+    if (holder->kind == &kind_pod)
+        json_add_str(arena, annotations, FROM_POD, use);
     json_set(body, STR("spec"), json_clone(arena, json_get(spec, "spec")));
     return body;
+}
+
+/* Whose claim it is that the pod uses: its own, or that of its group, where that has the same use.
+ * NULL: the group is not there yet. */
+static const struct object *use_holder(const struct control_input *input,
+                                       const struct object *pod,
+                                       const struct json *use,
+                                       struct arena *arena)
+{
+    struct str named = json_str_at(object_json(pod, arena), "spec.schedulingGroup.podGroupName");
+    struct str template = json_str(json_get(use, "resourceClaimTemplateName"));
+
+    if (!named.len)
+        return pod;
+    const struct object *group = cache_get(input->cache, &kind_podgroup_k8s, pod->ns, named);
+    if (!group)
+        return NULL;
+    const struct json *shared = status_named(
+        json_at(object_json(group, arena), "spec.resourceClaims"), json_str(json_get(use, "name")));
+    return str_eq(json_str(json_get(shared, "resourceClaimTemplateName")), template) ? group : pod;
+}
+
+/* The group's status names the claim that its pods share. */
+static void holder_told(const struct object *group,
+                        struct str use,
+                        struct str made,
+                        struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+    const struct json *statuses =
+        json_at(object_json(group, arena), "status.resourceClaimStatuses");
+    struct json *list = json_new_array(arena);
+
+    if (str_eq(json_str(json_get(status_named(statuses, use), "resourceClaimName")), made))
+        return;
+    JSON_FOREACH(statuses, status)
+        if (!str_eq(json_str(json_get(status, "name")), use))
+            json_push(list, json_clone(arena, status));
+    json_push(list, json_make(arena, "{name: $, resourceClaimName: $}", use, made));
+    action_patch_status(actions, group,
+                        json_make(arena, "{status: {resourceClaimStatuses: $}}", list));
 }
 
 /* Whether the pod's status is to say something new of this claim. */
 static bool use_settled(const struct control_input *input,
                         const struct object *pod,
+                        const struct object *holder,
                         const struct json *use,
                         const struct json *statuses,
                         struct actions *actions)
@@ -74,7 +119,10 @@ static bool use_settled(const struct control_input *input,
     struct str named = json_str(json_get(use, "resourceClaimTemplateName"));
     const struct json *status = status_named(statuses, name);
     struct str said = json_str(json_get(status, "resourceClaimName"));
-    struct str made = claim_name(actions->arena, pod, name);
+    struct str made = claim_name(actions->arena, holder, name);
+
+    if (holder != pod)
+        holder_told(holder, name, made, actions);
 
     if (cache_get(input->cache, &kind_resourceclaim, pod->ns, made))
         return !str_eq(said, made);
@@ -87,7 +135,7 @@ static bool use_settled(const struct control_input *input,
                                STR_ARG(named), STR_ARG(name)));
         return false;
     }
-    action_create(actions, &kind_resourceclaim, claim_make(actions->arena, pod, template, name));
+    action_create(actions, &kind_resourceclaim, claim_make(actions->arena, holder, template, name));
     return !str_eq(said, made);
 }
 
@@ -109,10 +157,11 @@ static void pod_reconcile(const struct control_input *input,
 
         if (!json_str(json_get(use, "resourceClaimTemplateName")).len)
             continue;
-        if (use_settled(input, pod, use, statuses, actions)) {
+        const struct object *holder = use_holder(input, pod, use, arena);
+        if (holder && use_settled(input, pod, holder, use, statuses, actions)) {
             changed = true;
             json_push(list, json_make(arena, "{name: $, resourceClaimName: $}", name,
-                                      claim_name(arena, pod, name)));
+                                      claim_name(arena, holder, name)));
         } else if (said) {
             json_push(list, json_clone(arena, said));
         }
@@ -263,7 +312,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 }
 
 static const struct kind *const watches[] = {&kind_pod, &kind_resourceclaim, &kind_claimtemplate,
-                                             NULL};
+                                             &kind_podgroup_k8s, NULL};
 
 const struct controller resource_claims_controller = {.name = "resourceclaim",
                                                       .embedded = true,
