@@ -2,14 +2,23 @@
 # binaries.sh [PROGRAM...]: print a folder that holds the programs of a real Kubernetes.
 # That is $KUBEBUILDER_ASSETS when it is set, else a cache folder (MUSTER_KUBE_CACHE, or muster/kubernetes-VERSION
 # in $XDG_CACHE_HOME or ~/.cache) into which what is missing is built from pinned Go modules. Words go to
-# stderr; exit 3 means "cannot be had here", for callers that skip.
+# stderr; exit 3 means "cannot be had here", for callers that skip. MUSTER_KUBE_VERSION=v1.37.1 takes another Kubernetes than
+# the usual one, with the etcd that goes with it.
 #
 # k8s.io/kubernetes names its staging modules as v0.0.0 with `replace` lines, which count only in the main module.
 # So the main module is a generated one that replaces each by its published twin (v1.X.Y <-> v0.X.Y).
 set -euo pipefail
-kubernetes=v1.33.13
-sample=v0.33.4 # of k8s.io/sample-*: only types of it are used, and not every version of it can be had
-etcd=v3.5.21
+kubernetes=${MUSTER_KUBE_VERSION:-v1.33.13}
+case $kubernetes in # sample: of k8s.io/sample-*: only types of it are used, and not every version of it can be had
+v1.33.*) sample=v0.33.4 etcd=v3.5.21 ;;
+v1.37.*) sample=v0.37.1 etcd=v3.7.0 ;;
+*)
+    echo "binaries.sh: which etcd goes with Kubernetes $kubernetes is not known here; add a line" >&2
+    exit 3
+    ;;
+esac
+minor=${kubernetes#v1.}
+minor=${minor%%.*}
 helm=v3.18.4
 prometheus=v0.304.2 # of the module: Prometheus 3.4.2
 jobset=v0.12.0
@@ -99,7 +108,7 @@ build_test() { # program package [ldflags]: a package's tests as a program
 }
 
 version="-X k8s.io/component-base/version.gitVersion=$kubernetes"
-version+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=33"
+version+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$minor"
 version+=" -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
 for program in "${missing[@]}"; do
     [ -x "$bin/$program" ] && continue
