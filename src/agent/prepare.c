@@ -21,6 +21,7 @@
 #include "agent/volume.h"
 #include "api/api.h"
 #include "api/launch.h"
+#include "api/object.h"
 #include "api/place.h"
 #include "api/podio.h"
 #include "base/arena.h"
@@ -199,6 +200,9 @@ static int build_env(struct pod *pod,
     const struct json *container = pod_container_spec(pod, index);
     struct env_context context;
     pod_env_context(pod, &context);
+    /* Labels and annotations may be others than when the pod came. */
+    if (pod->waiting_reason.len || pod->run.containers[index].instance)
+        context.pod = object_json(pod->object, arena);
     add_default_env(pod, image, index, arena, env);
     if (json_bool_or(json_at(pod->root, "spec.enableServiceLinks"), true))
         env_add_services(arena, env, &context);

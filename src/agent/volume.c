@@ -462,9 +462,10 @@ static int volume_mount(struct pod *pod,
     struct str expression = json_str(json_get(wanted, "subPathExpr"));
     if (expression.len)
         mount.sub = env_expand(arena, env, expression);
+    /* What a variable says may be mended while the pod waits; what the spec says cannot. */
     if (mount.sub.len && !path_is_inside(mount.sub))
-        return err_set(err, -EINVAL, "subPath " STR_FMT ": must be relative and without ..",
-                       STR_ARG(mount.sub));
+        return err_set(err, expression.len ? -EAGAIN : -EINVAL,
+                       "subPath " STR_FMT ": must be relative and without ..", STR_ARG(mount.sub));
     if (!volume)
         return err_set(err, -EINVAL, "no volume of that name in spec.volumes");
     if (json_get(volume, "hostPath")) {

@@ -47,6 +47,22 @@ def test_a_pod_waits_for_what_it_refers_to():
         check(logs(m, "a") == "green\n", logs(m, "a"))
 
 
+def test_a_path_of_a_variable_is_waited_for_until_it_is_right():
+    with Muster() as m:
+        apply(m, pod("a", container("ls /all", env=[{"name": "SUB", "valueFrom": {"fieldRef": {
+                  "fieldPath": "metadata.annotations['sub']"}}}],
+                                    volumeMounts=[{"name": "v", "mountPath": "/v", "subPathExpr": "$(SUB)/x"},
+                                                  {"name": "v", "mountPath": "/all"}]),
+                     volumes=[{"name": "v", "emptyDir": {}}]))
+        reason = wait_for(lambda: status(m, "a").get("state", {}).get("waiting", {}).get("reason") == "CreateContainerConfigError"
+                          and m.get("pod", "a")["status"], "the pod to wait")
+        check(reason["phase"] == "Pending" and "must be relative" in
+              reason["containerStatuses"][0]["state"]["waiting"]["message"], f"{reason}")
+        m.kubectl("annotate", "pod", "a", "sub=there")
+        wait_phase(m, "a", "Succeeded")
+        check(logs(m, "a") == "there\n", logs(m, "a"))
+
+
 def test_volumes_of_every_kind():
     with Muster() as m:
         host = os.path.join(m.folder, "host")
