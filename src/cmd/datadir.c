@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "http/certificate.h"
+#include "http/jwt_public.h"
 #include "http/tls.h"
 #include "plugin/local.h"
 #include "tool/clock.h"
@@ -202,6 +203,28 @@ static int certificates(struct arena *arena,
     return r;
 }
 
+/* Behind the secret: the key whose tokens others can check. */
+static int public_key(struct arena *arena, struct datadir *dir, struct err *err)
+{
+    _cleanup_(buf_done) struct buf made = {0};
+    const char *path = datadir_file(arena, dir, "token-key.pem");
+    struct str pem = STR_NONE;
+    int r = file_read(arena, path, &pem, NULL);
+
+    if (r == -ENOENT) {
+        r = jwt_public_make(&made, err);
+        if (r == 0)
+            r = file_replace(path, buf_str(&made), 0600, err);
+        pem = str_dup(arena, buf_str(&made));
+    } else if (r < 0) {
+        r = file_read(arena, path, &pem, err);
+    }
+    if (r == 0)
+        dir->token_key =
+            str_printf(arena, STR_FMT "\n" STR_FMT, STR_ARG(dir->token_key), STR_ARG(pem));
+    return r;
+}
+
 int datadir_open(struct arena *arena,
                  const char *path,
                  const char *address,
@@ -221,6 +244,8 @@ int datadir_open(struct arena *arena,
         r = token(arena, &dir, "token", &dir.token, err);
     if (r == 0)
         r = token(arena, &dir, "token-key", &dir.token_key, err);
+    if (r == 0)
+        r = public_key(arena, &dir, err);
     if (r < 0) {
         datadir_close(&dir);
         return r;

@@ -13,7 +13,8 @@ struct err;
  *     DIR/lock            held while a muster runs on it
  *     DIR/store.db        the objects (src/store)
  *     DIR/tls/            certificate authority, server certificate and key
- *     DIR/token           of the owner; DIR/token-key signs ServiceAccount tokens
+ *     DIR/token           of the owner; DIR/token-key signs ServiceAccount tokens,
+ *                         DIR/token-key.pem those that others check
  *     DIR/kubeconfig      for kubectl, with authority and token inside
  *     DIR/kubeconfigs     where others were written: the node agent hides them from pods
  *

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "http/jwt_public.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
@@ -62,35 +63,65 @@ static void write_claims(struct buf *buf, const struct jwt *jwt)
     buf_add(buf, STR("}}"));
 }
 
+static struct str key_secret(struct str key)
+{
+    return str_sub(key, 0, str_find(key, '\n'));
+}
+
+/* Empty: there is none. */
+static struct str key_pem(struct str key)
+{
+    size_t end = str_find(key, '\n');
+
+    return end < key.len ? str_sub(key, end + 1, key.len) : STR_NONE;
+}
+
+void jwt_keys(struct buf *out, struct str key)
+{
+    jwt_public_keys(out, key_pem(key));
+}
+
 void jwt_sign(struct buf *out, struct str key, const struct jwt *jwt)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf claims = {0};
     unsigned char mac[MAC_BYTES] = {0};
+    struct str id = jwt->audience.len ? jwt_public_id(&arena, key_pem(key)) : STR_NONE;
+    struct str head =
+        id.len ? str_printf(&arena, "{\"alg\":\"ES256\",\"kid\":\"" STR_FMT "\",\"typ\":\"JWT\"}",
+                            STR_ARG(id))
+               : STR("{\"alg\":\"HS256\",\"typ\":\"JWT\"}");
 
     write_claims(&claims, jwt);
-    struct str head = base64url_encode(&arena, STR("{\"alg\":\"HS256\",\"typ\":\"JWT\"}"));
+    head = base64url_encode(&arena, head);
     struct str body = base64url_encode(&arena, buf_str(&claims));
     struct str text = str_printf(&arena, STR_FMT "." STR_FMT, STR_ARG(head), STR_ARG(body));
-    (void)mac_of(key, text, mac);
+    struct str signature = {(const char *)mac, sizeof(mac)};
+    if (id.len)
+        signature = jwt_public_sign(&arena, key_pem(key), text);
+    else
+        (void)mac_of(key_secret(key), text, mac);
     buf_add(out, text);
     buf_addc(out, '.');
-    buf_add(out, base64url_encode(&arena, (struct str){(const char *)mac, sizeof(mac)}));
+    buf_add(out, base64url_encode(&arena, signature));
 }
 
-/* The signature covers everything before the last dot. The algorithm is always ours, whatever the
- * header claims. */
+/* The signature covers everything before the last dot. The algorithm is one of our two, each with
+ * its own key and a length that the other has not, whatever the header claims. */
 static bool signature_holds(struct arena *arena,
                             struct str key,
                             struct str token,
                             size_t signed_len)
 {
     struct str given = STR_NONE;
+    struct str text = str_sub(token, 0, signed_len);
     unsigned char mac[MAC_BYTES] = {0};
 
-    return base64url_decode(arena, str_sub(token, signed_len + 1, token.len), &given) &&
-           given.len == sizeof(mac) && mac_of(key, str_sub(token, 0, signed_len), mac) &&
-           gnutls_memcmp(given.p, mac, sizeof(mac)) == 0;
+    if (!base64url_decode(arena, str_sub(token, signed_len + 1, token.len), &given))
+        return false;
+    if (given.len != sizeof(mac))
+        return jwt_public_holds(key_pem(key), text, given);
+    return mac_of(key_secret(key), text, mac) && gnutls_memcmp(given.p, mac, sizeof(mac)) == 0;
 }
 
 /* 0: not said, or so far away that it does not fit. */

@@ -41,6 +41,7 @@ static const struct {
     {"system:public-info-viewer", NULL, false},
     {"system:monitoring", NULL, false},
     {"system:auth-delegator", NULL, false},
+    {"system:service-account-issuer-discovery", NULL, false},
 };
 
 /* Lists are separated by commas; "." is the core group. */
@@ -130,6 +131,9 @@ static const struct {
     {"system:public-info-viewer", "get", NULL, NULL, "/healthz,/livez,/readyz,/version,/version/"},
     {"system:monitoring", "get", NULL, NULL,
      "/healthz,/healthz/*,/livez,/livez/*,/metrics,/metrics/slis,/readyz,/readyz/*"},
+    {"system:service-account-issuer-discovery", "get", NULL, NULL,
+     "/.well-known/openid-configuration,/.well-known/openid-configuration/,/openid/v1/jwks,"
+     "/openid/v1/jwks/"},
     {"system:auth-delegator", "create", "authentication.k8s.io", "tokenreviews", NULL},
     {"system:auth-delegator", "create", "authorization.k8s.io", "subjectaccessreviews", NULL},
 };
@@ -143,6 +147,7 @@ static const struct {
     {"system:basic-user", "system:authenticated"},
     {"system:public-info-viewer", "system:authenticated,system:unauthenticated"},
     {"system:monitoring", "system:monitoring"},
+    {"system:service-account-issuer-discovery", "system:serviceaccounts"},
 };
 
 /* ---- as objects ---- */

@@ -141,6 +141,12 @@ int route_parse(struct arena *arena, struct str path, struct route *ret, struct 
         route.type = ROUTE_ACCOUNTS;
     } else if (segments.count == 1 && str_is(segments.items[0], "version")) {
         route.type = ROUTE_VERSION;
+    } else if (segments.count == 2 && str_is(segments.items[0], ".well-known") &&
+               str_is(segments.items[1], "openid-configuration")) {
+        route.type = ROUTE_ISSUER;
+    } else if (segments.count == 3 && str_is(segments.items[0], "openid") &&
+               str_is(segments.items[1], "v1") && str_is(segments.items[2], "jwks")) {
+        route.type = ROUTE_ISSUER_KEYS;
     } else if (str_is(segments.items[0], "healthz") || str_is(segments.items[0], "livez") ||
                str_is(segments.items[0], "readyz")) {
         route.type = ROUTE_HEALTH;

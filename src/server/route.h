@@ -21,6 +21,8 @@ enum route_type {
     ROUTE_METRICS,       /* /metrics */
     ROUTE_ACCOUNTS,      /* /accounts */
     ROUTE_VERSION,       /* /version */
+    ROUTE_ISSUER,        /* /.well-known/openid-configuration */
+    ROUTE_ISSUER_KEYS,   /* /openid/v1/jwks */
     ROUTE_API,           /* /api */
     ROUTE_APIS,          /* /apis */
     ROUTE_GROUP,         /* /apis/G */

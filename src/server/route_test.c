@@ -17,6 +17,9 @@ TEST(route_of_a_path)
     } rows[] = {
         {"/", ROUTE_ROOT, "", "", "", "", "", "", ""},
         {"/version/", ROUTE_VERSION, "", "", "", "", "", "", ""},
+        {"/.well-known/openid-configuration", ROUTE_ISSUER, "", "", "", "", "", "", ""},
+        {"/.well-known/else", ROUTE_UNKNOWN, "", "", "", "", "", "", ""},
+        {"/openid/v1/jwks", ROUTE_ISSUER_KEYS, "", "", "", "", "", "", ""},
         {"/readyz", ROUTE_HEALTH, "", "", "", "", "", "", ""},
         {"/metrics", ROUTE_METRICS, "", "", "", "", "", "", ""},
         {"/accounts", ROUTE_ACCOUNTS, "", "", "", "", "", "", ""},

@@ -4,10 +4,12 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/cluster/progress.h"
+#include "http/jwt.h"
 #include "http/server.h"
 #include "http1/parse.h"
 #include "server/audit.h"
@@ -245,7 +247,25 @@ static void root(struct request *request)
     http_reply(request->x, 200, "application/json",
                STR("{\"paths\":[\"/accounts\",\"/api\",\"/apis\",\"/healthz\",\"/livez\",\"/"
                    "metrics\",\"/openapi/v2\","
-                   "\"/openapi/v3\",\"/readyz\",\"/ui\",\"/version\"]}\n"));
+                   "\"/openapi/v3\",\"/openid/v1/jwks\",\"/readyz\",\"/ui\",\"/version\"]}\n"));
+}
+
+/* Where others find what they check tokens with that are for them (http/jwt.h). */
+static void issuer(struct request *request)
+{
+    http_reply(request->x, 200, "application/json",
+               STR("{\"issuer\":\"" JWT_ISSUER "\",\"jwks_uri\":\"" JWT_ISSUER
+                   "/openid/v1/jwks\",\"response_types_supported\":[\"id_token\"],"
+                   "\"subject_types_supported\":[\"public\"],"
+                   "\"id_token_signing_alg_values_supported\":[\"ES256\"]}"));
+}
+
+static void issuer_keys(struct request *request)
+{
+    _cleanup_(buf_done) struct buf keys = {0};
+
+    jwt_keys(&keys, buf_str(&request->server->token_key));
+    http_reply(request->x, 200, "application/jwk-set+json", buf_str(&keys));
 }
 
 static void handle(void *user, struct http_exchange *x)
@@ -275,6 +295,8 @@ static void handle(void *user, struct http_exchange *x)
     case ROUTE_METRICS: metrics(request); break;
     case ROUTE_ACCOUNTS: accounts(request); break;
     case ROUTE_VERSION: version_get(request); break;
+    case ROUTE_ISSUER: issuer(request); break;
+    case ROUTE_ISSUER_KEYS: issuer_keys(request); break;
     case ROUTE_API: discovery_api(request); break;
     case ROUTE_APIS: discovery_apis(request); break;
     case ROUTE_GROUP: discovery_group(request); break;

@@ -57,3 +57,44 @@ def test_an_approved_certificate_is_signed_and_good_for_the_api():
         apply(m, request(folder, "late", "/CN=late"))
         forbidden = m.kubectl("certificate", "approve", "late", "--as=eve", ok=False)
         check("signers" in forbidden.stderr, forbidden.stderr)
+
+
+def decoded(text):
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def der_number(number):
+    number = number.lstrip(b"\0") or b"\0"
+    number = b"\0" + number if number[0] & 0x80 else number
+    return b"\x02" + bytes((len(number),)) + number
+
+
+def test_a_token_for_somebody_else_is_checked_with_the_published_key():
+    with tempfile.TemporaryDirectory() as folder, Muster() as m:
+        def written(name, data):
+            path = f"{folder}/{name}"
+            with open(path, "wb") as file:
+                file.write(data)
+            return path
+        wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["vault"]}}
+        path = written("request", json.dumps(wanted).encode())
+        token = json.loads(m.kubectl("create", "--raw", "/api/v1/namespaces/default/serviceaccounts/default/token", "-f",
+                                     path).stdout)["status"]["token"]
+        told = json.loads(m.kubectl("get", "--raw", "/.well-known/openid-configuration").stdout)
+        head, claims, signature = token.split(".")
+        check(json.loads(decoded(claims))["iss"] == told["issuer"], f"{told}")
+        key, = json.loads(m.kubectl("get", "--raw", "/openid/v1/jwks").stdout)["keys"]
+        check(json.loads(decoded(head)) == {"alg": "ES256", "kid": key["kid"], "typ": "JWT"}, f"{head} {key}")
+        # openssl takes key and signature as DER.
+        point = written("key", bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d03010703420004") +
+                        decoded(key["x"]) + decoded(key["y"]))
+        numbers = decoded(signature)
+        both = der_number(numbers[:32]) + der_number(numbers[32:])
+        coded = written("signature", b"\x30" + bytes((len(both),)) + both)
+        text = written("text", f"{head}.{claims}".encode())
+        subprocess.run(["openssl", "dgst", "-sha256", "-verify", point, "-keyform", "DER", "-signature", coded, text],
+                       check=True, capture_output=True)
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+                  "spec": {"token": token, "audiences": ["vault"]}}
+        answer = json.loads(m.kubectl("create", "-o", "json", "-f", written("review", json.dumps(review).encode())).stdout)
+        check(answer["status"].get("authenticated"), f"{answer}")
