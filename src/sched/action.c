@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The actions that evict: consolidation, reclaim, preemption, and gangs that fell apart. */
 
@@ -256,14 +257,114 @@ static void turns_end(struct sched *sched, enum sched_action action)
     }
 }
 
+/* ---- whether anybody is worth a look ---- */
+/* No tasks of the group ask for less than that. False: not known. */
+static bool least_asked(const struct group *group, int64_t ret[static SCHED_RESOURCES])
+{
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        ret[r] = group->pods.count ? INT64_MAX : 0;
+    for (size_t i = 0; i < group->pods.count; i++) {
+        const struct pod *pod = group->pods.items[i];
+
+        if (pod->claim_count)
+            return false;
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            ret[r] = i64_min(ret[r], pod->ask[r]);
+    }
+    return true;
+}
+
+/* Those of one queue that ask for the same are asked about one after the other, and nothing changes
+ * in between. */
+struct taking {
+    const struct queue *queue;
+    int64_t least[SCHED_RESOURCES];
+    bool anything;
+};
+
+static bool queue_could_take(const struct group *group, const int64_t *least, struct taking *last)
+{
+    if (last->queue != group->queue || memcmp(last->least, least, sizeof(last->least)) != 0) {
+        last->queue = group->queue;
+        memcpy(last->least, least, sizeof(last->least));
+        last->anything = anything_to_take(group, least);
+    }
+    return last->anything;
+}
+
+/* Each of these is false only where the attempt would turn back at its first question. What is asked
+ * there holds all the more for more pods, so the smallest one will do. */
+static bool consolidate_could(const struct group *group, struct taking *last)
+{
+    int64_t least[SCHED_RESOURCES];
+
+    (void)last;
+    return !least_asked(group, least) || enough_in_sum(group, least);
+}
+
+static bool reclaim_could(const struct group *group, struct taking *last)
+{
+    int64_t least[SCHED_RESOURCES];
+
+    return group_policy(group)->without_proportion || !least_asked(group, least) ||
+           (within_fair_share(group, least) &&
+            (enough_in_sum(group, least) || queue_could_take(group, least, last)));
+}
+
+static bool preempt_could(const struct group *group, struct taking *last)
+{
+    (void)last;
+    return has_lower(group);
+}
+
+/* Who waits is put in order only where it can make a difference: nobody's turn matters while all
+ * would turn back at once. */
+static bool all_turn_back(struct sched *sched,
+                          enum sched_action action,
+                          bool (*could)(const struct group *, struct taking *))
+{
+    struct taking last = {0};
+    uint64_t tried = 0;
+
+    if (sched->config.plain || sched->keeps.count)
+        return false;
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        const struct queue *queue = sched->queues.items[q];
+
+        if (!queue_runs(queue, action))
+            continue;
+        if (queue->pending.count && queue->pool->policy.depth[action])
+            return false;
+        for (size_t i = 0; i < queue->pending.count; i++) {
+            struct group *group = queue->pending.items[i];
+            int64_t until_ms = 0;
+
+            if (!group->count[ST_PENDING] || group_rests(sched, group) ||
+                !group_eligible(sched, group))
+                continue;
+            until_ms = group_delayed_until(sched, group);
+            if (until_ms)
+                sched_wake(sched, until_ms);
+            else if (could(group, &last))
+                return false;
+            tried += !until_ms;
+        }
+    }
+    sched->tally[action].tried += tried;
+    return true;
+}
+
 /* ---- the loop ---- */
 static void each_pending(struct sched *sched,
                          enum sched_action action,
+                         bool (*could)(const struct group *, struct taking *),
                          bool (*attempt)(struct sched *, struct group *))
 {
     struct order order;
     struct group *group = NULL;
 
+    if (all_turn_back(sched, action, could))
+        return;
     pending_order(sched, action, &order);
     sched->round = order.id;
     while ((group = order_pop(&order))) {
@@ -295,17 +396,17 @@ static void each_pending(struct sched *sched,
 
 void action_consolidate(struct sched *sched)
 {
-    each_pending(sched, SCHED_ACTION_CONSOLIDATE, consolidate_for);
+    each_pending(sched, SCHED_ACTION_CONSOLIDATE, consolidate_could, consolidate_for);
 }
 
 void action_reclaim(struct sched *sched)
 {
-    each_pending(sched, SCHED_ACTION_RECLAIM, reclaim_for);
+    each_pending(sched, SCHED_ACTION_RECLAIM, reclaim_could, reclaim_for);
 }
 
 void action_preempt(struct sched *sched)
 {
-    each_pending(sched, SCHED_ACTION_PREEMPT, preempt_for);
+    each_pending(sched, SCHED_ACTION_PREEMPT, preempt_could, preempt_for);
 }
 
 /* ---- gangs below their minimum ---- */
@@ -413,11 +514,9 @@ static void limit_group(struct sched *sched, struct group *group)
     group_send_away(sched, group);
 }
 
-struct groups VEC_FIELDS(struct group *);
-
 static void limits_enforced(struct sched *sched)
 {
-    struct groups all = {0};
+    struct group_vec all = {0};
 
     for (size_t i = 0; i < sched->limited.count; i++)
         if (sched->limited.items[i]->queue && sched->limited.items[i]->max_run_ms > 0)
@@ -448,7 +547,7 @@ void action_stale(struct sched *sched)
     limits_enforced(sched);
     stale_recovered(sched);
 
-    struct groups all = {0};
+    struct group_vec all = {0};
 
     for (size_t q = 0; q < sched->queues.count; q++) {
         const struct queue *queue = sched->queues.items[q];

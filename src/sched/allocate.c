@@ -115,6 +115,19 @@ static bool place_one(const struct attempt *attempt,
     return false;
 }
 
+bool allocate_in_vain(const struct sched *sched, const struct group *group)
+{
+    const struct pool *pool = group->queue->pool;
+
+    if (group->pods.count != 1 || group->set_count != 2 || group->keep)
+        return false;
+    const struct pod *pod = group->pods.items[0];
+    return pod->status == ST_PENDING && !group->sets[0].topology->topology.len &&
+           !group->sets[1].topology->topology.len && !sched->keeps.count && !sched->config.plain &&
+           pod->shape->full.in == sched->round && pod->shape->full.pool == pool &&
+           place_alike(sched, pod);
+}
+
 static bool place_leaf(struct attempt *attempt,
                        const struct pod_vec *tasks,
                        const struct node_set *nodes)

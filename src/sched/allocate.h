@@ -43,4 +43,7 @@ bool allocate_at(struct sched *sched,
                  struct failure *ret);
 
 /* Remembers why the last attempt failed. */
+/* Whether one of its shape, and so it, found no room in this round: in whatever order such groups
+ * are tried, each fails, by its queue or for want of room. */
+bool allocate_in_vain(const struct sched *sched, const struct group *group);
 void explain_failure(struct sched *sched, struct group *group, const struct failure *failure);

@@ -75,37 +75,70 @@ static bool all_lack_gpus(struct sched *sched)
     return all;
 }
 
+enum tried {
+    TRIED_NOTHING, /* there was nothing to try */
+    TRIED_IN_VAIN,
+    TRIED_PLACED,
+};
+
+static enum tried group_try(struct sched *sched, struct group *group)
+{
+    struct pod_vec tasks = {0};
+    struct failure failure;
+
+    if (lacks_gpus(sched, group))
+        return TRIED_NOTHING;
+    group_tasks(sched, group, false, &tasks);
+    if (!tasks.count || group->keep) /* tried before anybody else */
+        return TRIED_NOTHING;
+    sched->tally[SCHED_ACTION_ALLOCATE].tried++;
+    if (!allocate_tasks(sched, group, &tasks, false, &failure)) {
+        explain_failure(sched, group, &failure);
+        keep_wake(sched, group);
+        return TRIED_IN_VAIN;
+    }
+    if (group_must_wait(group))
+        group_hold_back(sched, group);
+    journal_commit(sched);
+    sched->tally[SCHED_ACTION_ALLOCATE].placed++;
+    return TRIED_PLACED;
+}
+
+/* Where all who are left are alone and of a shape that found no room, nobody's turn matters: they
+ * are told so as they lie. Who is next costs more than to see that it does not fit. */
+static bool rest_in_vain(struct sched *sched, const struct order *order)
+{
+    struct group_vec rest = {0};
+
+    order_rest(order, &rest);
+    for (size_t i = 0; i < rest.count; i++)
+        if (!allocate_in_vain(sched, rest.items[i]))
+            return false;
+    for (size_t i = 0; i < rest.count; i++)
+        (void)group_try(sched, rest.items[i]);
+    return true;
+}
+
 static void action_allocate(struct sched *sched)
 {
     struct order order;
     struct group *group = NULL;
+    size_t failed = 0;
 
     if (all_lack_gpus(sched))
         return;
     pending_order(sched, SCHED_ACTION_ALLOCATE, &order);
     sched->round = order.id;
     while ((group = order_pop(&order))) {
-        struct pod_vec tasks = {0};
-        struct failure failure;
+        enum tried tried = group_try(sched, group);
 
-        if (lacks_gpus(sched, group))
-            continue;
-        group_tasks(sched, group, false, &tasks);
-        if (!tasks.count || group->keep) /* tried before anybody else */
-            continue;
-        sched->tally[SCHED_ACTION_ALLOCATE].tried++;
-        if (!allocate_tasks(sched, group, &tasks, false, &failure)) {
-            explain_failure(sched, group, &failure);
-            keep_wake(sched, group);
-            continue;
-        }
-        if (group_must_wait(group))
-            group_hold_back(sched, group);
-        journal_commit(sched);
-        sched->tally[SCHED_ACTION_ALLOCATE].placed++;
-        if (group->count[ST_PENDING])
+        if (tried == TRIED_PLACED && group->count[ST_PENDING])
             order_push(&order, group);
-        if (all_lack_gpus(sched))
+        if (tried == TRIED_PLACED && all_lack_gpus(sched))
+            break;
+        failed += tried == TRIED_IN_VAIN;
+        /* Asked at the 1st, 2nd, 4th, 8th... failure, so that asking costs little in sum. */
+        if (tried == TRIED_IN_VAIN && (failed & (failed - 1)) == 0 && rest_in_vain(sched, &order))
             break;
     }
     sched->round = 0;

@@ -28,68 +28,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Why a group waits: a record for programs, and one sentence that says what it needs and what there
  * is. Both are kept with the group. They are worked out again when something about the matter
  * changes (the digest), or when they are old; a cycle that changes nothing for a group costs it a
  * comparison. */
-
-#define X_WORD(name, word) [SCHED_REASON_##name] = word,
-const char *sched_reason_word(enum sched_reason reason)
-{
-    static const char *const words[SCHED_REASON_COUNT] = {SCHED_REASONS(X_WORD)};
-    return words[reason];
-}
-#undef X_WORD
-
-const char *sched_filter_word(enum sched_filter filter)
-{
-#define X_WORD(name, word, text) [SCHED_FILTER_##name] = word,
-    static const char *const words[SCHED_FILTER_COUNT] = {SCHED_FILTERS(X_WORD)};
-#undef X_WORD
-    return words[filter];
-}
-
-static const char *sched_filter_text(enum sched_filter filter)
-{
-#define X_TEXT(name, word, text) [SCHED_FILTER_##name] = text,
-    static const char *const texts[SCHED_FILTER_COUNT] = {SCHED_FILTERS(X_TEXT)};
-#undef X_TEXT
-    return texts[filter];
-}
-
-const char *sched_strategy_word(enum sched_strategy strategy)
-{
-    static const char *const words[] = {
-#define STRATEGY_WORD(name, word) word,
-        SCHED_STRATEGIES(STRATEGY_WORD)
-#undef STRATEGY_WORD
-    };
-    return words[strategy];
-}
-
-enum sched_strategy sched_strategy_named(struct str word)
-{
-    unsigned i = 0;
-
-    while (i < SCHED_STRATEGY_COUNT && !str_is(word, sched_strategy_word((enum sched_strategy)i)))
-        i++;
-    return (enum sched_strategy)i;
-}
-
-const char *sched_action_word(enum sched_action action)
-{
-#define X_WORD(name, word) [SCHED_ACTION_##name] = word,
-    static const char *const words[SCHED_ACTION_COUNT] = {SCHED_ACTIONS(X_WORD)};
-#undef X_WORD
-    return words[action];
-}
-
-const struct sched_quirk_text sched_quirk_texts[SCHED_QUIRK_COUNT] = {
-#define X_TEXT(name, word, theirs, ours) {word, theirs, ours},
-    SCHED_QUIRKS(X_TEXT)
-#undef X_TEXT
-};
 
 /* "8 GPUs", "1 GPU", "2.5 GPUs", "4 CPUs", "16 GiB of memory" */
 struct str explain_amount(struct arena *arena, int r, int64_t amount)
@@ -422,6 +366,14 @@ static struct str free_text(const struct matter *matter, int r)
                       STR_ARG(explain_amount(arena, r, unused)), STR_ARG(all));
 }
 
+static const char *sched_filter_text(enum sched_filter filter)
+{
+#define X_TEXT(name, word, text) [SCHED_FILTER_##name] = text,
+    static const char *const texts[SCHED_FILTER_COUNT] = {SCHED_FILTERS(X_TEXT)};
+#undef X_TEXT
+    return texts[filter];
+}
+
 /* "3 nodes short of GPUs, 1 node with a taint the pod does not tolerate" */
 static struct str nodes_text(const struct matter *matter)
 {
@@ -609,23 +561,58 @@ static struct str trouble_text(struct matter *matter)
                  : STR("");
 }
 
-static struct str room_text(struct matter *matter)
+/* What is needed and what there is. Groups that ask for the same and meet the same are told the same:
+ * the last sentence of the cycle is kept with what it was made from. */
+struct stem {
+    uint32_t cycle;
+    size_t tasks;
+    bool pod;
+    struct sched_why why;
+    struct str text;
+};
+
+static struct str stem_make(struct matter *matter)
 {
     struct arena *arena = matter->sched->arena;
     struct str needs = needs_text(matter);
-    struct str user = str_printf(
-        arena, STR_FMT STR_FMT STR_FMT,
-        STR_ARG(holds_text(matter->sched, matter->group, matter->why.request[SCHED_GPU])),
-        STR_ARG(user_text(matter)), STR_ARG(trouble_text(matter)));
+    struct str unused = free_text(matter, short_resource(matter));
 
     if (!matter->pod)
-        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT STR_FMT STR_FMT, STR_ARG(needs),
-                          STR_ARG(free_text(matter, short_resource(matter))),
-                          STR_ARG(kept_text(matter)), STR_ARG(delay_text(matter)), STR_ARG(user));
-    struct str unused = free_text(matter, short_resource(matter));
-    return str_printf(arena, STR_FMT "; " STR_FMT " (" STR_FMT ")" STR_FMT STR_FMT STR_FMT,
-                      STR_ARG(needs), STR_ARG(unused), STR_ARG(nodes_text(matter)),
-                      STR_ARG(kept_text(matter)), STR_ARG(delay_text(matter)), STR_ARG(user));
+        return str_printf(arena, STR_FMT "; " STR_FMT, STR_ARG(needs), STR_ARG(unused));
+    return str_printf(arena, STR_FMT "; " STR_FMT " (" STR_FMT ")", STR_ARG(needs), STR_ARG(unused),
+                      STR_ARG(nodes_text(matter)));
+}
+
+static struct str stem_text(struct matter *matter)
+{
+    struct sched *sched = matter->sched;
+    struct stem *last = sched->stem;
+    bool pod = matter->pod != NULL;
+
+    /* Bytes that are not equal though the values are only cost the sentence anew. */
+    if (last && last->cycle == sched->cycle && last->tasks == matter->tasks.count &&
+        last->pod == pod && memcmp(&last->why, &matter->why, sizeof(last->why)) == 0)
+        return last->text;
+    if (!last)
+        last = sched->stem = MEM_NEW(struct stem);
+    *last = (struct stem){
+        .cycle = sched->cycle, .tasks = matter->tasks.count, .pod = pod, .text = stem_make(matter)};
+    memcpy(&last->why, &matter->why, sizeof(last->why));
+    return last->text;
+}
+
+static struct str room_text(struct matter *matter)
+{
+    struct str tails[] = {kept_text(matter), delay_text(matter),
+                          holds_text(matter->sched, matter->group, matter->why.request[SCHED_GPU]),
+                          user_text(matter), trouble_text(matter)};
+    struct str text = stem_text(matter);
+
+    for (size_t i = 0; i < COUNT_OF(tails); i++)
+        if (tails[i].len)
+            text =
+                str_printf(matter->sched->arena, STR_FMT STR_FMT, STR_ARG(text), STR_ARG(tails[i]));
+    return text;
 }
 
 static struct str reason_text(struct matter *matter, enum sched_reason reason)

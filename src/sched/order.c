@@ -298,6 +298,22 @@ static void order_start(struct order *order)
         node_enqueue(order, order->fresh.items[i]);
 }
 
+static void node_rest(const struct order *order,
+                      const struct order_node *node,
+                      struct group_vec *ret)
+{
+    for (size_t i = 0; i < node->groups.count; i++)
+        VEC_PUSH(order->sched->arena, ret, node->groups.items[i].group);
+    for (size_t i = 0; i < node->children.count; i++)
+        node_rest(order, node->children.items[i], ret);
+}
+
+void order_rest(const struct order *order, struct group_vec *ret)
+{
+    ret->count = 0;
+    node_rest(order, &order->root, ret);
+}
+
 struct group *order_pop(struct order *order)
 {
     struct order_node *node = &order->root;

@@ -41,6 +41,8 @@ enum order_kind {
     ORDER_SEARCH,  /* evicted pods count as waiting */
 };
 
+struct group_vec VEC_FIELDS(struct group *);
+
 struct order {
     struct sched *sched;
     enum order_kind kind;
@@ -66,3 +68,5 @@ void order_push_tasks(struct order *order, struct group *group, const struct pod
 bool order_cut(struct order *order, const struct queue *queue, size_t count);
 /* NULL when empty. */
 struct group *order_pop(struct order *order);
+/* Those that wait and were not popped, in no order; they stay. */
+void order_rest(const struct order *order, struct group_vec *ret);

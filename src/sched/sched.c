@@ -290,6 +290,7 @@ void sched_free(struct sched *sched)
     objects_free(sched);
     devices_free(sched->devices);
     fragment_free(sched);
+    mem_free(sched->stem);
     names_swept(sched);
     for (size_t i = 0; i < sched->pools.count; i++) {
         struct pool *pool = sched->pools.items[i];

@@ -21,6 +21,7 @@ struct pool;
 struct queue;
 struct room;
 struct stale_note;
+struct stem;
 struct topology_cache;
 struct undo;
 
@@ -98,6 +99,7 @@ struct sched {
     int64_t wake_ms;
     struct arena *arena; /* of the cycle under way */
     struct topology_cache *topology_cache;
+    struct stem *stem;         /* the last sentence why a group waits, heap; see explain.c */
     struct devices *devices;   /* that claims ask for */
     struct fragment *fragment; /* NULL: no pool has a strategy that counts the workload */
     struct sched_tally tally[SCHED_ACTION_COUNT];

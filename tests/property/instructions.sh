@@ -5,11 +5,11 @@
 set -u
 unset MALLOC_PERTURB_ # filling every allocation is counted too
 recorded='
-reclaim-large 50 10161735
-many-single 20 10799185
-unschedulable-rack 50 7654466
-fill-gangs 100 12451080
-many-queues 50 27596799
+reclaim-large 50 9271049
+many-single 20 9979460
+unschedulable-rack 50 6952231
+fill-gangs 100 12524183
+many-queues 50 12658722
 '
 command -v valgrind > /dev/null || { echo "no valgrind here: instructions are not counted"; exit 77; }
 [ "$(uname -m)" = x86_64 ] || { echo "recorded for x86-64 only"; exit 77; }

@@ -1,0 +1,54 @@
+#include "base/str.h"
+#include "sched/sched.h"
+#include "sched/spec.h"
+
+/* What is named in the API, in metrics and in recordings. */
+
+#define X_WORD(name, word) [SCHED_REASON_##name] = word,
+const char *sched_reason_word(enum sched_reason reason)
+{
+    static const char *const words[SCHED_REASON_COUNT] = {SCHED_REASONS(X_WORD)};
+    return words[reason];
+}
+#undef X_WORD
+
+const char *sched_filter_word(enum sched_filter filter)
+{
+#define X_WORD(name, word, text) [SCHED_FILTER_##name] = word,
+    static const char *const words[SCHED_FILTER_COUNT] = {SCHED_FILTERS(X_WORD)};
+#undef X_WORD
+    return words[filter];
+}
+
+const char *sched_strategy_word(enum sched_strategy strategy)
+{
+    static const char *const words[] = {
+#define STRATEGY_WORD(name, word) word,
+        SCHED_STRATEGIES(STRATEGY_WORD)
+#undef STRATEGY_WORD
+    };
+    return words[strategy];
+}
+
+enum sched_strategy sched_strategy_named(struct str word)
+{
+    unsigned i = 0;
+
+    while (i < SCHED_STRATEGY_COUNT && !str_is(word, sched_strategy_word((enum sched_strategy)i)))
+        i++;
+    return (enum sched_strategy)i;
+}
+
+const char *sched_action_word(enum sched_action action)
+{
+#define X_WORD(name, word) [SCHED_ACTION_##name] = word,
+    static const char *const words[SCHED_ACTION_COUNT] = {SCHED_ACTIONS(X_WORD)};
+#undef X_WORD
+    return words[action];
+}
+
+const struct sched_quirk_text sched_quirk_texts[SCHED_QUIRK_COUNT] = {
+#define X_TEXT(name, word, theirs, ours) {word, theirs, ours},
+    SCHED_QUIRKS(X_TEXT)
+#undef X_TEXT
+};
