@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/alike.h"
 #include "sched/names.h"
 #include "sched/nodeindex.h"
 #include "sched/pod.h"
@@ -26,14 +27,15 @@
 struct node *node_get(struct sched *sched, struct str name, bool make)
 {
     struct node *node = map_get(&sched->nodes_by_name, name);
-    size_t slot = 0;
+    size_t slot;
 
     if (node || !make)
         return node;
     node = MEM_NEW(struct node);
     node->name = heap_str(name);
-    while (slot < sched->nodes.count && sched->nodes.items[slot])
+    for (slot = sched->nodes_full; slot < sched->nodes.count && sched->nodes.items[slot];)
         slot++;
+    sched->nodes_full = slot + 1;
     if (slot == sched->nodes.count)
         VEC_PUSH(NULL, &sched->nodes, node);
     sched->nodes.items[slot] = node;
@@ -66,6 +68,8 @@ void node_release(struct sched *sched, struct node *node)
         return;
     map_remove(&sched->nodes_by_name, node->name);
     sched->nodes.items[node->slot] = NULL;
+    if (node->slot < sched->nodes_full)
+        sched->nodes_full = node->slot;
     sched->ranks_valid = false;
     node_free(node);
 }
@@ -90,6 +94,7 @@ void nodes_ranked(struct sched *sched)
     if (sorted.count)
         qsort(sorted.items, sorted.count, sizeof(*sorted.items), by_node_name);
     sched->ranks_valid = true;
+    alike_forget(sched);
     for (size_t i = 0; i < sorted.count; i++)
         sorted.items[i]->rank = (uint32_t)i; /* relative order is kept: the trees stay valid */
     for (size_t i = 0; i < sorted.count; i++) {

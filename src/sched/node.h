@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct alike;
 struct device;
 struct keep;
 struct name;
@@ -69,8 +70,11 @@ struct node {
     int64_t counted[RES_PODS + 1]; /* what it adds to pool->room and pool->parts */
     int64_t counted_idle[RES_PODS];
     int64_t counted_total[RES_PODS];
-    uint32_t kept_for; /* id of the group room was last kept for here; see reserve.h */
-    struct keep *keep; /* during a cycle: the reservation that counts on this node */
+    struct alike *alike; /* its class; see alike.h */
+    uint32_t alike_at;   /* in it */
+    bool alike_due;      /* it may be another one */
+    uint32_t kept_for;   /* id of the group room was last kept for here; see reserve.h */
+    struct keep *keep;   /* during a cycle: the reservation that counts on this node */
 };
 
 /* NULL: there is none, and none is made. */

@@ -1,6 +1,7 @@
 #include "sched/nodeindex.h"
 
 #include "base/vec.h"
+#include "sched/alike.h"
 #include "sched/node.h"
 #include "sched/pool.h"
 #include "sched/resource.h"
@@ -171,6 +172,7 @@ static void room_note(struct sched *sched, const struct node *node)
 void index_update(struct sched *sched, struct node *node)
 {
     count_room(sched, node);
+    alike_note(sched, node);
     if (sched->fragment)
         room_note(sched, node);
 

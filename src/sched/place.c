@@ -1,9 +1,11 @@
 #include "sched/place.h"
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/affinity.h"
+#include "sched/alike.h"
 #include "sched/claim.h"
 #include "sched/filter.h"
 #include "sched/fit.h"
@@ -343,6 +345,32 @@ bool place_alike(const struct sched *sched, const struct pod *pod)
            !queue_has_models(pod->group->queue);
 }
 
+/* Whether all nodes that have the same, and the same free, turn the pod away alike. */
+static bool counts_by_class(const struct sched *sched, const struct pod *pod)
+{
+    const struct sched_pod *spec = &pod->shape->spec;
+
+    return !sched->config.plain && !spec->node_selector_count && !spec->node_affinity &&
+           !pod->shape->shared && !pod->shape->wants_mig && !pod->home && !sched->numa_nodes;
+}
+
+static void count_classes(struct sched *sched,
+                          struct pod *pod,
+                          const struct pool *pool,
+                          uint32_t *ret)
+{
+    alike_settle(sched);
+    MAP_FOREACH(&pool->alike, entry) {
+        const struct alike *class = entry->value;
+
+        if (class->key.len)
+            ret[node_verdict(sched, pod, NULL, class->nodes.items[0])] +=
+                (uint32_t) class->nodes.count;
+        for (size_t i = 0; !class->key.len && i < class->nodes.count; i++)
+            ret[node_verdict(sched, pod, NULL, class->nodes.items[i])]++;
+    }
+}
+
 /* Pods of one shape that are turned away alike are counted once a cycle. */
 void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED_FILTER_COUNT + 1])
 {
@@ -358,8 +386,11 @@ void place_count(struct sched *sched, struct pod *pod, uint32_t ret[static SCHED
     }
     bool usable = claims_usable(pod);
     struct affinity *affinity = affinity_prepare(sched, pod);
-    for (size_t i = 0; i < pool->nodes.count; i++)
-        ret[usable ? node_verdict(sched, pod, affinity, pool->nodes.items[i]) : PLACE_CLAIM]++;
+    if (usable && !affinity && alike && counts_by_class(sched, pod))
+        count_classes(sched, pod, pool, ret);
+    else
+        for (size_t i = 0; i < pool->nodes.count; i++)
+            ret[usable ? node_verdict(sched, pod, affinity, pool->nodes.items[i]) : PLACE_CLAIM]++;
     if (!alike)
         return;
     if (!shape->counts)

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "sched/action.h"
+#include "sched/alike.h"
 #include "sched/claim.h"
 #include "sched/device.h"
 #include "sched/explain.h"
@@ -544,8 +545,10 @@ void plan_emit(struct sched *sched, struct sched_plan *ret)
                                      : sched->notes.items[i].stale ? SCHED_NOTE_STALE
                                                                    : SCHED_NOTE_NOT_STALE});
     sched->notes.count = 0;
-    if (!sched->config.silent)
+    if (!sched->config.silent) {
         emit_waiting(sched, &plan);
+        alike_settle(sched);
+    }
     *ret = (struct sched_plan){
         .binds = plan.binds.items,
         .bind_count = plan.binds.count,

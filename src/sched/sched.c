@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/alike.h"
 #include "sched/claim.h"
 #include "sched/device.h"
 #include "sched/event.h"
@@ -296,6 +297,7 @@ void sched_free(struct sched *sched)
         struct pool *pool = sched->pools.items[i];
         VEC_DONE(&pool->nodes);
         VEC_DONE(&pool->tops);
+        alike_free(pool);
         heap_str_free(pool->name);
         mem_free(pool);
     }
@@ -308,6 +310,7 @@ void sched_free(struct sched *sched)
     for (size_t i = 0; i < COUNT_OF(maps); i++)
         map_done(maps[i]);
     VEC_DONE(&sched->nodes);
+    VEC_DONE(&sched->alike_due);
     VEC_DONE(&sched->queues);
     VEC_DONE(&sched->pools);
     VEC_DONE(&sched->strays);

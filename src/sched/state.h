@@ -48,6 +48,9 @@ struct sched {
         claims, shapes, pools_by_name, names;
     VEC(struct node *) nodes; /* by slot; NULL holes */
     VEC(struct queue *) queues;
+    size_t nodes_full;       /* slots of nodes below this are taken */
+    VEC(uint32_t) alike_due; /* slots of nodes whose class may be another one; see alike.h */
+    bool alike_valid;        /* the others are in theirs */
     VEC(struct pool *) pools;
     VEC(struct group *) strays; /* groups without a queue, or only named by pods */
     VEC(struct str) resources;  /* names by number */

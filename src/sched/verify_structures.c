@@ -3,6 +3,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/alike.h"
 #include "sched/event.h"
 #include "sched/filter.h"
 #include "sched/group.h"
@@ -251,6 +252,7 @@ int verify_structures(const struct sched *sched, struct err *err)
         for (size_t tree = 0; tree < COUNT_OF(trees) && !r; tree++)
             r = verify_tree(sched->pools.items[i], tree, err);
         r = r ? r : verify_sums(sched->pools.items[i], err);
+        r = r ? r : alike_verify(sched, sched->pools.items[i], err);
     }
     for (size_t i = 0; i < sched->queues.count && !r && !sched->queues_dirty; i++)
         r = verify_lists(sched->queues.items[i], err);
