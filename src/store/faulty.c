@@ -9,6 +9,8 @@
 /* The state is global because SQLite's VFS list is. */
 static atomic_int mode_now;
 static atomic_uint failed;
+static atomic_uint writes;
+static atomic_uint syncs;
 
 struct file {
     sqlite3_file base;
@@ -44,6 +46,7 @@ static int file_read(sqlite3_file *file, void *out, int bytes, sqlite3_int64 at)
 
 static int file_write(sqlite3_file *file, const void *from, int bytes, sqlite3_int64 at)
 {
+    atomic_fetch_add(&writes, 1);
     if (fails(FAULTY_FULL))
         return SQLITE_FULL;
     if (fails(FAULTY_QUOTA))
@@ -58,6 +61,7 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
 
 static int file_sync(sqlite3_file *file, int flags)
 {
+    atomic_fetch_add(&syncs, 1);
     if (fails(FAULTY_SYNC))
         return SQLITE_IOERR_FSYNC;
     return real(file)->pMethods->xSync(real(file), flags);
@@ -178,4 +182,14 @@ void faulty_set(enum faulty_mode mode)
 unsigned faulty_count(void)
 {
     return atomic_load(&failed);
+}
+
+unsigned faulty_writes(void)
+{
+    return atomic_load(&writes);
+}
+
+unsigned faulty_syncs(void)
+{
+    return atomic_load(&syncs);
 }

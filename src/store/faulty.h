@@ -16,3 +16,6 @@ void faulty_install(void);
 void faulty_set(enum faulty_mode mode);
 /* How often something was made to fail since the last faulty_set(). */
 unsigned faulty_count(void);
+/* Calls of write and fsync for files that were opened since faulty_install(); they only grow. */
+unsigned faulty_writes(void);
+unsigned faulty_syncs(void);
