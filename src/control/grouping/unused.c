@@ -21,9 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define QUEUES_DEEP  32 /* levels of queues; a circle ends there */
-#define NEXT_MS      5000 /* after one was suspended: the scheduler finds out whether that was enough */
-#define SETTLE_MS    300
+#define QUEUES_DEEP 32 /* levels of queues; a circle ends there */
+#define NEXT_MS     5000 /* after one was suspended: the scheduler finds out whether that was enough */
+#define SETTLE_MS   300
+/* A node needs so long at most: its helper ends itself after 240 s, and 30 s are for standing still.
+ * One that needs longer is stuck, as on a node that is gone, and others need not wait for it. */
+#define STUCK_MS     (5 * 60 * 1000)
 #define EVENT_READY  "GpusUnused"
 #define EVENT_GIVEN  "SuspendedUnused"
 #define EVENT_WANTED "Wanted"
@@ -257,8 +260,11 @@ static void gang_ask(struct actions *actions, const struct gang *gang, const cha
     }
 }
 
-static void gang_suspend(struct actions *actions, const struct gang *gang)
+/* Since when it is on its way is kept as well: it may be long after what was announced. */
+static void gang_suspend(struct actions *actions, const struct gang *gang, int64_t now_ms)
 {
+    annotate(actions, gang->group, SUSPEND_UNUSED_AT,
+             str_c(actions->arena, time_text(actions->arena, now_ms)));
     gang_ask(actions, gang, SUSPEND_UNUSED);
     gang_tell(actions, gang, EVENT_GIVEN,
               STR("The GPUs of this pod are unused, and others wait for GPUs: it gives them up and "
@@ -295,7 +301,7 @@ static void again_at(int64_t *again_ms, int64_t at_ms)
 
 struct round {
     const struct gang *first; /* to be suspended: the one that is unused for longest */
-    bool busy;                /* one is on its way */
+    bool busy;                /* one is on its way, and not for too long */
     int64_t last_ms;          /* when one was suspended last */
     int64_t again_ms;
 };
@@ -307,7 +313,10 @@ static void round_look(struct round *round,
 {
     int64_t at_ms = 0;
 
-    round->busy = round->busy || gang->on_its_way;
+    if (gang->on_its_way && now_ms < gang->unused.at_ms + STUCK_MS) {
+        round->busy = true;
+        again_at(&round->again_ms, gang->unused.at_ms + STUCK_MS);
+    }
     round->last_ms = later(round->last_ms, gang->away_ms);
     if (gang_return(actions, gang))
         return;
@@ -369,7 +378,7 @@ static void reconcile(const struct control_input *input,
         round_look(&round, actions, &gangs.items[i], input->now_ms);
     }
     if (round.first && !round.busy && input->now_ms >= round.last_ms + NEXT_MS)
-        gang_suspend(actions, round.first);
+        gang_suspend(actions, round.first, input->now_ms);
     else if (round.first && !round.busy)
         again_at(&round.again_ms, round.last_ms + NEXT_MS);
     if (round.again_ms)

@@ -157,6 +157,21 @@ TEST(what_is_unused_for_longest_gives_way_and_comes_back_when_it_is_wanted)
     EXPECT(str_contains(scene.events, STR("Wanted")));
 }
 
+TEST(one_that_is_stuck_on_its_way_out_keeps_the_others_for_five_minutes_only)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    noon(&scene);
+    scene_put(&scene, &kind_podgroup, GROUP("w", WAITS("NotEnoughResources")));
+    look(&scene, 0);
+    look(&scene, 30); /* long after it was announced for */
+    EXPECT(!wish(&scene, "p").len && str_is(wish(&scene, "r"), "unused"));
+    look(&scene, 4);
+    EXPECT(!wish(&scene, "p").len);
+    look(&scene, 1); /* its node has not said a word */
+    EXPECT(str_is(wish(&scene, "p"), "unused") && str_is(wish(&scene, "r"), "unused"));
+}
+
 TEST(a_job_whose_gpus_were_unused_is_back_in_line_when_it_is_resumed)
 {
     _cleanup_(scene_close) struct scene scene;
