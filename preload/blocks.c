@@ -181,6 +181,7 @@ static void block_add(struct block *block)
     block->next = blocks_first;
     blocks_first = block;
     table_put(TABLE_BLOCKS, block->at, (struct record){.owner = block});
+    mover_count((int64_t)block->bytes);
     pthread_mutex_unlock(&blocks_mutex);
 }
 
@@ -263,8 +264,10 @@ bool blocks_free(uint64_t pointer, int *result)
     pthread_mutex_lock(&blocks_mutex);
     bool ours = table_take(TABLE_BLOCKS, pointer, &record);
     struct block *block = ours ? record.owner : NULL;
-    if (ours)
+    if (ours) {
         block_unlink(&blocks_first, block);
+        mover_count(-(int64_t)block->bytes);
+    }
     pthread_mutex_unlock(&blocks_mutex);
     if (!ours)
         return false;
@@ -299,6 +302,7 @@ void blocks_drop(const void *context)
         }
         *at = block->next;
         (void)table_take(TABLE_BLOCKS, block->at, &record);
+        mover_count(-(int64_t)block->bytes);
         block->next = dropped;
         dropped = block;
     }

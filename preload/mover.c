@@ -22,8 +22,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define WORKERS    8
-#define PIECE      ((size_t)32 << 20) /* pinned, of each worker; pinning is slow, so it is small */
+#define WORKERS 8
+#define PIECE                              \
+    (((size_t)GPU_PAGE_PINNED_MIB << 20) / \
+     WORKERS) /* pinned, of each worker; pinning is slow, so it is small */
 #define CONTEXTS   16
 #define ROOM_MS    20000 /* for whoever leaves the card to be gone */
 #define ROOM_STEP  50
@@ -462,10 +464,17 @@ static void forget(void)
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
     start_mutex = fresh;
+    page = NULL;
     if (atomic_load(&started) == START_DONE)
         atomic_store(&started, START_FAILED);
     gate_forget();
     blocks_forget();
+}
+
+void mover_count(int64_t bytes)
+{
+    if (page)
+        (void)atomic_fetch_add(&page->held, bytes);
 }
 
 bool mover_start(void)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* mover: a thread of our own that moves the blocks out of the card and back, when the agent says so
  * in a page (src/api/gpu_page.h). It waits there, and costs nothing until then.
@@ -13,3 +14,5 @@
 
 /* False: it cannot be had here, and nothing may be owned. */
 bool mover_start(void);
+/* Bytes more, or fewer, that can be moved. */
+void mover_count(int64_t bytes);

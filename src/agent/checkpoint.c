@@ -2,6 +2,7 @@
 
 #include "agent/gpu.h"
 #include "agent/gpu_copy.h"
+#include "api/gpu_page.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -17,8 +18,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-#define CUDA_PROCESSES_MAX 64  /* of one pod: one a GPU is usual */
-#define HOST_SPARE_MIB     512 /* that a machine keeps */
+#define CUDA_PROCESSES_MAX 64                          /* of one pod: one a GPU is usual */
+#define HOST_SPARE_MIB     (512 + GPU_PAGE_PINNED_MIB) /* that a machine keeps, and a copy needs */
 #define IPC_DRIVER         610 /* the first that can checkpoint memory that processes share */
 
 /* ---- the driver, as far as it is needed; its ABI is stable ---- */
@@ -289,22 +290,27 @@ int checkpoint_do(const struct checkpoint_order *order,
     struct cuda cuda;
     size_t count = cuda_processes(order, pids);
     int64_t used_mib = order->out ? cards_used(order) : 0;
+    int64_t held_mib = 0, away_mib = 0; /* away: an earlier helper saw to it */
     *ret = (struct checkpoint_report){.processes = (int64_t)count};
     if (!count)
         return 0;
-    int r = order->out ? out_refuse(count, used_mib, err) : 0;
-    r = r ? r : cuda_open(&cuda, err);
-    if (r)
-        return r;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         pages[i] = gpu_copy_find(pids[i]);
-    if (order->out)
+        held_mib += gpu_copy_held_mib(pages[i]);
+        away_mib += gpu_copy_away_mib(pages[i]);
+    }
+    /* Of a card that is shared only what our library owns is known to be the pod's. */
+    int64_t need_mib = used_mib > held_mib ? used_mib : held_mib;
+    int r = order->out ? out_refuse(count, need_mib, err) : 0;
+    r = r ? r : cuda_open(&cuda, err);
+    if (r == 0 && order->out)
         r = all_out(&cuda, pids, pages, count, ret, err);
     for (size_t i = 0; r == 0 && !order->out && i < count; i++)
         r = process_in(&cuda, pids[i], pages[i], err);
     for (size_t i = 0; i < count; i++)
         gpu_copy_done(pages[i]);
     if (r == 0 && order->out) /* of a card that is shared only our own part is known */
-        ret->moved_mib = order->card_count ? used_mib - cards_used(order) : ret->copied_mib;
+        ret->moved_mib =
+            order->card_count ? away_mib + used_mib - cards_used(order) : ret->copied_mib;
     return r;
 }

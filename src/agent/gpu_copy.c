@@ -103,6 +103,20 @@ bool gpu_copy_is_away(const struct gpu_page *page)
     return page && atomic_load(&page->state) == GPU_STATE_AWAY;
 }
 
+int64_t gpu_copy_held_mib(const struct gpu_page *page)
+{
+    int64_t bytes = page && !gpu_copy_is_away(page) ? atomic_load(&page->held) : 0;
+
+    return bytes > 0 ? bytes >> 20 : 0;
+}
+
+int64_t gpu_copy_away_mib(const struct gpu_page *page)
+{
+    int64_t bytes = gpu_copy_is_away(page) ? atomic_load(&page->moved) : 0;
+
+    return bytes > 0 ? bytes >> 20 : 0;
+}
+
 /* ---- orders ---- */
 
 static int64_t copy_now_ms(void)
@@ -184,10 +198,9 @@ static int page_order(struct gpu_page *page,
 
 int gpu_copy_out(struct gpu_page *page, pid_t pid, int64_t *ret_mib, struct err *err)
 {
-    *ret_mib = 0;
     int r = page_order(page, pid, GPU_ORDER_OUT, GPU_STATE_AWAY, err);
-    if (r == 0 && gpu_copy_is_away(page))
-        *ret_mib = atomic_load(&page->moved) >> 20;
+
+    *ret_mib = r == 0 ? gpu_copy_away_mib(page) : 0;
     return r;
 }
 

@@ -16,6 +16,9 @@ struct gpu_page *gpu_copy_find(pid_t pid);
 void gpu_copy_done(struct gpu_page *page);
 /* Its memory is in host memory, and its calls to the driver are held. */
 bool gpu_copy_is_away(const struct gpu_page *page);
+/* What it could still move, and what is moved already, as it says. */
+int64_t gpu_copy_held_mib(const struct gpu_page *page);
+int64_t gpu_copy_away_mib(const struct gpu_page *page);
 /* To host memory: 0, and *ret_mib is what is there now, also if that is nothing. Else err has words,
  * and the process runs as before. */
 int gpu_copy_out(struct gpu_page *page, pid_t pid, int64_t *ret_mib, struct err *err);

@@ -11,6 +11,7 @@
 #include "agent/pod.h"
 #include "agent/protect.h"
 #include "api/api.h"
+#include "api/gpu_page.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/suspend.h"
@@ -166,7 +167,8 @@ static bool suspend_has_gpu(const struct pod *pod)
 
 static void memory_allow(const struct pod *pod, bool more)
 {
-    int64_t mib = more ? pod->agent->gpu_memory_mib * (int64_t)pod->gpu_count : 0;
+    int64_t cards_mib = pod->agent->gpu_memory_mib * (int64_t)pod->gpu_count;
+    int64_t mib = more ? cards_mib + GPU_PAGE_PINNED_MIB : 0; /* pinned memory counts as well */
     for (size_t i = 0; i < pod->run.count; i++)
         cgroup_allow(pod, pod_container_spec(pod, i), mib << 20);
 }

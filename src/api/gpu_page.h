@@ -19,6 +19,7 @@
 #define GPU_PAGE_MAGIC      UINT64_C(0x31304547504d5547) /* "GUMPGE01" where the low byte is first */
 #define GPU_PAGE_BYTES      4096
 #define GPU_PAGE_WORDS_MAX  240
+#define GPU_PAGE_PINNED_MIB 256   /* that the copy itself needs, while it is under way */
 #define GPU_PAGE_QUIET_MS   10000 /* for calls and work under way to end, before anything is moved */
 #define GPU_PAGE_STALLED_MS 40000 /* without an answer and without a byte more: it is given up */
 
@@ -41,6 +42,7 @@ struct gpu_page {
     _Atomic uint32_t answered;
     _Atomic uint32_t state;
     _Atomic uint32_t failed; /* the order of turn `answered` was; `words` say why */
+    _Atomic int64_t held;    /* bytes that can be moved, as far as it knows */
     _Atomic int64_t moved;   /* bytes that are in host memory */
     _Atomic int64_t copied;  /* bytes that the order under way has copied */
     char words[GPU_PAGE_WORDS_MAX];

@@ -110,9 +110,9 @@ def look_at(pid):
                 with open(path, "rb") as f:
                     page = f.read(4096)
                 numbers = [int.from_bytes(page[i:i + 4], "little") for i in range(16, 36, 4)]
-                log("order, turn, answered, state, failed:", numbers, "moved, copied MiB:",
-                    [int.from_bytes(page[i:i + 8], "little") >> 20 for i in (40, 48)],
-                    "words:", page[56:296].split(b"\0")[0].decode(errors="replace"))
+                log("order, turn, answered, state, failed:", numbers, "held, moved, copied MiB:",
+                    [int.from_bytes(page[i:i + 8], "little") >> 20 for i in (40, 48, 56)],
+                    "words:", page[64:304].split(b"\0")[0].decode(errors="replace"))
     except OSError as e:
         log("process", pid, e)
 
