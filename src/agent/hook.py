@@ -328,7 +328,10 @@ def _muster():
             spec.loader = Loader()
             return spec
 
-    sys.meta_path.insert(0, Finder)
+    if "torch" in sys.modules:  # this process came of one that has it (src/launch/warm.py)
+        quietly(install)(sys.modules["torch"])
+    else:
+        sys.meta_path.insert(0, Finder)
 
 
 def _others():
@@ -350,4 +353,5 @@ try:
     _muster()
 except Exception:
     pass
-_others()
+if __name__ == "sitecustomize":
+    _others()

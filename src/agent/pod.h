@@ -60,6 +60,16 @@ struct pod_suspend {
     struct suspend_call *call; /* the helper, while it works; NULL: it does not */
 };
 
+/* The next container of a pod that restarts in place, made beforehand: see agent/standby.h. */
+struct pod_standby {
+    bool making; /* its spec is being written */
+    bool there;  /* the shim was told to start it, or runs it */
+    bool failed; /* it ended before it was needed; none is made until the next round */
+    size_t container;
+    unsigned instance;
+    int pid; /* 0: not known yet */
+};
+
 struct pod_token {
     struct str audience; /* empty: the API */
     struct str token;
@@ -109,6 +119,7 @@ struct pod {
     struct podio_stream *streams; /* logs that follow, execs */
     struct probe *probes;
     struct pod_suspend suspend;
+    struct pod_standby standby;
     struct usage_samples *usage; /* one a container; NULL: nobody has asked */
     size_t usage_count;
     struct ranks *ranks; /* NULL: it has none, as far as is known */

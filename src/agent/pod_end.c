@@ -63,7 +63,11 @@ void pod_take_end(struct pod *pod,
     struct run_end end = {.set = true,
                           .code = said->code,
                           .signal = said->signal,
-                          .started_ms = said->started_ms,
+                          /* it may have waited before it was the container (agent/standby.h) */
+                          .started_ms =
+                              c->started_ms > said->started_ms && c->started_ms <= said->ended_ms
+                                  ? c->started_ms
+                                  : said->started_ms,
                           .ended_ms = said->ended_ms,
                           .oom = said->oom,
                           .never_started = said->never_started,

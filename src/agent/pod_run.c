@@ -16,6 +16,7 @@
 #include "agent/protect.h"
 #include "agent/ranks.h"
 #include "agent/recover.h"
+#include "agent/standby.h"
 #include "agent/status.h"
 #include "agent/stream.h"
 #include "agent/suspend.h"
@@ -207,6 +208,7 @@ static void shim_lost(void *user)
 {
     struct pod *pod = user;
     link_close(&pod->link);
+    pod->standby = (struct pod_standby){0}; /* it tells of it again, if it is there */
     pod->asked = false;
     pod->awaited = true; /* gone, or only out of reach: its lock says */
     pod_mark(pod);
@@ -239,6 +241,8 @@ static void shim_message(void *user, const char *text, int fd)
         struct run_container *c = index < pod->run.count ? &pod->run.containers[index] : NULL;
         struct shim_exit said;
         struct run_end end;
+        if (c && c->instance < event.instance && standby_take(pod, index, &event))
+            return;
         if (!c || c->instance != event.instance || c->state == RUN_ENDED)
             return; /* of an instance that is history */
         if (event.end && shim_exit_parse(event.end, &said)) {
@@ -297,6 +301,12 @@ static void container_start(struct pod *pod, size_t index)
 {
     struct run_container *c = &pod->run.containers[index];
     struct err err = {0};
+    int pid = 0;
+    if (standby_go(pod, index, &pid)) {
+        if (pid)
+            container_runs(pod, c, &(struct shim_event){.pid = pid, .started_ms = agent_now_ms()});
+        return;
+    }
     const char *reason = image_trouble(pod, index, &err);
     int r = reason ? -EAGAIN : c->ephemeral ? prepare_ephemeral(pod, index, &err) : 0;
     if (r == 0)
@@ -413,6 +423,7 @@ static void pod_check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms
 
 static void pod_finish(struct pod *pod)
 {
+    standby_drop(pod);
     link_send(&pod->link, NULL, 0, "stop");
     device_give(pod);
     network_pod_changed(pod);
@@ -544,6 +555,7 @@ static void pod_step_running(struct pod *pod, int64_t now_ms)
     struct run_plan plan;
     lifecycle_step(&pod->run, now_ms, &plan);
     plan_apply(pod, &plan);
+    standby_step(pod);
     if (pod_is_starting(pod, now_ms) && pod->started_ms + FIRST_WORD_MS < wake_ms)
         wake_ms = pod->started_ms + FIRST_WORD_MS;
     pod_set_wake(pod, plan.wake_ms < wake_ms ? plan.wake_ms : wake_ms);

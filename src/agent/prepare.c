@@ -399,6 +399,12 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
         r = build_env(pod, image, index, &arena, &env, err);
     if (r == 0) /* what is run beside it is no rank */
         ranks_env(pod, index, &arena, &env);
+    if (r == 0 && pod->standby.making) {
+        char folder[PATH_MAX];
+        ranks_folder(pod, index, folder, sizeof(folder));
+        env_set(&arena, &env, STR(LAUNCH_ENV_STANDBY),
+                str_printf(&arena, "%s/" RANKS_GO_FILE, folder));
+    }
     if (r == 0 && pod->run.stays && c->instance && !c->init && !c->ephemeral)
         env_set(&arena, &env, STR(PLACE_ENV), str_printf(&arena, "%u", c->instance));
     if (r == 0)

@@ -70,6 +70,7 @@ struct ranks {
     int64_t awake_ms;   /* the pod was suspended until then; 0: never */
     unsigned long turn; /* the last one in which it was looked at */
     bool greedy;
+    bool stepped; /* one of them has made a step */
     bool changed;
     bool urgent;
     bool under_way;
@@ -126,19 +127,27 @@ int ranks_make(const struct pod *pod, size_t index, struct err *err)
     return r;
 }
 
+void ranks_folder(const struct pod *pod, size_t index, char *ret, size_t bytes)
+{
+    char path[PATH_MAX] = PAGES_DIR;
+
+    if (!pod->agent->machine.mount_ns)
+        pages_path(pod, index, path);
+    (void)snprintf(ret, bytes, "%s", path);
+}
+
 void ranks_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env)
 {
     bool mounted = pod->agent->machine.mount_ns;
     struct str before = env_get(env, STR("PYTHONPATH"));
     char hook[PATH_MAX] = HOOK_DIR;
-    char pages[PATH_MAX] = PAGES_DIR;
+    char pages[PATH_MAX];
 
     if (!is_watched(pod, index))
         return;
-    if (!mounted) {
+    if (!mounted)
         hook_path(pod->agent, hook);
-        pages_path(pod, index, pages);
-    }
+    ranks_folder(pod, index, pages, sizeof(pages));
     env_set(arena, env, STR(RANK_PAGE_ENV), str_dup(arena, str_from(pages)));
     env_set(arena, env, STR("PYTHONPATH"),
             str_printf(arena, "%s%s" STR_FMT, hook, before.len ? ":" : "", STR_ARG(before)));
@@ -464,6 +473,26 @@ static void forget_earlier(struct ranks *ranks)
     }
 }
 
+/* The next container may be made from then on (agent/standby.h). */
+static void note_steps(struct pod *pod)
+{
+    struct ranks *ranks = pod->ranks;
+    bool before = ranks->stepped;
+
+    for (size_t i = 0; i < ranks->count; i++)
+        ranks->stepped = ranks->stepped || ranks->items[i].page.steps > 0;
+    if (ranks->stepped && !before && pod->run.stays)
+        pod_mark(pod);
+}
+
+bool ranks_have_stepped(const struct pod *pod)
+{
+    const struct ranks *ranks = pod->ranks;
+
+    return ranks && ranks->stepped &&
+           ranks->instance == pod->run.containers[ranks->container].instance;
+}
+
 static void pod_look(struct pod *pod, struct look *look)
 {
     struct ranks *ranks = pod->ranks;
@@ -474,6 +503,7 @@ static void pod_look(struct pod *pod, struct look *look)
         ranks->count = 0;
         ranks->instance = c->instance;
         ranks->burst = 0;
+        ranks->stepped = false;
         if (ranks->sent)
             ranks->sent[0] = '\0';
     }
@@ -496,6 +526,7 @@ static void pod_look(struct pod *pod, struct look *look)
         ranks->greedy = inner_opens >= INNER_OPENS_MAX / GREEDY_PART ||
                         wait_opens >= WAIT_OPENS_MAX / GREEDY_PART;
     forget_earlier(ranks);
+    note_steps(pod);
     ranks_tell(pod, look->now_ms);
 }
 

@@ -2,6 +2,7 @@
 
 #include "agent/env.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct agent;
@@ -26,6 +27,13 @@ int ranks_make(const struct pod *pod, size_t index, struct err *err);
 /* After the user's own environment. */
 void ranks_env(const struct pod *pod, size_t index, struct arena *arena, struct env *env);
 void ranks_mounts(const struct pod *pod, size_t index, struct buf *records);
+
+/* In the folder of the pages: the container that waits (agent/standby.h) is to go on. */
+#define RANKS_GO_FILE "go"
+/* That folder, as the container sees it. */
+void ranks_folder(const struct pod *pod, size_t index, char *ret, size_t bytes);
+/* A rank of the present container has made a step. */
+bool ranks_have_stepped(const struct pod *pod);
 
 /* A container of the pod runs: look at it from now on. */
 void ranks_begin(struct pod *pod);

@@ -10,6 +10,7 @@
 #include "agent/node.h"
 #include "agent/pod.h"
 #include "agent/pod_end.h"
+#include "agent/standby.h"
 #include "agent/suspend.h"
 #include "api/object.h"
 #include "base/buf.h"
@@ -35,7 +36,7 @@
 
 /* recover: pods that an earlier muster started, from their folders and their shims. */
 
-/* The highest instance that has a spec, or -1. */
+/* The highest instance that has a spec and does not wait for its turn, or -1. */
 static long container_newest_instance(const struct pod *pod, const struct run_container *c)
 {
     char path[PATH_MAX];
@@ -48,7 +49,8 @@ static long container_newest_instance(const struct pod *pod, const struct run_co
         struct str name = str_from(entry->d_name);
         uint64_t number;
         if (str_ends(name, STR(".spec")) && str_to_u64(str_sub(name, 0, name.len - 5), &number) &&
-            number < INT32_MAX && (long)number > newest)
+            number < INT32_MAX && (long)number > newest &&
+            !standby_is(pod, (size_t)(c - pod->run.containers), number))
             newest = (long)number;
     }
     closedir(folder);

@@ -13,6 +13,8 @@
  *       LAUNCH_ENV_APP_DIR, run the setup command, exec torchrun around the command, forward
  *       signals, reap, write the first error to /dev/termination-log, exit with the job's status
  *       (a signal becomes 128 + n).
+ *   muster-launch python PATH ARG...
+ *       What `python` on the PATH of a rank is where one is kept warm (launch/warm.h).
  *   LAUNCH_PATH sync
  *       The job's sync pod: keeps the workspace volume, takes uploads and serves workers over HTTP
  *       on LAUNCH_SYNC_PORT. Without LAUNCH_ENV_JOB it is a store of somebody's own: etcd's keys
@@ -68,6 +70,12 @@
 #define LAUNCH_ENV_RUN_DIR "MUSTER_RUN_DIR" /* folder of this run: records, python on PATH */
 #define LAUNCH_ENV_RESTART \
     "MUSTER_RESTART" /* restarts in place so far; part of the rendezvous id */
+/* Of a container that is made before it is needed (agent/standby.h): the file that says that it is. */
+#define LAUNCH_ENV_STANDBY "MUSTER_STANDBY"
+/* The socket of a Python that has torch imported (launch/warm.h). */
+#define LAUNCH_ENV_WARM "MUSTER_WARM"
+/* In LAUNCH_ENV_RUN_DIR: the process that torchrun is, when it came from there. */
+#define LAUNCH_WARM_FILE "warm.pid"
 /* In LAUNCH_ENV_RUN_DIR: why torchrun could not be started, in words. */
 #define LAUNCH_REASON_FILE "reason"
 /* In LAUNCH_ENV_RUN_DIR: what the ranks printed, for the sync pod to keep. Lines beyond the bound

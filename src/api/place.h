@@ -29,6 +29,10 @@ struct place place_parse(struct str text);
 struct str place_text(struct arena *arena, int64_t round, bool go);
 #define PLACE_OVER "over"
 
+/* Annotation of jobs and their pods, "true": while the ranks train, the next container waits with torch
+ * imported, for the next restart in place (agent/standby.h). */
+#define WARM_ANNOTATION "muster.dev/warm-processes"
+
 /* Environment of a container that was restarted: which round it is. It is a part of the id of its
  * rendezvous. */
 #define PLACE_ENV "MUSTER_ROUND"

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "launch/rank.h"
 #include "launch/torchrun.h"
+#include "launch/warm.h"
 #include "launch/worker.h"
 #include "stacks/pod.h"
 #include "workspace/address.h"
@@ -219,9 +220,11 @@ int main(int argc, char *argv[])
     if (strcmp(what, "worker") == 0)
         return worker_main(self);
     if (strcmp(what, "torchrun") == 0)
-        return torchrun_main(self);
+        return torchrun_main(self, NULL);
     if (strcmp(what, "rank") == 0)
         return rank_main();
+    if (argc >= 3 && strcmp(argv[1], "python") == 0)
+        return warm_main(argv + 2);
     if (strcmp(what, "sync") == 0)
         return sync_main();
     if ((argc == 3 || argc == 4) && strcmp(argv[1], "install") == 0)

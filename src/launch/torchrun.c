@@ -7,6 +7,7 @@
 #include "launch/python.h"
 #include "launch/reach.h"
 #include "launch/shell.h"
+#include "launch/warm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,28 +147,68 @@ static int torchrun_args(const struct python *python,
     return 0;
 }
 
-/* A `python` of our own at the front of PATH that starts the one that was found. */
-static int put_on_path(const struct python *python, struct err *err)
+/* Whether a shell would start the one that was found by that name: the same file, of the same folder,
+ * which tells virtual environments apart. */
+static bool python_is_named(const struct python *python, const char *name)
+{
+    char path[PATH_MAX];
+    char real[2][PATH_MAX];
+    const char *slash[2] = {NULL, strrchr(python->path, '/')};
+
+    if (!shell_which(name, path, sizeof(path)) || !(slash[0] = strrchr(path, '/')) || !slash[1])
+        return false;
+    return slash[0] - path == slash[1] - python->path &&
+           strncmp(path, python->path, (size_t)(slash[0] - path)) == 0 && realpath(path, real[0]) &&
+           realpath(python->path, real[1]) && strcmp(real[0], real[1]) == 0;
+}
+
+/* A script `name` in that folder that starts the Python that was found, by way of one that is warm
+ * where there is one. */
+static int write_wrapper(const struct python *python,
+                         const char *self,
+                         const char *folder,
+                         const char *name,
+                         struct err *err)
+{
+    const char *slash = strrchr(python->path, '/');
+    bool warm = getenv(LAUNCH_ENV_WARM) != NULL;
+    char file[PATH_MAX + 16];
+    char target[PATH_MAX + 16];
+    int fd;
+
+    (void)snprintf(target, sizeof(target), "%s", python->path);
+    if (python->first_on_path && slash) /* by its name, as it would be without us */
+        (void)snprintf(target, sizeof(target), "%.*s%s", (int)(slash + 1 - python->path),
+                       python->path, name);
+    (void)snprintf(file, sizeof(file), "%s/%s", folder, name);
+    fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+    int n = fd < 0 ? -1
+            : warm ? dprintf(fd, "#!/bin/sh\nexec '%s' python '%s' \"$@\"\n", self, target)
+                   : dprintf(fd, "#!/bin/sh\nexec '%s' \"$@\"\n", target);
+    int r = n < 0 ? err_set(err, -errno, "%s: %s", file, strerrordesc_np(errno)) : 0;
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+/* A `python` of our own at the front of PATH. */
+static int put_on_path(const struct python *python, const char *self, struct err *err)
 {
     static const char *const names[] = {"python", "python3"};
     const char *run_dir = env_or(LAUNCH_ENV_RUN_DIR, "/tmp");
     const char *path = env_or("PATH", "/usr/local/bin:/usr/bin:/bin");
     char folder[PATH_MAX];
     char *value = NULL;
+    int r = 0;
 
     (void)snprintf(folder, sizeof(folder), "%s/bin", run_dir);
     if (mkdir(folder, 0755) < 0 && errno != EEXIST)
         return err_set(err, -errno, "%s: %s", folder, strerrordesc_np(errno));
-    for (size_t i = 0; i < 2; i++) {
-        char file[PATH_MAX + 16];
-        int fd;
-
-        (void)snprintf(file, sizeof(file), "%s/%s", folder, names[i]);
-        fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
-        if (fd < 0 || dprintf(fd, "#!/bin/sh\nexec '%s' \"$@\"\n", python->path) < 0)
-            return err_set(err, -errno, "%s: %s", file, strerrordesc_np(errno));
-        close(fd);
-    }
+    for (size_t i = 0; r == 0 && i < 2; i++)
+        if (!python->first_on_path || python_is_named(python, names[i]))
+            r = write_wrapper(python, self, folder, names[i], err);
+    if (r)
+        return r;
     if (asprintf(&value, "%s:%s", folder, path) < 0)
         return err_set(err, -ENOMEM, "PATH is too long");
     (void)setenv("PATH", value, 1);
@@ -175,7 +216,7 @@ static int put_on_path(const struct python *python, struct err *err)
     return 0;
 }
 
-static void prepare_environment(const struct python *python)
+void torchrun_environment(const struct python *python)
 {
     int64_t nproc = 1;
 
@@ -231,25 +272,30 @@ static void leave_reason(const char *text)
     close(fd);
 }
 
-int torchrun_main(const char *self)
+int torchrun_main(const char *self, const struct python *known)
 {
     struct python python;
     const char *args[TORCHRUN_ARGS_MAX];
     char room[1024];
     struct err err = {0};
-    int r = python_find(&python, &err);
+    int r = 0;
 
+    if (known)
+        python = *known;
+    else
+        r = python_find(&python, &err);
     if (r == 0)
         r = check_rendezvous(&python, &err);
-    if (r == 0 && !python.first_on_path)
-        r = put_on_path(&python, &err);
+    if (r == 0 && (!python.first_on_path || getenv(LAUNCH_ENV_WARM)))
+        r = put_on_path(&python, self, &err);
     if (r == 0)
         r = torchrun_args(&python, self, args, room, sizeof(room), &err);
     if (r < 0) {
         leave_reason(err.text);
         return r == -ENOENT || r == -ENOPKG ? EXIT_NOT_POSSIBLE : EXIT_FOR_NOW;
     }
-    prepare_environment(&python);
+    torchrun_environment(&python);
+    warm_become((char *const *)(uintptr_t)args);
     (void)execv(python.path, (char *const *)(uintptr_t)args);
     fprintf(stderr, "muster-launch: %s: %s\n", python.path, strerrordesc_np(errno));
     return EXIT_NOT_FOUND;

@@ -7,21 +7,26 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/family.h"
+#include "launch/python.h"
 #include "launch/record.h"
 #include "launch/shell.h"
 #include "launch/torchrun.h"
+#include "launch/warm.h"
 #include "workspace/disk.h"
 #include "workspace/pull.h"
 #include "workspace/results.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -64,6 +69,8 @@ struct worker {
     bool again;    /* this pod has run before: what that printed is there, but not how much of it */
     uint64_t kept_before;
     int64_t keep_ms;
+    bool warm; /* `python` has torch imported, and waits (launch/warm.h) */
+    struct python python;
     int64_t linger_ms; /* since when torchrun has no ranks left, and one has failed; 0: not so */
 };
 
@@ -99,7 +106,7 @@ static void child_run(const struct worker *worker)
     (void)setpgid(0, 0);
     (void)sigprocmask(SIG_SETMASK, &worker->old_mask, NULL);
     if (!setup || !*setup)
-        _exit(torchrun_main(worker->self));
+        _exit(torchrun_main(worker->self, worker->warm ? &worker->python : NULL));
     /* The same shell, so that what setup exports or activates holds for torchrun. */
     buf_addf(
         &script,
@@ -328,6 +335,25 @@ static int turn_timeout(const struct worker *worker, int64_t now)
     return until > now ? (int)(until - now) : 0;
 }
 
+/* Ranks of torchrun; one that is warm is below its server, and says itself which process it is. */
+static bool worker_has_ranks(const struct worker *worker)
+{
+    char path[sizeof(worker->run_dir) + sizeof(LAUNCH_WARM_FILE) + 1];
+    char text[24] = "";
+    int64_t pid = 0;
+    int fd;
+
+    if (family_has_child(worker->child))
+        return true;
+    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_WARM_FILE, worker->run_dir);
+    fd = worker->warm ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    (void)!read(fd, text, sizeof(text) - 1);
+    close(fd);
+    return str_to_i64(str_from(text), &pid) && pid > 0 && family_has_child((pid_t)pid);
+}
+
 /* A rank has failed, and torchrun does not start it again. */
 static bool worker_has_failed(const struct worker *worker)
 {
@@ -346,7 +372,7 @@ static bool worker_has_failed(const struct worker *worker)
 static void worker_linger(struct worker *worker, int64_t now)
 {
     if (worker->child <= 0 || worker->stopping || !worker_has_failed(worker) ||
-        family_has_child(worker->child)) {
+        worker_has_ranks(worker)) {
         worker->linger_ms = 0;
         return;
     }
@@ -373,7 +399,7 @@ static void worker_turn(struct worker *worker)
     if (worker->synced && (polls[1].revents || now >= pull_next_ms(&worker->pull)))
         pull_turn(&worker->pull, now);
     if (worker->stopping && worker->child > 0 &&
-        (now >= worker->kill_ms || !family_has_child(worker->child)))
+        (now >= worker->kill_ms || !worker_has_ranks(worker)))
         family_kill(SIGKILL); /* torchrun alone is not waited for: it has nothing left to end */
     worker_linger(worker, now);
     if (worker->synced && now >= worker->keep_ms) {
@@ -395,6 +421,42 @@ static bool worker_fetch(struct worker *worker)
         }
     }
     return worker->ready && !worker->ended;
+}
+
+/* A container that was made before it is needed: torch is imported meanwhile. False: a signal ended
+ * it, it was never needed. */
+static bool worker_stand_by(struct worker *worker)
+{
+    const char *file = getenv(LAUNCH_ENV_STANDBY);
+    char path[PATH_MAX];
+    char folder[PATH_MAX];
+    char events[4096];
+
+    if (!file)
+        return true;
+    (void)snprintf(path, sizeof(path), "%s", file);
+    (void)snprintf(folder, sizeof(folder), "%s", file);
+    (void)unsetenv(LAUNCH_ENV_STANDBY);
+    worker->warm = python_find(&worker->python, NULL) == 0;
+    if (worker->warm) {
+        torchrun_environment(&worker->python);
+        warm_start(&worker->python, &worker->old_mask);
+    }
+    int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (fd >= 0)
+        (void)inotify_add_watch(fd, dirname(folder), IN_CREATE | IN_MOVED_TO);
+    while (!worker->ended && access(path, F_OK) < 0) {
+        struct pollfd polls[2] = {{.fd = worker->signal_fd, .events = POLLIN},
+                                  {.fd = fd, .events = POLLIN}};
+
+        (void)poll(polls, 2, IDLE_MS);
+        take_signal(worker);
+        while (fd >= 0 && read(fd, events, sizeof(events)) > 0)
+            ;
+    }
+    if (fd >= 0)
+        close(fd);
+    return !worker->ended;
 }
 
 /* ---- the end ---- */
@@ -522,6 +584,10 @@ int worker_main(const char *self)
     struct err err = {0};
     int r = worker_prepare(&worker, &err);
 
+    if (r == 0 && !worker_stand_by(&worker)) {
+        (void)disk_remove_path(worker.run_dir);
+        return 128 + worker.signal;
+    }
     if (r == 0)
         r = open_workspace(&worker, &err);
     if (r == 0 && worker.synced && !worker_fetch(&worker)) {

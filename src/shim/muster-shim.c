@@ -150,12 +150,16 @@ static struct container *container_find(const char *name, unsigned instance)
     return NULL;
 }
 
+/* Its next instance may be there already, and waits. */
 static struct container *container_running(const char *name)
 {
-    for (size_t i = 0; i < shim.container_count; i++)
-        if (shim.containers[i].pid && strcmp(shim.containers[i].name, name) == 0)
-            return &shim.containers[i];
-    return NULL;
+    struct container *found = NULL;
+    for (size_t i = 0; i < shim.container_count; i++) {
+        struct container *c = &shim.containers[i];
+        if (c->pid && strcmp(c->name, name) == 0 && (!found || c->instance < found->instance))
+            found = c;
+    }
+    return found;
 }
 
 /* The container's first process, for signals and namespaces. */
@@ -299,7 +303,11 @@ static void container_finish(struct container *c)
     if (c->input_fd >= 0)
         close(c->input_fd);
     c->input_fd = -1;
-    bool oom = oom_kills(c->oom_path) > c->oom_before;
+    long kills = oom_kills(c->oom_path);
+    bool oom = kills > c->oom_before;
+    for (size_t i = 0; oom && i < shim.container_count; i++) /* that was not the next one's */
+        if (strcmp(shim.containers[i].oom_path, c->oom_path) == 0)
+            shim.containers[i].oom_before = kills;
     char words[256] = "";
     bool never_started = runtime_words(c, words);
     remove_groups(c);

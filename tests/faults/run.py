@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """run.py [FAULT...]: plants faults in a training with real torchrun (gloo, 2 pods of 2 ranks), and says what muster made of it.
 
-REPEAT=5 times each, with new pods and in place (MODES="Pods InPlace"). Prints a table and keeps it in build/results. A fault
-passes when, every time, the right rank and cause were named, nothing was restarted that should not be, the training came to
-its end, and the account was right to 1 % of the time. Times are shown and not judged.
+REPEAT=5 times each, with new pods, in place, and in place with warm processes (MODES="Pods InPlace Warm"). Prints a table and
+keeps it in build/results. A fault passes when, every time, the right rank and cause were named, nothing was restarted that
+should not be, the training came to its end, and the account was right to 1 % of the time. Times are shown and not judged.
 """
 
 import ctypes
@@ -21,7 +21,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from harness import NOT_YET, PATIENCE, ROOT, Failure, Muster, Skip, binary, run, torch_pythons, wait_for  # noqa: E402
 
-STEPS = 100
+# (steps, at which of them the fault is planted): processes have to become warm first
+STEPS = {False: (100, 40), True: (300, 240)}
 ACCOUNT_ERROR = 1.0  # percent of the job's time
 MEMORY = 1500 << 20
 CLONE_NEWNET = 0x40000000
@@ -59,8 +60,9 @@ spec:
   command: python3 {script} {steps}
   env:
   - {{name: FAULT, value: "{fault}"}}
+  - {{name: FAULT_AT, value: "{fault_at}"}}
   - {{name: MEMORY_BYTES, value: "{memory}"}}
-  reliability: {{restartMode: {mode}}}
+  reliability: {{restartMode: {mode}, warmProcesses: {warm}}}
 """
 
 
@@ -79,7 +81,10 @@ class Trial:
     def __init__(self, m, fault, mode):
         self.m, self.fault = m, fault
         memory = MEMORY if fault == "oom" else 64 << 30
-        m.apply(JOB.format(script=os.path.join(HERE, "train.py"), steps=STEPS, fault=fault, mode=mode, memory=memory))
+        self.warm = mode == "Warm"
+        steps, self.fault_at = STEPS[self.warm]
+        m.apply(JOB.format(script=os.path.join(HERE, "train.py"), steps=steps, fault_at=self.fault_at, fault=fault, memory=memory,
+                           mode="Pods" if mode == "Pods" else "InPlace", warm=str(self.warm).lower()))
 
     def status(self):
         return (self.m.get("torchrunjob", "t") or {}).get("status", {})
@@ -103,7 +108,7 @@ class Trial:
         """When it happened: the training itself does it, or we."""
         if self.fault not in ("node", "network"):
             return wait_for(lambda: [e["fault"] for e in self.log() if "fault" in e], "the fault", 120)[0]
-        wait_for(lambda: self.steps()[-1]["step"] >= 40, "forty steps", 120)
+        wait_for(lambda: self.steps()[-1]["step"] >= self.fault_at, "the step of the fault", 120)
         if self.fault == "node":
             self.m.kubectl("delete", "node", self.m.get("pod", "t-worker-1")["spec"]["nodeName"], "--wait=false")
         else:
@@ -168,6 +173,8 @@ class Trial:
             raise Skip("limits of memory are not kept here")
         result["right"] = named["pod"] == pod and bool(re.search(words, named["words"], re.DOTALL))
         result["end"] = end["phase"] == "Succeeded" and self.went_on() == restarts
+        if self.warm and restarts and self.fault != "node":
+            result["end"] = result["end"] and "has torch imported" in self.m.kubectl("logs", "t-worker-0").stdout
         result.update(self.measured(planted))
         return result
 
@@ -248,7 +255,7 @@ def table(rows):
 
 
 def main(faults):
-    repeat, modes = int(os.environ.get("REPEAT", "5")), os.environ.get("MODES", "Pods InPlace").split()
+    repeat, modes = int(os.environ.get("REPEAT", "5")), os.environ.get("MODES", "Pods InPlace Warm").split()
     rows = [["FAULT", "MODE", "RUNS", "NAMED AFTER s", "RIGHT", "NEXT STEP s", "STEPS LOST", "ACCOUNT %"]]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for fault in faults or FAULTS:

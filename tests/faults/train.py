@@ -2,7 +2,7 @@
 """train.py STEPS: DistributedDataParallel over gloo, with a checkpoint after every 15 steps; goes on from the last one that
 can be read. /checkpoints/faults.log has what really happened, a line of JSON each, by rank 0's clock.
 
-FAULT, in the first run and at step 40: what becomes of the rank that it is planted in.
+FAULT, in the first run and at step FAULT_AT (40): what becomes of the rank that it is planted in.
 """
 
 import json
@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 STEPS = int(sys.argv[1])
 FOLDER = "/checkpoints"
 FAULT = os.environ.get("FAULT", "")
-FAULT_AT = 40
+FAULT_AT = int(os.environ.get("FAULT_AT", "40"))
 SAVE_EVERY = 15
 STEP_SECONDS = 0.1
 SHM_MAX_MIB = 64

@@ -223,6 +223,10 @@ struct job_model {
         JOB_MODE_PODS,     /* nothing: its pods are made again */
         JOB_MODE_IN_PLACE, /* its pods, with their GPUs and nodes, as long as all are well */
     } restart_mode;
+    /* While it trains, its pods keep the next container with torch imported (api/place.h); the annotation
+     * WARM_ANNOTATION has the last word. `warmable`: muster-launch runs its ranks, and nothing before. */
+    bool warm;
+    bool warmable;
     bool in_place;     /* by all of that, its pods are made to stay; the engine's */
     bool peers_end;    /* when a pod fails for good, the others are about to end by themselves */
     bool tell_objects; /* an event for every pod and service made or deleted */

@@ -114,6 +114,10 @@ struct json *job_make_pod(const struct job_model *model,
         json_add_str(arena, annotations, PLACE_ANNOTATION, place_text(arena, 0, true));
     else /* a node would keep its pods for a word that nobody gives */
         json_remove(annotations, STR(PLACE_ANNOTATION));
+    if (model->warm)
+        json_add_c(arena, annotations, WARM_ANNOTATION, "true");
+    else
+        json_remove(annotations, STR(WARM_ANNOTATION));
     /* Told at birth, so that the pod grouper need not write the pod a second time. */
     json_add_str(arena, annotations, GROUP_ANNOTATION, group_name(model->object, arena));
     own(model, meta, arena);

@@ -32,6 +32,27 @@ static bool pod_may_stay(const struct job_role *role)
            str_is(json_str(json_get(role->pod_spec, "restartPolicy")), "Never");
 }
 
+/* Whether the next container is kept warm; what cannot be done is said. */
+static void warm_read(struct job_run *run)
+{
+    struct job_model *model = &run->model;
+    struct str word = object_annotation(model->object, WARM_ANNOTATION);
+
+    if (word.len)
+        model->warm = str_is(word, "true");
+    if (word.len && !model->warm && !str_is(word, "false") && !model->warning.len)
+        model->warning = str_printf(run->arena,
+                                    "annotation " WARM_ANNOTATION " is \"" STR_FMT
+                                    "\": it must be true or false; nothing is kept warm",
+                                    STR_ARG(word));
+    if (model->warm && !(model->in_place && model->warmable)) {
+        model->warm = false;
+        if (!model->warning.len)
+            model->warning = STR("warm processes need a TorchrunJob with restartMode InPlace, of a "
+                                 "fixed size and without setupCommand; nothing is kept warm");
+    }
+}
+
 void job_place_read(struct job_run *run)
 {
     struct job_model *model = &run->model;
@@ -51,6 +72,7 @@ void job_place_read(struct job_run *run)
                       model->max_restarts != 0 && !model->parts;
     for (size_t i = 0; i < model->roles.count; i++)
         model->in_place = model->in_place && pod_may_stay(&model->roles.items[i]);
+    warm_read(run);
 }
 
 void job_place_observe(struct job_run *run)

@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "api/place.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/controllers.h"
@@ -10,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* A gang of two pods, one of which fails: when it restarts in the pods that it has, and when these
  * are made again. */
@@ -18,7 +20,8 @@
 #define JOB(meta, more)            \
     "{'metadata':{'name':'j'" meta \
     "},'spec':{'jobQueue':'q','command':'x','numGPUs':4,'numNodes':2" more "}}"
-#define IN_PLACE ",'reliability':{'restartMode':'InPlace'}"
+#define IN_PLACE   ",'reliability':{'restartMode':'InPlace'}"
+#define WARM(word) ",'reliability':{'restartMode':'InPlace','warmProcesses':" word "}"
 #define RUNS(count)                                                                         \
     "{'spec':{'nodeName':'node'},'status':{'phase':'Running','containerStatuses':[{'name':" \
     "'trainer','restartCount':" count ",'state':{'running':{},'terminated':null}}]}}"
@@ -99,6 +102,53 @@ TEST(a_failed_rank_restarts_its_gang_in_the_pods_that_it_has)
     EXPECT(status_number(&scene, "restarts") == 1);
     EXPECT(status_number(&scene, "restartsInPlace") == 1);
     EXPECT(status_number(&scene, "generation") == 0);
+}
+
+static bool pod_is_warm(struct scene *scene)
+{
+    JSON_FOREACH(json_at(scene_get(scene, &kind_pod, "j-worker-0"), "metadata.annotations"), word)
+        if (str_is(json_key(word), WARM_ANNOTATION))
+            return str_is(json_str(word), "true");
+    return false;
+}
+
+TEST(pods_keep_processes_warm_where_it_is_asked_for_and_can_be_done)
+{
+    static const struct {
+        const char *why;
+        const char *queue;
+        const char *job;
+        bool warm;
+    } rows[] = {
+        {"nobody asks", "", JOB("", IN_PLACE), false},
+        {"the job does", "", JOB("", WARM("true")), true},
+        {"the queue does", WARM("true"), JOB("", ""), true},
+        {"the job does not want what its queue does", WARM("true"),
+         JOB("", ",'reliability':{'warmProcesses':false}"), false},
+        {"by annotation", "", JOB(",'annotations':{'muster.dev/warm-processes':'true'}", IN_PLACE),
+         true},
+        {"the annotation has the last word", "",
+         JOB(",'annotations':{'muster.dev/warm-processes':'false'}", WARM("true")), false},
+        {"a word that is none", "",
+         JOB(",'annotations':{'muster.dev/warm-processes':'yes'}", WARM("true")), false},
+        {"its pods are made again", "", JOB("", ",'reliability':{'warmProcesses':true}"), false},
+        {"something is set up first", "", JOB("", ",'setupCommand':'y'" WARM("true")), false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        char queue[256];
+
+        test_case(rows[i].why);
+        open_with_node(&scene);
+        (void)snprintf(queue, sizeof(queue),
+                       "{'metadata':{'name':'q'},'spec':{'nodeResources':{'gpus':2}%s}}",
+                       rows[i].queue);
+        scene_put(&scene, &kind_torchrunqueue, queue);
+        scene_put(&scene, &kind_torchrunjob, rows[i].job);
+        look(&scene);
+        EXPECT(pod_is_warm(&scene) == rows[i].warm);
+    }
 }
 
 TEST(a_gang_that_is_not_well_or_is_told_to_gets_new_pods)

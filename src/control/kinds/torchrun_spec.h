@@ -73,6 +73,7 @@ struct torchrun_spec {
     } restart;
     int on_hang;      /* enum job_hang */
     int restart_mode; /* enum job_mode */
+    bool warm;        /* processes with torch imported wait for the next restart */
     int clean;        /* JOB_CLEAN_... of struct job_model */
     struct str scheduler;
     struct str priority_class;
