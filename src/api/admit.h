@@ -160,6 +160,8 @@ void admit_trainjob_validate(struct admit *admit);
 void admit_runtime_validate(struct admit *admit);
 /* admit_scheduling.c */
 void admit_queue_validate(struct admit *admit);
+/* Why a queue cannot be deleted: its status names others below it. Empty: it can. */
+struct str admit_queue_stays(struct arena *arena, const struct json *queue);
 void admit_podgroup_validate(struct admit *admit);
 void admit_topology_validate(struct admit *admit);
 /* admit_workload.c: kinds of scheduling.k8s.io/v1beta1, and how a pod names one */

@@ -38,6 +38,21 @@ static void check_quota(struct admit *admit, const struct json *resources, const
     }
 }
 
+struct str admit_queue_stays(struct arena *arena, const struct json *queue)
+{
+    const struct json *children = json_at(queue, "status.childQueues");
+
+    if (!json_count(children))
+        return STR_NONE;
+    return str_printf(arena,
+                      "cannot delete queue \"" STR_FMT "\": %zu queue%s below it (" STR_FMT
+                      "%s); delete them, or give them another parentQueue, first",
+                      STR_ARG(json_str_at(queue, "metadata.name")), json_count(children),
+                      json_count(children) == 1 ? " is" : "s are",
+                      STR_ARG(json_str(json_index(children, 0))),
+                      json_count(children) == 1 ? "" : ", ...");
+}
+
 void admit_queue_validate(struct admit *admit)
 {
     static const char *const resources[] = {"gpu", "cpu", "memory"};

@@ -252,17 +252,13 @@ static void forbid(struct review *review, struct str message)
 /* A queue with queues below it stays. */
 static void answer_delete(struct review *review, const struct json *old)
 {
-    const struct json *children = json_at(old, "status.childQueues");
+    struct str why =
+        kind_of(review) == &kind_queue ? admit_queue_stays(review->arena, old) : STR_NONE;
 
-    if (kind_of(review) != &kind_queue || !json_count(children)) {
+    if (why.len)
+        forbid(review, why);
+    else
         allow(review);
-        return;
-    }
-    forbid(review, str_printf(review->arena,
-                              "Queue \"" STR_FMT "\" has %zu queues below it (" STR_FMT
-                              ", ...): delete them, or give them another parentQueue, first",
-                              STR_ARG(json_str_at(old, "metadata.name")), json_count(children),
-                              STR_ARG(json_str(json_index(children, 0)))));
 }
 
 /* ---- marks of the scheduler ---- */

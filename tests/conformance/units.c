@@ -172,6 +172,10 @@ static void amounts_of(const struct json *value, double ret[static SCHED_RESOURC
     ret[SCHED_CPU] = number(json_get(value, "milli_cpu"));
     ret[SCHED_MEMORY] = number(json_get(value, "memory"));
     ret[SCHED_GPU] = number(json_get(value, "gpus"));
+    if (json_get(value, "cpu_milli")) { /* as those of 0.17 are written */
+        ret[SCHED_CPU] = number(json_get(value, "cpu_milli"));
+        ret[SCHED_MEMORY] = number(json_get(value, "memory_bytes"));
+    }
     if (json_get(value, "gpu")) {
         ret[SCHED_CPU] = number(json_get(value, "cpu"));
         ret[SCHED_GPU] = number(json_get(value, "gpu"));
@@ -274,6 +278,25 @@ static bool run_keeps(const struct json *test)
     return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
 }
 
+/* The rule by which a queue gets its quota back, or half of it: who is not there stands in nobody's
+ * way. */
+static bool run_deserved(const struct json *test)
+{
+    struct reclaim_queue to = reclaim_of(json_get(test, "reclaimer"));
+    struct reclaim_queue from = reclaim_of(json_get(test, "reclaimee"));
+    double request[SCHED_RESOURCES] = {0};
+    double remaining[SCHED_RESOURCES] = {1, 1, 1};
+
+    amounts_of(json_get(test, "required"), request);
+    if (json_get(test, "reclaimee"))
+        amounts_of(json_get(test, "reclaimee_remaining"), remaining);
+    for (int r = 0; r < SCHED_RESOURCES && !json_get(test, "reclaimer"); r++)
+        to.quota[r] = SCHED_UNLIMITED;
+    bool got = reclaim_guarantees_quota(&to, request, &from, remaining);
+    bool want = json_bool_or(json_at(test, "expected.result"), false);
+    return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
+}
+
 bool run_unit(struct arena *arena, const struct json *test)
 {
     struct str function = json_str(json_get(test, "function"));
@@ -281,6 +304,9 @@ bool run_unit(struct arena *arena, const struct json *test)
 
     if (str_is(function, "filter_victim") || str_is(function, "deserved_quota_candidate"))
         return run_candidate(arena, test);
+    if (str_is(function, "reclaimer_fits_deserved_quota") ||
+        str_is(function, "fits_guarantee_deserved_quota"))
+        return run_deserved(test);
     if (case_is_017(test) && !str_is(function, "fits_maintain_fair_share"))
         return run_unit_017(arena, test, function);
     if (str_is(function, "fits_maintain_fair_share"))
