@@ -30,6 +30,32 @@ static int run_refuse(const struct run *run, const char *what)
     return err_set(run->err, -EINVAL, "%s", what);
 }
 
+/* What is copied costs steps, too, or a query could double what it has again and again. */
+static int run_spend(struct run *run, size_t steps)
+{
+    run->steps += steps;
+    return run->steps > QUERY_STEPS_MAX ? run_refuse(run, "it takes too long") : 0;
+}
+
+/* Values in the value, strings by their length; a little more than `most` where it is larger. */
+static size_t value_size(const struct json *value, size_t most)
+{
+    size_t size = 1 + json_str(value).len / 16;
+
+    for (const struct json *one = json_first(value); one && size <= most; one = json_next(one))
+        size += value_size(one, most - size);
+    return size;
+}
+
+static int copy_push(struct run *run, struct json *list, const struct json *value)
+{
+    int r = run_spend(run, value_size(value, QUERY_STEPS_MAX));
+
+    if (r == 0)
+        json_push(list, json_clone(run->arena, value));
+    return r;
+}
+
 static int run_give(const struct run *run, const struct json *value, query_values *ret)
 {
     if (ret->count >= QUERY_RESULTS_MAX)
@@ -141,6 +167,16 @@ static bool same(const struct json *a, const struct json *b)
            (json_i64(a, &x) && json_i64(b, &y) && x == y);
 }
 
+static int text_give(struct run *run, struct str a, struct str b, query_values *ret)
+{
+    int r = run_spend(run, (a.len + b.len) / 16);
+
+    if (r < 0)
+        return r;
+    struct str text = str_printf(run->arena, STR_FMT STR_FMT, STR_ARG(a), STR_ARG(b));
+    return run_give(run, json_new_str(run->arena, text), ret);
+}
+
 static int calculate(struct run *run,
                      enum query_op op,
                      const struct json *a,
@@ -155,11 +191,7 @@ static int calculate(struct run *run,
     if (op == QUERY_ADD && (json_is_null(a) || json_is_null(b)))
         return run_give(run, json_is_null(a) ? b : a, ret);
     if (op == QUERY_ADD && json_is(a, JSON_STRING) && json_is(b, JSON_STRING))
-        return run_give(
-            run,
-            json_new_str(run->arena, str_printf(run->arena, STR_FMT STR_FMT, STR_ARG(json_str(a)),
-                                                STR_ARG(json_str(b)))),
-            ret);
+        return text_give(run, json_str(a), json_str(b), ret);
     if (!json_i64(a, &x) || !json_i64(b, &y))
         return err_set(run->err, -EINVAL, "values of type %s and %s cannot be reckoned with here",
                        type_name(a), type_name(b));
@@ -274,6 +306,10 @@ static int entries_give(struct run *run, const struct json *input, bool keys, qu
     }
     if (!json_is(input, JSON_OBJECT))
         return err_set(run->err, -EINVAL, "a value of type %s has no keys", type_name(input));
+    /* Sorting looks at every pair. */
+    if (run_spend(run, keys ? json_count(input) * json_count(input) / 16
+                            : value_size(input, QUERY_STEPS_MAX)) < 0)
+        return -EINVAL;
     JSON_FOREACH(input, member) {
         struct json *key = json_new_str(run->arena, json_key(member));
         struct json *entry = json_new_object(run->arena);
@@ -405,8 +441,8 @@ static int each_give(struct run *run,
     for (const struct json *one = json_first(input); r == 0 && one; one = json_next(one))
         r = node_run(run, node->left, one, &got);
     struct json *list = json_new_array(run->arena);
-    for (size_t i = 0; i < got.count; i++)
-        json_push(list, json_clone(run->arena, got.items[i]));
+    for (size_t i = 0; r == 0 && i < got.count; i++)
+        r = copy_push(run, list, got.items[i]);
     return r < 0 ? r : run_give(run, list, ret);
 }
 
@@ -439,6 +475,8 @@ static int call_run(struct run *run,
     case QUERY_FN_TO_ENTRIES: return entries_give(run, input, false, ret);
     case QUERY_FN_TONUMBER: return number_give(run, input, ret);
     case QUERY_FN_TOSTRING:
+        if (run_spend(run, value_size(input, QUERY_STEPS_MAX)) < 0)
+            return -EINVAL;
         return run_give(run,
                         json_is(input, JSON_STRING)
                             ? input
@@ -476,8 +514,8 @@ static int list_run(struct run *run,
     query_values got = {0};
     int r = node->left ? node_run(run, node->left, input, &got) : 0;
 
-    for (size_t i = 0; i < got.count; i++)
-        json_push(list, json_clone(run->arena, got.items[i]));
+    for (size_t i = 0; r == 0 && i < got.count; i++)
+        r = copy_push(run, list, got.items[i]);
     return r < 0 ? r : run_give(run, list, ret);
 }
 
@@ -529,8 +567,8 @@ static int node_run(struct run *run,
 {
     int r = 0;
 
-    if (++run->steps > QUERY_STEPS_MAX)
-        return run_refuse(run, "it takes too long");
+    if (run_spend(run, 1) < 0)
+        return -EINVAL;
     switch (node->op) {
     case QUERY_INPUT: return run_give(run, input, ret);
     case QUERY_LITERAL: return run_give(run, node->literal, ret);

@@ -356,10 +356,10 @@ static int node_read(struct reader *reader, size_t rank, node_ptr *ret)
         struct query *node = node_new(reader, operators[found].op, *ret);
 
         *ret = node;
-        if (operators[found].right && ++reader->depth > QUERY_DEPTH_MAX)
+        if (rank && operators[found].right && ++reader->depth > QUERY_DEPTH_MAX)
             return reader_refuse(reader, "it is nested too deeply");
         r = node_read(reader, operators[found].right ? rank : rank + 1, &node->right);
-        if (operators[found].right)
+        if (rank && operators[found].right)
             reader->depth--;
     }
     if (rank == 0)

@@ -100,6 +100,13 @@ TEST(what_a_query_cannot_do_is_refused_in_words)
         {".spec.size.deeper", "failed: a value of type number has no member of type string"},
         {"7 / 2", "failed: a division is not even"},
         {"9223372036854775807 + 1", "failed: a number is too large"},
+        {"[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]"
+         "|"
+         "[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]|[.,.]",
+         "failed: it takes too long"},
+        {"\"0123456789abcdef\"|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|.+.|"
+         ".+.|.+.|.+.|.+.|.+.|.+.",
+         "failed: it takes too long"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
