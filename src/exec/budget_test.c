@@ -9,6 +9,7 @@
 #include "store/store.h"
 #include "test.h"
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +29,8 @@
 #define KINDS_MAX   16
 #define ROUNDS_MAX  100000
 #define LOOP_ROUNDS 10 /* what was committed is told */
-#define QUIET_TURNS 3  /* turns of both without a request: at rest until the clock moves */
+#define WATCHES     64
+#define QUIET_TURNS 3 /* turns of both without a request: at rest until the clock moves */
 
 struct tally {
     const char *verb;
@@ -329,4 +331,33 @@ TEST(a_write_alone_costs_the_file_one_fsync)
         printf("%u writes and %u fsyncs of the file\n", writes, syncs);
     EXPECT(syncs == 1 && writes <= 8);
     close_bench(&bench);
+}
+
+static void nobody(void *user, const struct api_change *change)
+{
+    (void)user;
+    (void)change;
+}
+
+/* The controllers alone have some eighty; a page in a browser has one a kind. Where a sanitizer has the
+ * heap nothing is counted. */
+TEST(a_watch_costs_the_store_less_than_a_kilobyte)
+{
+    struct harness h;
+    struct api_watch *watches[WATCHES];
+
+    harness_open(&h, NULL);
+    size_t before = mallinfo2().uordblks;
+    for (size_t i = 0; i < WATCHES; i++)
+        watches[i] = api_watch(
+            h.api, &(struct api_watch_request){.kind = &kind_configmap, .ns = STR("default")},
+            nobody, NULL);
+    size_t bytes = (mallinfo2().uordblks - before) / WATCHES;
+    if (bytes >= 1024)
+        printf("%zu bytes a watch\n", bytes);
+    EXPECT(bytes < 1024);
+    for (size_t i = 0; i < WATCHES; i++)
+        api_watch_stop(h.api, watches[i]);
+    harness_settle(&h);
+    harness_close(&h);
 }

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* A watch is a place in the log. What it has not been told yet costs nothing but the log itself,
  * which is bounded: a watch from before what the log remembers ends with 410. */
@@ -33,10 +34,10 @@ struct api_watch {
     struct store *store;
     struct shelf *shelf;     /* NULL: the kind is gone */
     const struct kind *kind; /* the version asked for */
-    struct arena arena;      /* of the selectors */
-    struct str ns;
-    struct selector *labels;
-    struct selector *fields;
+    struct arena arena;      /* of the selectors; without any it has no memory */
+    struct str ns;           /* heap */
+    struct selector labels;
+    struct selector fields;
     api_watch_fn *fn;
     void *user;
     uint64_t seen; /* told up to here */
@@ -53,8 +54,8 @@ struct api_watch {
 static bool watch_matches(const struct api_watch *watch, const struct object *object)
 {
     return (!watch->ns.len || str_eq(watch->ns, object->ns)) &&
-           selector_matches(watch->labels, object->labels, object->label_count) &&
-           selector_matches_fields(watch->fields, object);
+           selector_matches(&watch->labels, object->labels, object->label_count) &&
+           selector_matches_fields(&watch->fields, object);
 }
 
 static void close_watch(struct api_watch *watch, int http_status, const char *text)
@@ -75,6 +76,7 @@ static void free_watch(struct api_watch *watch)
         object_unref(watch->initial.items[i]);
     VEC_DONE(&watch->initial);
     arena_done(&watch->arena);
+    mem_free((void *)(uintptr_t)watch->ns.p);
     mem_free(watch);
 }
 
@@ -201,6 +203,32 @@ static void take_initial(struct api_watch *watch)
     watch->syncing = true;
 }
 
+static struct str heap_copy(struct str s)
+{
+    char *copy = s.len ? mem_alloc(s.len) : NULL;
+
+    if (s.len)
+        memcpy(copy, s.p, s.len);
+    return (struct str){copy, s.len};
+}
+
+/* The texts of a request live only until the watch is made. A selector that cannot be parsed selects
+ * nothing; callers with texts from outside check them first. Most watches have none, and there are
+ * many of them: a block of an arena for each is 64 KiB of the heap. */
+static bool watch_select(struct api_watch *watch, const struct api_watch_request *request)
+{
+    struct arena *arena = &watch->arena;
+
+    if (request->label_selector.len &&
+        selector_parse_labels(arena, str_dup(arena, request->label_selector), &watch->labels,
+                              NULL) < 0)
+        return false;
+    return !request->field_selector.len ||
+           field_selector_parse(arena, request->kind,
+                                kinds_crd(watch->store->api.kinds, request->kind),
+                                str_dup(arena, request->field_selector), &watch->fields, NULL) >= 0;
+}
+
 struct api_watch *store_watch(struct api *api,
                               const struct api_watch_request *request,
                               api_watch_fn *fn,
@@ -215,19 +243,11 @@ struct api_watch *store_watch(struct api *api,
     watch->shelf = shelf_of(store, request->kind);
     watch->fn = fn;
     watch->user = user;
-    watch->ns = str_dup(&watch->arena, request->ns);
+    watch->ns = heap_copy(request->ns);
     watch->bookmarks = request->bookmarks;
     watch->seen = request->from_revision ? request->from_revision : store->revision;
     watch->bookmarked = watch->seen;
-    watch->labels = ARENA_NEW(&watch->arena, struct selector);
-    watch->fields = ARENA_NEW(&watch->arena, struct selector);
-    /* The texts of a request live only until this returns. A selector that cannot be parsed
-     * selects nothing; callers with texts from outside check them first. */
-    if (selector_parse_labels(&watch->arena, str_dup(&watch->arena, request->label_selector),
-                              watch->labels, NULL) < 0 ||
-        field_selector_parse(
-            &watch->arena, request->kind, kinds_crd(store->api.kinds, request->kind),
-            str_dup(&watch->arena, request->field_selector), watch->fields, NULL) < 0)
+    if (!watch_select(watch, request))
         watch->shelf = NULL;
     if (!watch->shelf)
         watch->refused = 400;
