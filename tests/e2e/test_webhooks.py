@@ -63,6 +63,14 @@ def test_webhooks_are_asked_before_a_write():
                   {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"},
                    "spec": {"selector": {"app": "hook"}, "ports": [{"port": 443, "targetPort": other}]}})
             wait_ready(m, "hook")
+            # Who enters a pod is asked about as well.
+            enter = [{"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/exec"]}]
+            apply(m, configuration("ValidatingWebhookConfiguration", "enter", ca, {"url": f"https://127.0.0.1:{port}/deny"},
+                                  rules=enter))
+            check(m.kubectl("exec", "hook", "--", "echo", "good").stdout == "good\n", "it may be entered")
+            bad = m.kubectl("exec", "hook", "--", "echo", "bad", ok=False)
+            check(bad.returncode != 0 and bad.stdout == "" and "it is bad" in bad.stderr, f"{bad}")
+            m.kubectl("delete", "validatingwebhookconfiguration", "enter")
             apply(m, configuration("ValidatingWebhookConfiguration", "deny", ca,
                                   {"service": {"namespace": "default", "name": "hook", "path": "/deny"}}))
             wait_for(lambda: "it is bad" in m.kubectl("label", "configmap", "a", "bad=1", ok=False).stderr,

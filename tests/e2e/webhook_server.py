@@ -19,11 +19,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked.append({"path": self.path, "operation": request["operation"], "user": request["userInfo"]["username"],
                       "kind": request["kind"]["kind"], "dryRun": request["dryRun"]})
         response = {"uid": request["uid"], "allowed": True}
-        labels = ((request["object"] or request["oldObject"])["metadata"].get("labels") or {})
+        labels = ((request["object"] or request["oldObject"]).get("metadata", {}).get("labels") or {})
         if self.path.startswith("/mutate"):
             patch = [{"op": "add", "path": "/metadata/labels", "value": dict(labels, seen="yes")}]
             response.update(patchType="JSONPatch", patch=base64.b64encode(json.dumps(patch).encode()).decode())
-        elif "bad" in labels:
+        elif "bad" in labels or "bad" in (request["object"] or {}).get("command", []):
             response.update(allowed=False, status={"code": 403, "message": "it is bad"}, warnings=["think again"])
         self.answer({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
