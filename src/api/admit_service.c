@@ -74,6 +74,13 @@ static void keep_address(struct admit *admit, struct json *spec)
                   json_new_str(admit->arena, address));
 }
 
+/* Typed clients of Go write 0 for a port that nobody named. */
+static bool port_is_unset(const struct json *port)
+{
+    return json_is_null(port) || (json_is(port, JSON_STRING) && !json_str(port).len) ||
+           (json_is(port, JSON_NUMBER) && json_i64_or(port, -1) == 0);
+}
+
 /* What only services of another type have, and this one got when it was of that type, goes. */
 static void drop_dependent(const struct admit *admit, struct json *spec)
 {
@@ -104,7 +111,7 @@ void admit_service_default(struct admit *admit)
     JSON_FOREACH(json_at(admit->object, "spec.ports"), port) {
         const struct json *number = json_get(port, "port");
 
-        if (json_is(port, JSON_OBJECT) && json_is_null(json_get(port, "targetPort")) &&
+        if (json_is(port, JSON_OBJECT) && port_is_unset(json_get(port, "targetPort")) &&
             !json_is_null(number))
             json_set(port, STR("targetPort"), json_clone(admit->arena, number));
     }

@@ -156,6 +156,26 @@ TEST(an_address_of_another_network_is_replaced_with_the_next_write)
     harness_close(&h);
 }
 
+TEST(a_port_of_the_pods_that_nobody_named_is_that_of_the_service)
+{
+    static const char *const rows[] = {"", ",\"targetPort\":0", ",\"targetPort\":\"\"",
+                                       ",\"targetPort\":null"};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        char body[200];
+
+        test_case(rows[i]);
+        harness_open(&h, NULL);
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"ports\":[{\"port\":80%s}]}}",
+                       rows[i]);
+        EXPECT(harness_create(&h, &kind_service, "default", body) == 0);
+        EXPECT(strcmp(harness_text(&h, "spec.ports.0.targetPort"), "80") == 0);
+        harness_close(&h);
+    }
+}
+
 TEST(the_network_of_services_is_told_as_one_block)
 {
     static const struct {
