@@ -252,7 +252,7 @@ static bool port_choose(struct port *port, uint32_t client, struct sockaddr_in *
     for (size_t cursor = 0;
          count < READY_MAX && options->pods.next(options->pods.user, &cursor, &pod);)
         if (str_eq(pod.object->ns, service->ns) && pod.ready && pod.ip[0] &&
-            service_selects(root, pod.object))
+            service_selects(root, pod.object) && pod_port(&pod, port->target))
             ready[count++] = pod;
     if (!count)
         return false;
