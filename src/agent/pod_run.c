@@ -20,6 +20,7 @@
 #include "agent/status.h"
 #include "agent/stream.h"
 #include "agent/suspend.h"
+#include "agent/volume.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -706,6 +707,7 @@ void pod_observe(struct agent *agent, const struct object *object)
         pod_take_place(pod);
         pod_take_ephemerals(pod, object);
         pod_take_deadline(pod, object);
+        volume_refresh_fields(pod);
     }
     if (object->deleted_ms)
         pod_begin_stop(pod, object);

@@ -307,6 +307,28 @@ static void content_own(struct content *content)
         content->gid = (gid_t)gid;
 }
 
+static bool items_follow_pod(const struct json *items)
+{
+    JSON_FOREACH(items, item) {
+        struct str field = json_str_at(item, "fieldRef.fieldPath");
+        if (str_starts(field, STR("metadata.labels")) ||
+            str_starts(field, STR("metadata.annotations")))
+            return true;
+    }
+    return false;
+}
+
+/* Does it have what changes with the pod itself? */
+static bool volume_follows_pod(const struct json *volume)
+{
+    if (items_follow_pod(json_at(volume, "downwardAPI.items")))
+        return true;
+    JSON_FOREACH(json_at(volume, "projected.sources"), source)
+        if (items_follow_pod(json_at(source, "downwardAPI.items")))
+            return true;
+    return false;
+}
+
 static int volume_make(struct pod *pod,
                        struct arena *arena,
                        const struct json *volume,
@@ -316,6 +338,8 @@ static int volume_make(struct pod *pod,
     struct content content = {.pod = pod, .arena = arena, .mode = FILE_MODE, .written = written};
     content.folder = volume_folder(arena, pod, json_str(json_get(volume, "name")));
     pod_env_context(pod, &content.context);
+    if (volume_follows_pod(volume))
+        content.context.pod = object_json(pod->object, arena);
     content_own(&content);
     const struct json *source;
     if (json_get(volume, "emptyDir"))
@@ -401,6 +425,16 @@ static bool volume_refers_to(const struct json *volume, const struct object *obj
         if (str_eq(json_str(json_get(json_get(source, kind), "name")), object->name))
             return true;
     return false;
+}
+
+void volume_refresh_fields(struct pod *pod)
+{
+    JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct paths written = {0};
+        if (pod->stage == POD_RUNNING && volume_follows_pod(volume))
+            (void)volume_make(pod, &arena, volume, &written, NULL);
+    }
 }
 
 /* Keys that are gone; those in folders of their own stay until the pod goes. */

@@ -29,5 +29,7 @@ int volume_mount_all(struct pod *pod,
 mode_t volume_token_mode(const struct json *spec, int64_t *uid);
 /* A ConfigMap or Secret has changed: so do its files in the pods that run, each one at once. */
 void volume_refresh(struct agent *agent, const struct object *object);
+/* The pod's own labels or annotations may be others: so are the files that show them. */
+void volume_refresh_fields(struct pod *pod);
 /* A claim was deleted: its folder goes, unless its volume's reclaim policy is Retain. */
 void volume_claim_gone(struct agent *agent, const struct object *claim);

@@ -117,8 +117,9 @@ def test_files_follow_their_objects_while_the_pod_runs():
         apply(m, CONFIG, SECRET)
         volumes = [{"name": "c", "configMap": {"name": "c"}},
                    {"name": "p", "projected": {"sources": [{"secret": {"name": "s"}}]}},
-                   {"name": "o", "configMap": {"name": "later", "optional": True}}]
-        apply(m, pod("a", container("sleep 1000", volumeMounts=[{"name": n, "mountPath": "/" + n} for n in "cpo"]),
+                   {"name": "o", "configMap": {"name": "later", "optional": True}},
+                   {"name": "d", "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}}]
+        apply(m, pod("a", container("sleep 1000", volumeMounts=[{"name": n, "mountPath": "/" + n} for n in "cpod"]),
                      volumes=volumes, terminationGracePeriodSeconds=0))
         wait_phase(m, "a", "Running")
         m.kubectl("patch", "configmap", "c", "--type=merge", "-p",
@@ -128,6 +129,8 @@ def test_files_follow_their_objects_while_the_pod_runs():
         def seen():
             return m.kubectl("exec", "a", "--", "sh", "-c", "cat /c/COLOUR; echo; ls /c; cat /p/PASSWORD").stdout.split()
         wait_for(lambda: seen() == ["blue", "COLOUR", "new", "changed"], "the files to follow")
+        m.kubectl("label", "pod", "a", "shape=round")
+        wait_for(lambda: 'shape="round"' in m.kubectl("exec", "a", "--", "cat", "/d/l").stdout, "the pod's own labels")
         optional = lambda: m.kubectl("exec", "a", "--", "ls", "/o").stdout.split()
         check(optional() == [], "a volume of nothing")
         m.kubectl("create", "configmap", "later", "--from-literal=x=y")
