@@ -61,6 +61,7 @@ struct operator_values {
     const char *webhook_service;
     const char *webhook_configuration;
     int64_t webhook_lifetime_ms;
+    const char *administrators;
     const char *progress_url;
     struct operator_page_values page;
     bool gpu_sharing;
@@ -145,6 +146,10 @@ static const struct option operator_options[] = {
      offsetof(struct operator_values, webhook_lifetime_ms), .fallback = "2160h", .min = 10000,
      .max = 10 * 365 * SCHEDULING_DAY_MS, .value = "TIME",
      .help = "validity of a certificate; it is replaced after two thirds of that time"},
+    {"administrators", 0, OPTION_STR, offsetof(struct operator_values, administrators),
+     .fallback = "kubeadm:cluster-admins", .value = "GROUPS",
+     .help = "groups, with commas between, that may change what the scheduler wrote on pods and "
+             "pod groups, as system:masters may; \"\": no others"},
     {"progress-url", 0, OPTION_STR, offsetof(struct operator_values, progress_url), .value = "URL",
      .help = "URL where TrainJobs report their progress: the webhook server, as pods reach it "
              "(default: "
@@ -451,7 +456,8 @@ static int start(struct operator* op, struct err *err)
                 .shares = values->gpu_sharing,
                 .limit_image = values->gpu_memory_limits ? values->launcher_image : NULL,
                 .runtime_class = values->gpu_pod_runtime_class,
-                .own_devices = values->block_visible_devices},
+                .own_devices = values->block_visible_devices,
+                .administrators = values->administrators},
             err);
     if (r == 0)
         r = operator_page_start(op, &values->page, &connect, err);

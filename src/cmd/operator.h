@@ -76,6 +76,7 @@ struct operator_webhook_options {
     const char *limit_image; /* empty or NULL: shares are no limits */
     const char *runtime_class;
     bool own_devices;
+    const char *administrators; /* groups, with commas between */
 };
 int operator_webhook_start(struct operator* op,
                            const struct operator_webhook_options *options,

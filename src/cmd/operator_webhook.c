@@ -151,6 +151,7 @@ int operator_webhook_start(struct operator* op,
         .limit_image = str_from(options->limit_image),
         .runtime_class = str_from(options->runtime_class),
         .namespace = str_from(options->ns),
+        .administrators = str_from(options->administrators ? options->administrators : ""),
         .own_devices = options->own_devices,
     };
     webhook->certificates =

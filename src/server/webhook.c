@@ -263,10 +263,23 @@ static void answer_delete(struct review *review, const struct json *old)
 
 /* ---- marks of the scheduler ---- */
 
-static bool user_is_administrator(const struct json *user)
+static bool group_is_named(struct str names, struct str group)
+{
+    while (names.len) {
+        size_t end = str_find(names, ',');
+
+        if (group.len && str_eq(str_sub(names, 0, end), group))
+            return true;
+        names = str_sub(names, end + 1, names.len);
+    }
+    return false;
+}
+
+static bool user_is_administrator(const struct review *review, const struct json *user)
 {
     JSON_FOREACH(json_get(user, "groups"), group)
-        if (str_is(json_str(group), MARKS_ADMINISTRATORS))
+        if (str_is(json_str(group), MARKS_ADMINISTRATORS) ||
+            group_is_named(review->rules->administrators, json_str(group)))
             return true;
     return false;
 }
@@ -294,7 +307,7 @@ static void answer_marks(struct review *review, const struct json *object)
         !str_eq(json_str_at(object, "spec.schedulerName"), review->rules->scheduler_name);
     struct str why = STR_NONE;
 
-    if (kind && !foreign && !user_is_administrator(user) &&
+    if (kind && !foreign && !user_is_administrator(review, user) &&
         (!user_is_operator(review, user) || of_template))
         why = marks_refusal(review->arena, kind, made ? NULL : old, object);
     if (why.len)

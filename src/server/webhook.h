@@ -31,7 +31,9 @@ struct webhook_rules {
                                  they are not */
     struct str runtime_class; /* of pods with GPUs that name none; empty: left out */
     struct str namespace;     /* of the operator: its ServiceAccounts are ours; empty: none are */
-    bool own_devices;         /* pods see the GPUs they ask for alone (api/device_access.h) */
+    struct str administrators; /* groups, with commas between: their marks are taken, as those of
+                                  MARKS_ADMINISTRATORS are */
+    bool own_devices;          /* pods see the GPUs they ask for alone (api/device_access.h) */
 };
 
 /* Whether anything answers at this path. */

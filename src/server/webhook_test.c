@@ -267,6 +267,14 @@ TEST(marks_of_the_scheduler_are_refused_to_others_by_the_webhook)
          WHO("admin", "system:masters") OF_PODS "'object':" MARKED(DEVICES, OWNED, ""), NULL},
         {"an administrator's",
          WHO("admin", "system:masters") OF_PODS "'object':" MARKED(DEVICES, "", ""), NULL},
+        {"one's whom kubeadm made",
+         WHO("kubernetes-admin", "kubeadm:cluster-admins") OF_PODS
+         "'object':" MARKED(DEVICES, "", ""),
+         NULL},
+        {"of a group whose name begins alike",
+         WHO("eve", "kubeadm:cluster") OF_PODS "'object':" MARKED(DEVICES, "", ""), "gpu-devices"},
+        {"of a group without a name", WHO("eve", "") OF_PODS "'object':" MARKED(DEVICES, "", ""),
+         "gpu-devices"},
         {"of a namespace whose name begins alike",
          WHO("system:serviceaccount:muster-system-2:a", "x") OF_PODS
          "'object':" MARKED(DEVICES, "", ""),
@@ -319,7 +327,8 @@ TEST(marks_of_the_scheduler_are_refused_to_others_by_the_webhook)
         struct kinds *kinds = kinds_new();
         struct webhook_rules rules = {.kinds = kinds,
                                       .scheduler_name = STR("kai-scheduler"),
-                                      .namespace = STR("muster-system")};
+                                      .namespace = STR("muster-system"),
+                                      .administrators = STR("sre,kubeadm:cluster-admins")};
 
         test_case(rows[i].why);
         const struct json *response = respond(&arena, &rules, WEBHOOK_MARKS, rows[i].request);
