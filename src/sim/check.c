@@ -19,8 +19,11 @@
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/group_name.h"
+#include "sim/check_fact.h"
 #include "sim/check_jobs.h"
+#include "sim/check_queues.h"
 #include "sim/check_report.h"
+#include "sim/check_rest.h"
 #include "sim/check_shares.h"
 #include "sim/hollow_body.h"
 #include "sim/process.h"
@@ -29,42 +32,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAP_SEED      13
-#define DEVICES_MAX   64
-#define DEPTH_MAX     16
-#define PREEMPTIBLE   100 /* priorities from here on are not preemptible */
-#define MICRO         1000000
-#define QUEUE_DEFAULT "default-queue"
-#define PEOPLE        "default" /* the namespace of work.c */
-
-enum resource {
-    CPU,    /* millicores */
-    MEMORY, /* bytes */
-    GPU,    /* millionths of a device */
-    PODS,
-    RESOURCES,
-};
-static const char *const resource_words[RESOURCES] = {"CPU", "memory", "GPUs", "pods"};
-
-/* A pod as it was last committed. */
-struct fact {
-    const struct object *object;
-    struct str node; /* these point into the object */
-    struct str group;
-    int64_t wants[RESOURCES];
-    uint64_t devices; /* bits */
-    int64_t portion;  /* of each device, in millionths; 0: whole */
-    bool shares;
-    bool ended;
-    bool succeeded;
-    bool running;
-    bool evicted;   /* while it ran */
-    bool yields;    /* is on its way out of its GPUs */
-    bool suspended; /* it has its CPUs and memory, and no GPU */
-    bool leaving;   /* deleted by somebody: then a budget is not asked about its eviction */
-    size_t len;
-    char text[]; /* "ns/name" */
-};
+#define MAP_SEED    13
+#define DEVICES_MAX 64
+#define PEOPLE      "default" /* the namespace of work.c */
 
 /* A process that really runs. */
 struct live {
@@ -390,121 +360,6 @@ static void check_node(struct check *check, const struct object *node)
                        STR_ARG(holders_of(check, node->name, (enum resource)r, &arena)));
 }
 
-/* ---- queues ---- */
-
-static bool is_fixed(const struct check *check, const struct json *group, struct arena *arena)
-{
-    struct str says = json_str_at(group, "spec.preemptibility");
-    const struct object *class = cache_get(check->cache, &kind_priorityclass, STR(""),
-                                           json_str_at(group, "spec.priorityClassName"));
-
-    if (says.len)
-        return str_is(says, "non-preemptible");
-    return class && json_i64_or(json_get(object_json(class, arena), "value"), 0) >= PREEMPTIBLE;
-}
-
-/* A number of a queue in the unit of `resource`; -1 for none. */
-static int64_t bound_of(const struct json *queue, enum resource resource, const char *what)
-{
-    static const char *const names[] = {"cpu", "memory", "gpu"};
-    static const int64_t units[] = {1, 1000000, MICRO};
-    const struct json *block = json_get(json_at(queue, "spec.resources"), names[resource]);
-    struct quantity value = {0};
-
-    if (!json_get(block, what) || quantity_parse_json(json_get(block, what), &value, NULL) < 0 ||
-        value.nano < 0)
-        return -1;
-    return (int64_t)(value.nano * units[resource] / 1000000000);
-}
-
-/* A queue as it is now, and what the pods of it and of the queues below it hold. */
-struct holder {
-    const struct object *object;
-    const struct json *json;
-    struct str parent;
-    int64_t all[GPU + 1];
-    int64_t fixed[GPU + 1];
-};
-struct holders VEC_FIELDS(struct holder);
-
-static struct holder *holder_find(struct holders *holders, struct str queue)
-{
-    for (size_t i = 0; i < holders->count; i++)
-        if (str_eq(holders->items[i].object->name, queue))
-            return &holders->items[i];
-    return NULL;
-}
-
-/* What a pod wants, to its queue and every queue above it. */
-static void holders_add(struct holders *holders,
-                        struct str queue,
-                        const struct fact *fact,
-                        bool fixed)
-{
-    struct holder *holder = holder_find(holders, queue);
-
-    for (size_t i = 0; holder && i < DEPTH_MAX; i++) {
-        for (size_t r = 0; r <= GPU; r++) {
-            holder->all[r] += fact->wants[r];
-            holder->fixed[r] += fixed ? fact->wants[r] : 0;
-        }
-        holder = holder_find(holders, holder->parent);
-    }
-}
-
-static void check_holder(struct check *check, const struct holder *holder)
-{
-    struct str name = holder->object->name;
-
-    for (size_t r = 0; r <= GPU; r++) {
-        int64_t limit = bound_of(holder->json, (enum resource)r, "limit");
-        int64_t quota = bound_of(holder->json, (enum resource)r, "quota");
-
-        if (limit >= 0 && holder->all[r] > limit)
-            check_fail(&check->report, "queue " STR_FMT " is limited to %lld %s and has %lld",
-                       STR_ARG(name), (long long)limit, resource_words[r],
-                       (long long)holder->all[r]);
-        if (quota >= 0 && holder->fixed[r] > quota)
-            check_fail(&check->report,
-                       "queue " STR_FMT " has a quota of %lld %s and %lld that cannot be preempted",
-                       STR_ARG(name), (long long)quota, resource_words[r],
-                       (long long)holder->fixed[r]);
-    }
-}
-
-/* Every queue and every pod's group is parsed once: pods times queues was a third of a run's time. */
-static void check_queues(struct check *check)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct holders holders = {0};
-    const struct object *object;
-    size_t cursor = 0;
-
-    while ((object = cache_next(check->cache, &kind_queue, STR(""), &cursor))) {
-        const struct json *json = object_json(object, &arena);
-
-        VEC_PUSH(&arena, &holders,
-                 ((struct holder){.object = object,
-                                  .json = json,
-                                  .parent = json_str_at(json, "spec.parentQueue")}));
-    }
-    MAP_FOREACH(&check->facts, entry) {
-        const struct fact *fact = entry->value;
-
-        if (fact->ended || fact->yields || !fact->node.len || fact->object->deleted_ms)
-            continue;
-        object = cache_get(check->cache, &kind_podgroup, fact->object->ns, fact->group);
-        if (!object)
-            continue;
-        const struct json *group = object_json(object, &arena);
-        struct str name = json_str_at(group, "spec.queue");
-        holders_add(&holders, name.len ? name : STR(QUEUE_DEFAULT), fact,
-                    is_fixed(check, group, &arena));
-    }
-    for (size_t i = 0; i < holders.count; i++)
-        check_holder(check, &holders.items[i]);
-}
-
 /* ---- budgets ---- */
 
 /* Only budgets that name maxUnavailable: people of the simulator bring no others. */
@@ -550,6 +405,17 @@ void check_evicted(struct check *check, struct str ns, struct str name)
             selector_matches(&selector, fact->object->labels, fact->object->label_count))
             check_budget(check, budget);
     }
+}
+
+void check_binding(struct check *check, const struct api_binding *binding)
+{
+    char key[1024];
+    const struct fact *fact = map_get(
+        &check->facts, (struct str){key, key_of(key, sizeof(key), binding->ns, binding->pod)});
+
+    if (fact && fact->node.len && str_eq(fact->object->uid, binding->uid))
+        check_fail(&check->report, "pod %s is on node " STR_FMT " and is bound again, to " STR_FMT,
+                   fact->text, STR_ARG(fact->node), STR_ARG(binding->node));
 }
 
 /* Whether a budget may keep the pod where it is for ever: one that stands still does not end. */
@@ -633,7 +499,7 @@ const char *check_now(struct check *check, int64_t now_ms)
     }
     while ((object = cache_next(check->cache, &kind_node, STR(""), &cursor)))
         check_node(check, object);
-    check_queues(check);
+    check_queues(&check->facts, check->cache, &check->report);
     cursor = 0;
     while ((object = cache_next(check->cache, &kind_podgroup, STR(""), &cursor)))
         check_gang(check, object, now_ms);
@@ -689,6 +555,7 @@ const char *check_at_rest(struct check *check, int64_t now_ms)
     check_jobs_at_rest(check->jobs);
     check_shares_at_rest(check->shares);
     holds_at_rest(check, now_ms);
+    check_rest(&check->facts, check->cache, check->options.reserved, &check->report);
     return check->report.failed ? check->report.text : NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct api;
+struct api_binding;
 struct sim_process;
 
 /* check: what must always hold, looked at after every step of the simulator.
@@ -19,7 +20,7 @@ struct sim_process;
  *     minimum for longer than CHECK_STALE_MS;
  *   - no queue passes its limit, and what cannot be preempted stays within quotas, at every level;
  *     pods on their way out do not count;
- *   - no pod runs twice under one name, and none after it has ended;
+ *   - no pod runs twice under one name, and none after it has ended; none that has a node is bound;
  *   - of the pods of a PodDisruptionBudget, no more are on their way out by eviction at once than
  *     it allows;
  *   - what check_jobs.h says of jobs, and check_shares.h of GPUs that reservation pods hold. */
@@ -46,6 +47,8 @@ void check_started(struct check *check, const struct sim_process *process);
 void check_refused(struct check *check, const struct sim_process *process);
 void check_ended(struct check *check, struct str ns, struct str name, struct str uid);
 
+/* A bind is about to be carried out: of a pod that has no node. */
+void check_binding(struct check *check, const struct api_binding *binding);
 void check_evicted(struct check *check, struct str ns, struct str name);
 
 /* How often a pod gave up its GPUs and stayed. */
@@ -53,8 +56,8 @@ size_t check_suspended(const struct check *check);
 
 /* NULL, or what does not hold. Cheap when nothing changed. */
 const char *check_now(struct check *check, int64_t now_ms);
-/* At rest, with everything up and no faults: every pod that waits says why, and no room is held for
- * a restart. */
+/* At rest, with everything up and no faults: every pod that waits says why, no room is held for
+ * a restart, and what check_rest.h says. */
 const char *check_at_rest(struct check *check, int64_t now_ms);
 /* After everybody's work was deleted: NULL, or what was left behind. */
 const char *check_clean(struct check *check);

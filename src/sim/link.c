@@ -503,6 +503,8 @@ static bool bind_one(struct parcel *parcel)
     struct link *link = parcel->link;
 
     parcel->came = false;
+    if (link->options.binding)
+        link->options.binding(link->options.user, &parcel->bindings[parcel->bound]);
     api_bind(link->options.below, &parcel->bindings[parcel->bound], 1, on_done, parcel);
     link->options.settle(link->options.user);
     assert(parcel->came);
@@ -522,6 +524,8 @@ static void send_whole(struct parcel *parcel)
 {
     struct link *link = parcel->link;
 
+    for (size_t i = 0; parcel->is_bind && link->options.binding && i < parcel->binding_count; i++)
+        link->options.binding(link->options.user, &parcel->bindings[i]);
     if (parcel->is_bind)
         api_bind(link->options.below, parcel->bindings, parcel->binding_count, on_done, parcel);
     else

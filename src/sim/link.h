@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct api;
+struct api_binding;
 struct rng;
 
 /* link: the way between a client and the store in the simulator, as slow and broken as the seed
@@ -56,6 +57,8 @@ struct link_options {
     bool (*happens)(void *user, enum link_fault fault);
     /* The write that was asked for has come: the client is to be stopped and link_cut() called. */
     void (*crash)(void *user);
+    /* A pod is about to be bound; may be NULL. */
+    void (*binding)(void *user, const struct api_binding *binding);
     /* A pod was evicted; may be NULL. */
     void (*evicted)(void *user, struct str ns, struct str name);
     /* Let the store finish what it was given. */

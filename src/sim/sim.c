@@ -259,6 +259,13 @@ static void on_started(void *user, const struct sim_process *process)
     check_started(sim->check, process);
 }
 
+static void on_binding(void *user, const struct api_binding *binding)
+{
+    struct sim *sim = user;
+
+    check_binding(sim->check, binding);
+}
+
 static void on_evicted(void *user, struct str ns, struct str name)
 {
     struct sim *sim = user;
@@ -476,6 +483,7 @@ static int open_all(struct sim *sim, struct err *err)
                                 .tell = options->tell ? sim_tell : NULL,
                                 .happens = link_happens,
                                 .crash = sim_crash,
+                                .binding = on_binding,
                                 .evicted = on_evicted,
                                 .settle = sim_settle,
                                 .user = sim};
