@@ -167,6 +167,13 @@ void check_rest(const struct map *facts,
     const struct object *group;
     size_t cursor = 0;
 
+    /* Who stands still has its place in line, and the GPUs it had are spoken for. */
+    MAP_FOREACH(facts, entry) {
+        const struct fact *fact = entry->value;
+
+        if (fact->suspended)
+            return;
+    }
     while ((group = cache_next(cache, &kind_podgroup, STR(""), &cursor))) {
         _cleanup_(arena_done) struct arena arena = {0};
         const struct json *root = object_json(group, &arena);
