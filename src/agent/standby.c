@@ -36,15 +36,21 @@ static void standby_path(const struct pod *pod,
                    STR_ARG(pod->run.containers[index].name), instance, ending);
 }
 
-/* What was said of an instance that never was: its number is free again. */
+/* What was written of an instance that never was: its number is free again. */
 static void standby_erase(const struct pod *pod, size_t index, unsigned instance)
 {
-    static const char *const endings[] = {
-        "spec", "begun", "exit", "log", "message", "ranks/" RANKS_GO_FILE, "standby"};
+    /* An overlay is not made a second time of folders that were one. */
+    static const char *const folders[] = {"upper", "root", "ranks", "runtime"};
+    static const char *const files[] = {"spec", "begun", "exit", "log", "message", "standby"};
     char path[PATH_MAX];
 
-    for (size_t i = 0; i < COUNT_OF(endings); i++) { /* the last one goes last */
-        standby_path(pod, index, instance, endings[i], path);
+    for (size_t i = 0; i < COUNT_OF(folders); i++) {
+        standby_path(pod, index, instance, folders[i], path);
+        if (access(path, F_OK) == 0)
+            agent_discard(pod->agent, path);
+    }
+    for (size_t i = 0; i < COUNT_OF(files); i++) { /* what tells of it goes last */
+        standby_path(pod, index, instance, files[i], path);
         (void)unlink(path);
     }
 }
@@ -181,6 +187,12 @@ bool standby_take(struct pod *pod, size_t index, const struct shim_event *event)
 
 void standby_drop(struct pod *pod)
 {
-    if (pod->standby.there)
-        standby_erase(pod, pod->standby.container, pod->standby.instance);
+    const struct pod_standby *standby = &pod->standby;
+    char path[PATH_MAX];
+
+    if (!standby->there)
+        return;
+    /* The rest goes with the pod's folder; the last log there is that of the pod. */
+    standby_path(pod, standby->container, standby->instance, "log", path);
+    (void)unlink(path);
 }

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from harness import Muster, Skip, binary, check, needs, torch_pythons, wait_for
 
@@ -147,6 +148,24 @@ def test_a_container_that_is_never_needed_ends_when_it_is_told():
     check(end["status"] == 128 + signal.SIGTERM and end["out"] == "", f"{end}")
 
 
+def warm_pids(m, number):
+    """Processes that wait with torch imported, of containers that will be restart `number` of their pods."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                environment = f.read().split(b"\0")
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                command = f.read().split(b"\0")
+            wanted = {f"MUSTER_TEST_FOLDER={m.folder}".encode(), f"MUSTER_ROUND={number}".encode()}
+            if wanted <= set(environment) and command[1].endswith(b"/warm.py") and \
+                    os.path.exists(os.fsdecode(f"/proc/{pid}/root".encode() + command[2])):
+                found.append(int(pid))
+        except (OSError, IndexError):
+            continue
+    return found
+
+
 JOB = """
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
@@ -158,8 +177,66 @@ spec:
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunJob
 metadata: {{name: t}}
-spec: {{jobQueue: q, numNodes: 2, nprocPerNode: 1, command: python3 {script} 20}}
+spec:
+  jobQueue: q
+  numNodes: {nodes}
+  nprocPerNode: 1
+  command: {command}
+  env:
+  - {{name: MUSTER_TEST_FOLDER, value: {folder}}}
+{env}
 """
+# An optimizer makes steps until it is told to end: badly, but in its last round.
+STEPS = """
+import os, sys, time
+import torch
+from torch.optim.optimizer import Optimizer
+
+
+class One(Optimizer):
+    def step(self):
+        time.sleep(0.05)
+
+
+one, number = One(), os.environ.get("MUSTER_ROUND", "0")
+print("warm" if torch.LOADED_BY != os.getpid() else "cold", number, flush=True)
+while number != "2" and not os.path.exists("/tmp/end-" + number):
+    one.step()
+sys.exit(0 if number == "2" else 1)
+"""
+
+
+@needs("a node agent that looks at the ranks")
+def test_what_is_warm_outlives_muster_and_is_done_without_when_it_is_gone():
+    with tempfile.TemporaryDirectory(prefix="muster-torch-") as here, Muster(gpus_per_node=1, flags=NODES) as m:
+        os.chmod(here, 0o755)
+        files = {f"torch/{name}": text for name, text in TORCH.items()}
+        files.update({"torch/__init__.py": TORCH["__init__.py"] + "import torch.optim.optimizer\n", "torch/optim/__init__.py": "",
+                      "torch/optim/optimizer.py": "class Optimizer(object):\n    def __init__(self):\n        pass\n",
+                      "app/steps.py": STEPS})
+        for name, text in files.items():
+            os.makedirs(os.path.dirname(os.path.join(here, name)), exist_ok=True)
+            with open(os.path.join(here, name), "w") as f:
+                f.write(text)
+        m.apply(JOB.format(nodes=1, folder=m.folder, command=f"python3 {here}/app/steps.py",
+                           env=f"  - {{name: PYTHONPATH, value: {here}}}"))
+        wait_for(lambda: warm_pids(m, 1), "a process that is warm", 60)
+        check("cold 0" in m.kubectl("logs", "t-worker-0").stdout, "the first container is as ever")
+        m.kill()
+        m.start()
+        wait_for(lambda: m.get("pod", "t-worker-0")["status"]["phase"] == "Running", "the pod to be found")
+        check(m.get("pod", "t-worker-0")["status"]["containerStatuses"][0]["restartCount"] == 0, "it is no restart yet")
+        m.kubectl("exec", "t-worker-0", "--", "touch", "/tmp/end-0")
+        wait_for(lambda: "warm 1" in m.kubectl("logs", "t-worker-0").stdout, "the rank to come of it", 60)
+        waiting = wait_for(lambda: warm_pids(m, 2), "the next one", 60)
+        with open(f"/proc/{waiting[0]}/stat") as f:
+            os.kill(int(f.read().rpartition(")")[2].split()[1]), signal.SIGKILL)  # the launcher, and all below
+        wait_for(lambda: not glob.glob(os.path.join(m.data, "pods", "*", "c", "*", "*.standby")), "its end to be seen")
+        m.kubectl("exec", "t-worker-0", "--", "touch", "/tmp/end-1")
+        wait_for(lambda: m.get("torchrunjob", "t")["status"]["phase"] in ("Succeeded", "Failed"), "the job to end", 60)
+        end = m.get("torchrunjob", "t")["status"]
+        check(end["phase"] == "Succeeded" and end["restarts"] == 2 and end["restartsInPlace"] == 2, f"{end}")
+        check("cold 2" in m.kubectl("logs", "t-worker-0").stdout, m.kubectl("logs", "t-worker-0").stdout)
 
 
 @needs("a node agent that looks at the ranks")
@@ -167,18 +244,18 @@ def test_a_gang_restarts_from_processes_that_have_torch_imported():
     if not torch_pythons():
         raise Skip("no Python here can import torch")
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
-        m.apply(JOB.format(script=os.path.join(HERE, "ddp.py")))
+        m.apply(JOB.format(nodes=2, folder=m.folder, command=f"python3 {os.path.join(HERE, 'ddp.py')} 20", env=""))
 
         def ranks(name=""):
             return [report for pod in m.get("pods") if name in pod["metadata"]["name"]
                     for report in json.loads(pod["metadata"].get("annotations", {}).get("muster.dev/ranks", "[]"))]
         wait_for(lambda: [r["act"] for r in ranks()] == ["stepping"] * 2, "two ranks to make steps", 90)
         pods = {p["metadata"]["uid"] for p in m.get("pods")}
-        sockets = os.path.join(m.data, "pods", "*", "c", "*", "1.upper", "**", "warm.sock")
-        wait_for(lambda: len(glob.glob(sockets, recursive=True)) == 2, "a process that is warm in each pod", 90)
-        check(m.get("pod", "t-worker-1")["status"]["containerStatuses"][0]["restartCount"] == 0, "it is no restart yet")
+        wait_for(lambda: len(warm_pids(m, 1)) == 2, "a process that is warm in each pod", 90)
         m.kubectl("exec", "t-worker-1", "--", "sh", "-c", f"kill -9 {ranks('t-worker-1')[0]['pid']}")
+        since = time.monotonic()
         wait_for(lambda: m.get("torchrunjob", "t")["status"]["phase"] in ("Succeeded", "Failed"), "the job to end", 90)
+        print(f"a killed rank: trained to its end after {time.monotonic() - since:.1f} s")
         end = m.get("torchrunjob", "t")["status"]
         check(end["phase"] == "Succeeded" and end["restarts"] == 1 and end["restartsInPlace"] == 1, f"{end}")
         check({p["metadata"]["uid"] for p in m.get("pods")} == pods, "the pods are the same")
