@@ -274,6 +274,64 @@ TEST(a_long_back_off_is_not_waited_for_in_place)
     }
 }
 
+#define STAYS "'annotations':{'muster.dev/restart-mode':'InPlace'}"
+#define ALONE                                                                          \
+    "'annotations':{'muster.dev/restart-mode':'InPlace','torchrun.ai/restart-scope':'" \
+    "pod'}"
+#define PYTORCH(annotations, policy)                                                               \
+    "{'metadata':{'name':'j'," annotations "},'spec':{'pytorchReplicaSpecs':{'Worker':{'replicas'" \
+    ":2,'restartPolicy':'" policy                                                                  \
+    "','template':{'spec':{'containers':[{'name':'pytorch','image':'i'}]}}}}}}"
+#define TENSORSTACK(annotations, policy)                                                          \
+    "{'metadata':{'name':'j'," annotations "},'spec':{'replicaSpecs':[{'type':'worker','replicas" \
+    "':2,'restartPolicy':'" policy                                                                \
+    "','template':{'spec':{'containers':[{'name':'c','image':'i'}]}}}]}}"
+
+TEST(kinds_of_others_restart_in_place_where_their_pods_restart_together)
+{
+    static const struct {
+        const char *why;
+        const struct kind *kind;
+        const struct controller *controller;
+        const char *job;
+        bool stays;
+    } rows[] = {
+        {"a PyTorchJob, whatever its program ends with", &kind_pytorchjob, &pytorch_job_controller,
+         PYTORCH(STAYS, "OnFailure"), true},
+        {"by its exit status", &kind_pytorchjob, &pytorch_job_controller,
+         PYTORCH(STAYS, "ExitCode"), true},
+        {"it is never restarted", &kind_pytorchjob, &pytorch_job_controller,
+         PYTORCH(STAYS, "Never"), false},
+        {"its pods restart alone", &kind_pytorchjob, &pytorch_job_controller,
+         PYTORCH(ALONE, "OnFailure"), false},
+        {"a PyTorchTrainingJob", &kind_pytorchtrainingjob, &tensorstack_job_controller,
+         TENSORSTACK(STAYS, "OnFailure"), true},
+        {"by its exit status", &kind_pytorchtrainingjob, &tensorstack_job_controller,
+         TENSORSTACK(STAYS, "ExitCode"), true},
+        {"it is never restarted", &kind_pytorchtrainingjob, &tensorstack_job_controller,
+         TENSORSTACK(STAYS, "Never"), false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        open_with_node(&scene);
+        scene_put(&scene, rows[i].kind, rows[i].job);
+        scene_run(&scene, rows[i].controller, "j");
+        EXPECT(scene_get(&scene, &kind_pod, "j-worker-1") != NULL);
+        EXPECT(str_is(order_of(&scene, "j-worker-1"), rows[i].stays ? "0 go" : ""));
+        if (!rows[i].stays)
+            continue;
+        scene_patch(&scene, &kind_pod, "j-worker-0", RUNS("0"));
+        scene_patch(&scene, &kind_pod, "j-worker-1", RUNS("0"));
+        scene_run(&scene, rows[i].controller, "j");
+        scene_patch(&scene, &kind_pod, "j-worker-1", KILLED);
+        scene_run(&scene, rows[i].controller, "j");
+        EXPECT(str_is(order_of(&scene, "j-worker-0"), "1 stop"));
+    }
+}
+
 TEST(a_gang_whose_restart_was_counted_and_not_told_is_told_later)
 {
     _cleanup_(scene_close) struct scene scene;
