@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from harness import Muster, Skip, binary, check, needs, torch_pythons, wait_for
+from harness import PATIENCE, Muster, Skip, binary, check, needs, torch_pythons, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
@@ -91,7 +91,7 @@ class Launch:
         open(self.at("go"), "w").close()
 
     def end(self):
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=60 * PATIENCE)
         told = open(self.message).read() if os.path.exists(self.message) else ""
         shutil.rmtree(self.folder)
         return {"status": self.process.returncode, "out": self.plain(out), "message": self.plain(told)}
@@ -226,7 +226,8 @@ def test_what_is_warm_outlives_muster_and_is_done_without_when_it_is_gone():
         m.start()
         wait_for(lambda: m.get("pod", "t-worker-0")["status"]["phase"] == "Running", "the pod to be found")
         check(m.get("pod", "t-worker-0")["status"]["containerStatuses"][0]["restartCount"] == 0, "it is no restart yet")
-        m.kubectl("exec", "t-worker-0", "--", "touch", "/tmp/end-0")
+        end = ("exec", "t-worker-0", "--", "touch", "/tmp/end-0")
+        wait_for(lambda: m.kubectl(*end, ok=False).returncode == 0, "the agent to find it")
         wait_for(lambda: "warm 1" in m.kubectl("logs", "t-worker-0").stdout, "the rank to come of it", 60)
         waiting = wait_for(lambda: warm_pids(m, 2), "the next one", 60)
         with open(f"/proc/{waiting[0]}/stat") as f:
@@ -264,4 +265,4 @@ def test_a_gang_restarts_from_processes_that_have_torch_imported():
             check("has torch imported" in out and "done rank" in out, out)
             before = m.kubectl("logs", pod, "--previous").stdout
             check("step 0 rank" in before and "has torch imported" not in before, before)
-        check(sorted(r["steps"] for r in ranks()) == [20, 20], f"{ranks()}")
+        wait_for(lambda: [r["steps"] for r in ranks()] == [20, 20], "twenty steps of each to be told")
