@@ -205,8 +205,9 @@ class Trial:
             whole = self.restarted - first[0]["t"] + self.ended - rest[0]["t"]
         else:
             if hangs:
-                later = [e for e in first if e["t"] > before[-1]["t"]]
-                true["hung"] = later[0]["t"] - before[-1]["t"]
+                # A step of the others may still have ended after it was planted: the longest wait from then on.
+                times = [e["t"] for e in first if e["t"] >= before[-1]["t"]]
+                true["hung"] = max(b - a for a, b in zip(times, times[1:]))
             whole = self.ended - first[0]["t"]
         true["training"] = whole - true["saving"] - true["recomputing"] - true["hung"]
         off = sum(abs(told[state] / 1000 - true[state]) for state in STATES)
