@@ -27,6 +27,7 @@ struct bench {
     struct harness h;
     const char *bad; /* pod that cannot be bound; NULL: none */
     int tried;       /* how often */
+    size_t bad_at;   /* its place among those that were to be bound with it */
     bool late;       /* that it cannot is told by tell_bad() */
     bool lose;       /* pods are not created, and nobody says so */
     bool hold;       /* writes of the queue's status: their answers, and what they write */
@@ -64,7 +65,10 @@ static void bind_unless_bad(struct api *api,
     bool bad = false;
 
     for (size_t i = 0; i < count; i++)
-        bad = bad || (bench->bad && str_is(bindings[i].pod, bench->bad));
+        if (bench->bad && str_is(bindings[i].pod, bench->bad)) {
+            bad = true;
+            bench->bad_at = i;
+        }
     if (!bad) {
         api_bind(bench->h.api, bindings, count, done, user);
         return;
@@ -327,7 +331,6 @@ TEST(scheduler_goes_on_with_others_when_a_bind_fails)
  * the events of the pod that was bound and is on its way out. */
 TEST(scheduler_gives_nobody_the_room_of_a_pod_whose_bind_was_undone_before_it_is_gone)
 {
-    static const bool undone[] = {true, false};
     struct bench bench;
 
     open_bench(&bench);
@@ -351,7 +354,9 @@ TEST(scheduler_gives_nobody_the_room_of_a_pod_whose_bind_was_undone_before_it_is
                                    .name = STR("a"),
                                    .body = STR("{\"gracePeriodSeconds\":30}")},
              api_ignore, NULL);
-    bench.done(bench.user, &(struct api_result){.code = -EIO, .undone = undone});
+    bench.done(bench.user,
+               &(struct api_result){.code = -EIO,
+                                    .undone = (bool[]){bench.bad_at != 0, bench.bad_at == 0}});
     (void)scheduler_turn(bench.scheduler);
     settle(&bench);
     EXPECT(is_bound(&bench, "a") && !is_bound(&bench, "next"));
