@@ -92,7 +92,9 @@ static void call_path(struct buf *buf, const struct api_request *request)
     bool first = true;
     char number[24];
 
-    kube_path(buf, request->kind, request->ns, request->name, request->subresource);
+    /* Who connects to a pod was asked about by the API server, before it came to the node. */
+    kube_path(buf, request->kind, request->ns, request->name,
+              request->connect ? STR_NONE : request->subresource);
     kube_query(buf, &first, "labelSelector", request->label_selector);
     kube_query(buf, &first, "fieldSelector", request->field_selector);
     if (request->limit > 0) {
@@ -404,7 +406,7 @@ void kube_call(struct api *api, const struct api_request *request, api_done_fn *
     call->kube = kube;
     call->kind = request->kind;
     call->verb = request->verb;
-    call->subresource = request->subresource.len > 0;
+    call->subresource = request->subresource.len > 0 && !request->connect;
     call->done = done;
     call->user = user;
     call->next = kube->calls;
