@@ -171,16 +171,13 @@ static struct str unused_text(const struct run *run)
 
 static void create_kai(const struct run *run)
 {
-    struct json *body = json_new_object(run->arena);
+    struct json *body = torchrun_queue_manifest(run->arena, run->object);
+    struct json *labels = json_make_path(run->arena, body, "metadata.labels");
     struct str unused = unused_text(run);
-    char version[KIND_API_VERSION_BYTES];
 
-    json_fill(run->arena, body,
-              "{apiVersion: $, kind: $, metadata: {name: $, labels: {" LABEL_MANAGED
-              ": $, " LABEL_QUEUE ": $, " LABEL_SPACE ": $}}, spec: $}",
-              str_dup(run->arena, kind_api_version(&kind_queue, version)), kind_queue.name,
-              run->names.queue, MANAGED_BY, run->object->name, run->object->ns,
-              kai_spec(run->arena, &run->names));
+    json_add_str(run->arena, labels, LABEL_MANAGED, STR(MANAGED_BY));
+    json_add_str(run->arena, labels, LABEL_QUEUE, run->object->name);
+    json_add_str(run->arena, labels, LABEL_SPACE, run->object->ns);
     if (unused.len)
         json_add_str(run->arena, json_make_path(run->arena, body, "metadata.annotations"),
                      SUSPEND_UNUSED_AFTER, unused);
