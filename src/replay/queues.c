@@ -95,7 +95,7 @@ static int add_document(struct arena *arena,
         return err_set(err, -EINVAL,
                        "kind \"" STR_FMT "\" of apiVersion \"" STR_FMT
                        "\" is no queue; write Queue of scheduling.run.ai/v2 or TorchrunQueue of "
-                       "torchrun.ai/v1",
+                       "torchrun.ai/v1alpha1",
                        STR_ARG(kind), STR_ARG(version));
     return add_queue(arena, document, ret, err);
 }

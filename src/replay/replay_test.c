@@ -276,7 +276,8 @@ static const char queue_manifests[] =
     "apiVersion: v1\nkind: List\nitems:\n"
     "- apiVersion: scheduling.run.ai/v2\n  kind: Queue\n  metadata: {name: a}\n"
     "  spec: {parentQueue: top, resources: {gpu: {quota: 1, limit: 1, overQuotaWeight: 2}}}\n"
-    "---\napiVersion: torchrun.ai/v1\nkind: TorchrunQueue\nmetadata: {name: b, namespace: n}\n"
+    "---\napiVersion: torchrun.ai/v1alpha1\nkind: TorchrunQueue\nmetadata: {name: b, namespace: "
+    "n}\n"
     "spec: {queue: {name: vision}}\n";
 
 TEST(queues_of_a_replay_come_from_manifests)
