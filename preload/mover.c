@@ -4,6 +4,7 @@
 #include "blocks.h"
 #include "gate.h"
 #include "hooks.h"
+#include "region.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -351,6 +352,8 @@ static bool move_out(char *why, size_t why_bytes)
         host_give_back();
         return good;
     }
+    int64_t held = region_own();
+    atomic_store(&page->left, held < 0 ? 0 : 1 + (held > moved ? held - moved : 0));
     atomic_store(&page->moved, moved);
     atomic_store(&page->state, GPU_STATE_AWAY);
     return true;

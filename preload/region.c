@@ -361,6 +361,19 @@ int64_t region_used(int device)
     return used > 0 ? used : 0;
 }
 
+int64_t region_own(void)
+{
+    struct region *r = settings_active() ? get() : NULL;
+    int slot = r ? get_slot(r) : SLOT_NONE;
+    int64_t own = 0;
+
+    if (slot == SLOT_NONE)
+        return -1;
+    for (int i = 0; i < REGION_DEVICES; i++)
+        own += atomic_load(&r->held[i][slot]);
+    return own;
+}
+
 /* ---- devices ---- */
 
 static int find_device(struct region *r, const struct region_uuid *uuid)

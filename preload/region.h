@@ -37,3 +37,5 @@ void region_add(int device, int64_t bytes);
 void region_give_back(int device, int64_t bytes);
 /* Bytes that live processes hold. */
 int64_t region_used(int device);
+/* Bytes that this process holds, of all devices; -1: they are not counted. */
+int64_t region_own(void);

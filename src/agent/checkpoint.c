@@ -1,11 +1,11 @@
 #include "agent/checkpoint.h"
 
 #include "agent/gpu.h"
-#include "agent/gpu_copy.h"
 #include "api/gpu_page.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "mover/gpu_copy.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

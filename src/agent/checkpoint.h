@@ -11,7 +11,7 @@ struct err;
 
 /* checkpoint: what processes have on GPUs, to host memory and back, by NVIDIA's driver (570 or
  * newer; loaded at run time), and by our library inside the processes where it owns memory, which is
- * faster (agent/gpu_copy.h): it goes first on the way out and last on the way in, because the driver
+ * faster (mover/gpu_copy.h): it goes first on the way out and last on the way in, because the driver
  * locks a process in between. Where it fails the driver moves everything. docs/internals/suspend.md
  * has what was measured.
  *

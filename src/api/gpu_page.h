@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* gpu_page: how the agent's helper and libmuster-gpu.so (preload/) speak, where the library moves a
+/* gpu_page: how the agent's helper, or on a cluster muster-launch, and libmuster-gpu.so (preload/) speak, where the library moves a
  * process's GPU memory to host memory itself, which is many times faster than the driver.
  *
  * Every process with such memory has a page in a file without a name (memfd), which the helper finds
@@ -46,5 +46,8 @@ struct gpu_page {
     _Atomic int64_t moved;   /* bytes that are in host memory */
     _Atomic int64_t copied;  /* bytes that the order under way has copied */
     char words[GPU_PAGE_WORDS_MAX];
+    /* Of what is AWAY: bytes that the process has on the card besides, and 1; 0: they are not counted,
+     * since there is no limit, or the library is older than this. */
+    _Atomic int64_t left;
 };
 _Static_assert(sizeof(struct gpu_page) <= GPU_PAGE_BYTES, "the page holds it");

@@ -77,7 +77,9 @@ static struct json *init_container(struct arena *arena,
                                    const struct json *spec,
                                    const struct install *install)
 {
-    const char *const command[] = {PROGRAM, "install", install->to, install->from};
+    const char *const command[] = {PROGRAM,       "install",     install->to,
+                                   install->from, install->also, PROGRAM};
+    size_t words = !install->from ? 3 : install->also ? 6 : 4;
     struct str policy = json_str_at(spec, "containers.0.imagePullPolicy");
     struct json *list;
     struct json *container = json_make(arena, "{name: $, image: $}", install->name, install->image);
@@ -85,7 +87,7 @@ static struct json *init_container(struct arena *arena,
     if (policy.len)
         json_add_str(arena, container, "imagePullPolicy", policy);
     list = json_add_array(arena, container, "command");
-    for (size_t i = 0; i < (install->from ? 4 : 3); i++)
+    for (size_t i = 0; i < words; i++)
         json_push(list, json_new_str(arena, str_from(command[i])));
     struct json *security = json_add_object(arena, container, "securityContext");
     json_add_bool(arena, security, "allowPrivilegeEscalation", false);

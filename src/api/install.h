@@ -13,6 +13,7 @@ struct install {
     const char *name; /* of the volume and of the init container */
     const char *from; /* in our image; NULL: muster-launch itself */
     const char *to;   /* in `folder` */
+    const char *also; /* in `folder`: muster-launch itself, beside `from`; NULL: it is not wanted */
     const char *folder;
     struct str image;
     const struct json *like; /* a container whose CPU and memory the copying may have, so that the

@@ -107,6 +107,7 @@ void limit_mutate(struct arena *arena, struct json *pod, struct str image)
                 &(struct install){.name = LIBRARY_VOLUME,
                                   .from = IMAGE_PATH,
                                   .to = LIMIT_LIBRARY,
+                                  .also = LIMIT_HELPER,
                                   .folder = LIMIT_LIBRARY_DIR,
                                   .image = image,
                                   .like = container});

@@ -21,6 +21,7 @@ struct json;
  * whose annotation LIMIT_ANNOTATION is "false" is left alone. */
 #define LIMIT_LIBRARY_DIR "/.muster-gpu"
 #define LIMIT_LIBRARY     LIMIT_LIBRARY_DIR "/" LIMIT_LIBRARY_NAME
+#define LIMIT_HELPER      LIMIT_LIBRARY_DIR "/muster-launch" /* on a cluster: has it move memory */
 #define LIMIT_REGION_DIR  "/.muster-gpu-region"
 #define LIMIT_REGION      LIMIT_REGION_DIR "/region"
 

@@ -93,6 +93,8 @@ TEST(the_container_of_a_share_is_held_to_it_and_others_are_left_alone)
         EXPECT(!json_get(json_at(pod, rows[i].other), "env"));
         EXPECT(str_is(json_str(json_get(init, "image")), "muster:1"));
         EXPECT(str_is(json_str_at(init, "command.3"), "/usr/lib/muster/libmuster-gpu.so"));
+        EXPECT(str_is(json_str_at(init, "command.4"), LIMIT_HELPER));
+        EXPECT(str_is(json_str_at(init, "command.5"), "/usr/bin/muster-launch"));
         EXPECT(str_is(json_str_at(init, "resources.limits.memory"), i ? "" : "1Gi"));
         EXPECT(!json_get(json_at(init, "resources.limits"), "x/y"));
         EXPECT(json_count(json_at(pod, "spec.initContainers")) == 2);

@@ -9,6 +9,7 @@
 #include "launch/torchrun.h"
 #include "launch/warm.h"
 #include "launch/worker.h"
+#include "mover/container.h"
 #include "stacks/pod.h"
 #include "workspace/address.h"
 #include "workspace/c10d.h"
@@ -152,7 +153,7 @@ static int sync_main(void)
 }
 
 /* Copy this very program, or another file, for containers that come after (api/install.h). */
-static int install_main(const char *path, const char *source)
+static int install_file(const char *path, const char *source)
 {
     FILE *from = fopen(source, "re");
     FILE *to = from ? fopen(path, "we") : NULL;
@@ -171,6 +172,44 @@ static int install_main(const char *path, const char *source)
         fprintf(stderr, "muster-launch install: %s to %s: %m\n", source, path);
         return 1;
     }
+    return 0;
+}
+
+/* Pairs of FILE and SOURCE. */
+static int install_main(char *argv[], int count)
+{
+    int r = 0;
+
+    for (int i = 0; r == 0 && i + 1 < count; i += 2)
+        r = install_file(argv[i], argv[i + 1]);
+    return r;
+}
+
+/* The container's GPU memory to host memory, or back: how the operator asks where only exec reaches a
+ * pod. "ok out 1 400" on stdout: processes and MiB; else words on stderr. */
+static int gpu_memory_main(const char *way, char *argv[], int count)
+{
+    pid_t pids[CONTAINER_PROCESSES_MAX];
+    struct container_order order = {.pids = pids};
+    struct container_report report;
+    struct err err = {0};
+    bool out = strcmp(way, "out") == 0;
+    int64_t pid = 0;
+
+    if ((!out && strcmp(way, "in") != 0) || count > CONTAINER_PROCESSES_MAX)
+        return 2;
+    for (int i = 0; i < count; i++) {
+        if (!str_to_i64(str_from(argv[i]), &pid) || pid < 1 || pid > INT_MAX)
+            return 2;
+        pids[order.pid_count++] = (pid_t)pid;
+    }
+    (void)alarm(CONTAINER_LIMIT_S); /* whoever asked is gone by then, and may ask again */
+    int r = out ? container_out(&order, &report, &err) : container_in(&order, &report, &err);
+    if (r < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    printf("ok %s %lld %lld\n", way, (long long)report.processes, (long long)report.moved_mib);
     return 0;
 }
 
@@ -227,8 +266,12 @@ int main(int argc, char *argv[])
         return warm_main(argv + 2);
     if (strcmp(what, "sync") == 0)
         return sync_main();
-    if ((argc == 3 || argc == 4) && strcmp(argv[1], "install") == 0)
-        return install_main(argv[2], argc == 4 ? argv[3] : self);
+    if (argc == 3 && strcmp(argv[1], "install") == 0)
+        return install_file(argv[2], self);
+    if (argc >= 4 && argc % 2 == 0 && strcmp(argv[1], "install") == 0)
+        return install_main(argv + 2, argc - 2);
+    if (argc >= 3 && strcmp(argv[1], CONTAINER_COMMAND) == 0)
+        return gpu_memory_main(argv[2], argv + 3, argc - 3);
     if (argc == 5 && strcmp(argv[1], "results") == 0)
         return results_main(argv[2], argv[3], argv[4]);
     if (strcmp(what, "stacks") == 0)
@@ -238,7 +281,8 @@ int main(int argc, char *argv[])
         return 0;
     }
     fprintf(stderr,
-            "usage: muster-launch worker|sync|install FILE [SOURCE]|results list|read FOLDER "
-            "PATH|stacks|version (runs inside a job's pods)\n");
+            "usage: muster-launch worker|sync|install FILE [SOURCE [FILE SOURCE ...]]|results "
+            "list|read "
+            "FOLDER PATH|stacks|gpu-memory out|in [PID ...]|version (runs inside a job's pods)\n");
     return 2;
 }

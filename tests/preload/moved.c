@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* moved [lent]: a program that has memory on the card of driver.c and uses it, while run.py has it
+/* moved [lent|ipc|none|pool]: a program that has memory on the card of driver.c and uses it, while run.py has it
  * moved away and back. Prints a line a step, from two threads; ends when its input does, with the
  * number of things that were wrong. */
 
@@ -24,6 +24,7 @@ static struct {
     int (*get)(void *, uint64_t, size_t);
     int (*retain)(uint64_t *, void *);
     int (*ipc)(void *, uint64_t);
+    int (*pool)(uint64_t *, size_t, void *);
     int (*launch)(void *,
                   unsigned,
                   unsigned,
@@ -71,6 +72,7 @@ static void find_all(void)
         {"cuMemFree_v2", &cu.free},     {"cuMemsetD32_v2", &cu.set},
         {"cuMemcpyDtoH_v2", &cu.get},   {"cuMemRetainAllocationHandle", &cu.retain},
         {"cuIpcGetMemHandle", &cu.ipc}, {"cuLaunchKernel", &cu.launch},
+        {"cuMemAllocAsync", &cu.pool},
     };
     int (*address)(const char *, void **, int, uint64_t, int *) = NULL;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -120,7 +122,7 @@ static void *use(void *user)
 
 int main(int argc, char *argv[])
 {
-    uint64_t small = 0, handle = 0;
+    uint64_t small = 0, handle = 0, pool = 0;
     unsigned middle = 0;
     pthread_t other;
     char byte;
@@ -139,6 +141,8 @@ int main(int argc, char *argv[])
     }
     if (argc > 1 && strcmp(argv[1], "lent") == 0)
         expect(cu.retain(&handle, (void *)(uintptr_t)(blocks[0] + MIB)) == 0, "it is lent");
+    if (argc > 1 && strcmp(argv[1], "pool") == 0)
+        expect(cu.pool(&pool, 80 * MIB, NULL) == 0, "memory of a pool, which is the driver's");
     if (argc > 1 && strcmp(argv[1], "ipc") == 0)
         expect(cu.ipc(&byte, blocks[0]) == 801 && cu.ipc(&byte, small) == 0, "it is not shared");
     (void)fflush(stdout);

@@ -125,7 +125,8 @@ class Moved:
             os.makedirs(folder)
         self.env = dict(os.environ, MUSTER_FAKE_CUDA=self.fake,
                         MUSTER_CUDA_LIBRARY=os.path.join(build, "tests", "suspend", "libcuda.so.1"))
-        env = case.env(limit=None, MUSTER_GPU_SUSPEND="1", FAKE_ORDERS=self.orders, FAKE_DEVICES_SEEN=devices, **more)
+        env = case.env(limit=more.pop("limit", None), MUSTER_GPU_SUSPEND="1", FAKE_ORDERS=self.orders,
+                       FAKE_DEVICES_SEEN=devices, **more)
         self.said = open(os.path.join(case.folder, "said"), "w+")
         self.process = subprocess.Popen([os.path.join(FOLDER, "preload-moved"), *words], env=env, stdin=subprocess.PIPE,
                                         stdout=self.said, stderr=subprocess.PIPE, text=True)
@@ -320,6 +321,119 @@ def test_memory_that_others_hold_or_that_is_on_several_cards_stays_the_drivers(c
         assert several.end() == ""
     finally:
         shutil.rmtree(other.folder)
+
+
+class Inside(Moved):
+    """The same, by `muster-launch gpu-memory`, as the operator has it run in a pod of somebody's cluster: no driver moves the
+    rest."""
+
+    def __init__(self, case, *words, limit="400", **more):
+        super().__init__(case, *words, limit=limit, **more)
+        self.launch = os.path.join(os.path.dirname(LIBRARY), "muster-launch")
+
+    def start(self, direction):
+        return subprocess.Popen([self.launch, "gpu-memory", direction, str(self.process.pid)], text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def move(self, direction):
+        done = self.start(direction)
+        output, errors = done.communicate(timeout=LIMIT_S)
+        return (done.returncode, (output + errors).strip().replace(str(self.process.pid), "PID"))
+
+
+@needs_x86
+def test_a_program_in_the_container_has_memory_moved_and_put_back(case):
+    moved = Inside(case)
+    assert moved.move("in") == (0, "ok in 1 0"), "nothing is away"
+    for _ in range(3):
+        assert moved.on_card_mib() == 51, moved.on_card_mib()
+        assert moved.move("out") == (0, "ok out 1 50")
+        stood = moved.steps()
+        assert moved.on_card_mib() == 1, "what is small stays"
+        assert moved.move("out") == (0, "ok out 1 50"), "again: it is there already"
+        assert moved.steps() == stood, "a call went through"
+        assert moved.move("in") == (0, "ok in 1 0")
+        moved.goes_on()
+    assert moved.end() == ""
+    assert moved.calls() == [], "the driver's part stays on the card"
+
+
+@needs_x86
+def test_a_program_in_the_container_that_is_killed_is_followed_by_another(case):
+    moved = Inside(case)
+    for back in (True, False):
+        moved.order("slow")
+        helper = moved.start("out")
+        moved.wait(lambda: os.path.exists(os.path.join(moved.orders, "at-slow")), "the copy")
+        helper.kill()
+        helper.communicate()
+        moved.undo("at-slow")
+        after = moved.start("in" if back else "out")
+        moved.undo("slow")
+        output, errors = after.communicate(timeout=LIMIT_S)
+        assert (output, errors) == ("ok in 1 0\n" if back else "ok out 1 50\n", ""), (output, errors)
+        if back:
+            moved.goes_on()
+    assert moved.move("in") == (0, "ok in 1 0")
+    moved.goes_on()
+    assert moved.end() == ""
+
+
+@needs_x86
+def test_what_cannot_be_moved_from_inside_the_container_runs_on(case):
+    moved = Inside(case)
+    moved.order("no-copy")
+    assert moved.move("out") == (1, "process PID: the copy to host memory failed: CUDA error 719")
+    moved.undo("no-copy")
+    moved.goes_on()
+    assert moved.on_card_mib() == 51
+    assert moved.move("out") == (0, "ok out 1 50")
+    moved.order("no-room")
+    code, said = moved.move("in")
+    assert code == 1 and said.startswith("process PID: memory of the GPU cannot be had back, "), said
+    moved.undo("no-room")
+    assert moved.move("in") == (0, "ok in 1 0")
+    moved.goes_on()
+    assert moved.end() == ""
+
+
+@needs_x86
+def test_memory_that_would_stay_on_the_card_is_not_left_there(case):
+    several = Inside(case, "none", devices="2")
+    code, said = several.move("out")
+    assert code == 1 and said.startswith("no process of the container has memory on the GPU"), (code, said)
+    assert several.end() == ""
+    other = Case()
+    try:
+        pool = Inside(other, "pool")
+        assert pool.on_card_mib() == 131
+        code, said = pool.move("out")
+        assert (code, said) == (1, "process PID has 81 MiB on the GPU that Muster's library cannot move, as expandable segments "
+                                "and cudaMallocAsync have them"), said
+        pool.goes_on()
+        assert pool.on_card_mib() == 131 and pool.end() == ""
+    finally:
+        shutil.rmtree(other.folder)
+    other = Case()
+    try:
+        uncounted = Inside(other, limit="0")  # the share has no limit: nobody knows what stays
+        code, said = uncounted.move("out")
+        assert code == 1 and "label the node with nvidia.com/gpu.memory" in said, (code, said)
+        uncounted.goes_on()
+        assert uncounted.on_card_mib() == 51 and uncounted.end() == ""
+    finally:
+        shutil.rmtree(other.folder)
+
+
+def test_a_container_without_the_library_says_so(case):
+    launch = os.path.join(os.path.dirname(LIBRARY), "muster-launch")
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        done = case.run([launch, "gpu-memory", "out", str(sleeper.pid)])
+        assert done.returncode == 1 and "no process of the container has memory on the GPU" in done.stderr, done
+    finally:
+        sleeper.kill()
+        sleeper.wait()
 
 
 TESTS = {

@@ -1,4 +1,4 @@
-#include "agent/gpu_copy.h"
+#include "mover/gpu_copy.h"
 
 #include "api/gpu_page.h"
 #include "base/err.h"
@@ -115,6 +115,13 @@ int64_t gpu_copy_away_mib(const struct gpu_page *page)
     int64_t bytes = gpu_copy_is_away(page) ? atomic_load(&page->moved) : 0;
 
     return bytes > 0 ? bytes >> 20 : 0;
+}
+
+int64_t gpu_copy_left_mib(const struct gpu_page *page)
+{
+    int64_t bytes = page ? atomic_load(&page->left) : 0;
+
+    return bytes > 0 ? (bytes - 1) >> 20 : -1;
 }
 
 /* ---- orders ---- */

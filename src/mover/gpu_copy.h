@@ -19,6 +19,8 @@ bool gpu_copy_is_away(const struct gpu_page *page);
 /* What it could still move, and what is moved already, as it says. */
 int64_t gpu_copy_held_mib(const struct gpu_page *page);
 int64_t gpu_copy_away_mib(const struct gpu_page *page);
+/* What is on the card beside what it moved, as it says; -1: it does not know. */
+int64_t gpu_copy_left_mib(const struct gpu_page *page);
 /* To host memory: 0, and *ret_mib is what is there now, also if that is nothing. Else err has words,
  * and the process runs as before. */
 int gpu_copy_out(struct gpu_page *page, pid_t pid, int64_t *ret_mib, struct err *err);
