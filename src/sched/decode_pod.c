@@ -527,9 +527,26 @@ static int64_t ended_of(const struct decode *decode)
     return last_ms;
 }
 
+/* Whether it can give up its GPUs, or its shares of some. Where a device plugin hands out devices a
+ * whole one could not be had back; of one that a reservation pod holds a share can be, by a pod that
+ * was prepared for it. */
+static bool can_give_up(const struct decode *decode, const struct sched_pod *pod)
+{
+    return decode->config->devices == SCHED_DEVICES_NUMBERED ||
+           (decode->config->devices == SCHED_DEVICES_RESERVED && pod->movable);
+}
+
+/* What it has in host memory is within the limit of its container, where nobody raises that. */
+static bool is_limited(const struct decode *decode)
+{
+    JSON_FOREACH(json_at(decode->tree, "spec.containers"), container)
+        if (!json_at(container, "resources.limits.memory"))
+            return false;
+    return true;
+}
+
 /* A pod that gives up its GPUs, or its shares of some, and stays: until its node says that it has,
- * it holds them as one that is being deleted does; then only the rest. Where somebody else hands out
- * devices nothing is given up: it could not be had back. */
+ * it holds them as one that is being deleted does; then only the rest. */
 static void take_suspension(struct decode *decode, struct sched_pod *pod)
 {
     struct str wish = object_annotation(decode->object, SUSPEND_ANNOTATION);
@@ -538,6 +555,9 @@ static void take_suspension(struct decode *decode, struct sched_pod *pod)
     struct str message = STR_NONE;
     int64_t mib = 0;
 
+    pod->movable = decode->config->devices == SCHED_DEVICES_RESERVED &&
+                   str_is(object_annotation(decode->object, SUSPEND_MAY), "true") &&
+                   (pod->gpu_fraction_micro || pod->gpu_memory_mib) && pod->gpu_devices <= 1;
     JSON_FOREACH(json_at(decode->tree, "status.conditions"), condition)
         if (str_is(json_str(json_get(condition, "type")), SUSPEND_CONDITION)) {
             status = json_str(json_get(condition, "status"));
@@ -545,11 +565,12 @@ static void take_suspension(struct decode *decode, struct sched_pod *pod)
             message = json_str(json_get(condition, "message"));
         }
     pod->resuming = !wish.len && str_is(status, "True") && pod->phase == SCHED_RUNNING;
-    if (!wish.len || decode->config->devices != SCHED_DEVICES_NUMBERED || !pod->node.len ||
+    if (!wish.len || !can_give_up(decode, pod) || !pod->node.len ||
         (pod->phase != SCHED_RUNNING && pod->phase != SCHED_BOUND && pod->phase != SCHED_RELEASING))
         return;
     if (str_is(status, "True") && str_is(reason, SUSPEND_MOVED) &&
-        str_to_i64(str_sub(message, 0, str_find(message, ' ')), &mib) && mib > 0)
+        str_to_i64(str_sub(message, 0, str_find(message, ' ')), &mib) && mib > 0 &&
+        !(pod->movable && is_limited(decode)))
         pod->moved_bytes = mib << 20;
     if (pod->phase == SCHED_RELEASING) {
         if (!str_is(status, "True"))

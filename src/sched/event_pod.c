@@ -492,6 +492,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
     pod->deadline_ms = spec->deadline_ms;
     pod->started_ms = spec->started_ms;
     pod->hold_ms = spec->hold_ms;
+    pod->movable = spec->movable;
     pod->lent_for = decided.same_pod ? decided.lent_for : 0;
     pod->evicting = false;
     pod->ours = scheduler_places(sched->config.scheduler_name, spec->scheduler);
@@ -574,6 +575,13 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
                                .port_count = spec->port_count,
                                .zone_parts = parts,
                                .zone_part_count = part_count};
+    /* Its reservation pods hold its devices as long as it is there: nobody can have them whole. */
+    if (sched->config.devices == SCHED_DEVICES_RESERVED && spec->gpu_group_count) {
+        holder.keeps_shares = true;
+        holder.gpu_devices = (int64_t)spec->gpu_group_count;
+        holder.gpu_groups = spec->gpu_groups;
+        holder.gpu_group_count = spec->gpu_group_count;
+    }
     /* The second one is no node: it tells pods apart that wait there for other devices. */
     struct str places[] = {spec->node, devices_text(&arena, spec)};
     struct sched_expression field = {.key = STR("metadata.name"),

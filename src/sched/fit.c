@@ -183,14 +183,14 @@ struct choice {
 
 static bool share_usable(const struct share *share, int64_t total, int64_t memory)
 {
-    if (!share->live || (!share->allocated && !share->pipelined))
+    if (!share->live || (!share->allocated && !share->pipelined && !share->kept))
         return false;
     return total - share->allocated - share->pipelined >= memory;
 }
 
 static bool share_needs_releasing(const struct share *share, int64_t total, int64_t memory)
 {
-    if (!share->allocated && !share->releasing)
+    if (!share->allocated && !share->releasing && !share->kept)
         return true; /* the whole device is still somebody else's */
     return total - share->allocated - i64_max(share->releasing, share->pipelined) < memory;
 }
@@ -284,6 +284,28 @@ static const struct share *share_named(const struct node *node,
     return NULL;
 }
 
+/* Where reservation pods hold the devices, those of a suspended pod are open as long as it is there. */
+static bool fit_kept_shares(const struct pod *pod, const struct node *node, struct placement *ret)
+{
+    int64_t memory = share_memory(pod, node);
+
+    if (pod->shape->devices > SHARE_DEVICES_MAX || !pod->sharing->names)
+        return false;
+    ret->share_count = 0;
+    for (int64_t i = 0; i < pod->shape->devices; i++) {
+        const struct name *name = pod->sharing->names[i];
+        uint8_t slot = SHARES_MAX;
+        const struct share *share = name ? share_named(node, name, &slot) : NULL;
+
+        if (!share || !share_usable(share, node->gpu_memory, memory))
+            return false;
+        if (share_needs_releasing(share, node->gpu_memory, memory))
+            ret->fit = FIT_RELEASING;
+        ret->shares[ret->share_count++] = slot;
+    }
+    return true;
+}
+
 /* A pod that is suspended had its shares of these very devices: on each there is room beside those
  * who share it now, or nobody has it and it can be opened anew. */
 static bool fit_home_shares(const struct sched *sched,
@@ -326,6 +348,8 @@ bool fit_shares(struct sched *sched,
 {
     struct choice choices[SHARES_MAX + SHARE_DEVICES_MAX];
 
+    if (pod->home && sched->config.devices == SCHED_DEVICES_RESERVED)
+        return fit_kept_shares(pod, node, ret);
     if (pod->home)
         return fit_home_shares(sched, pod, node, ret);
     size_t count = choices_collect(sched, pod, node, choices, COUNT_OF(choices));

@@ -348,7 +348,7 @@ static void take_picture(const struct node *node, struct picture *ret)
         const struct share *share = &node->shares[i];
         int64_t left = node->gpu_memory - share->allocated - share->pipelined;
 
-        if (share->live && (share->allocated || share->pipelined) && left > 0)
+        if (share->live && (share->allocated || share->pipelined || share->kept) && left > 0)
             ret->parts[ret->part_count++] = (uint16_t)(left * GPU_MILLI / node->gpu_memory);
     }
 }

@@ -111,6 +111,8 @@ int64_t share_memory(const struct pod *pod, const struct node *node)
 {
     const struct sched_pod *spec = &pod->shape->spec;
 
+    if (spec->keeps_shares)
+        return 0;
     if (spec->gpu_memory_mib > 0)
         return spec->gpu_memory_mib;
     return i64_max(1,
@@ -164,9 +166,9 @@ uint8_t share_open(struct node *node, struct name *name)
 /* What a shared device takes from the node's whole ones. */
 static void share_effect(struct node *node, const struct share *share, int64_t sign)
 {
-    if (share->allocated + share->releasing > 0) {
+    if (share->allocated + share->releasing > 0 || share->kept) {
         node->idle[RES_GPU] -= sign;
-        if (!share->allocated && !share->pipelined)
+        if (!share->allocated && !share->pipelined && !share->kept)
             node->releasing[RES_GPU] += sign;
     } else if (share->pipelined > 0) {
         node->releasing[RES_GPU] -= sign;
@@ -213,6 +215,7 @@ static void shares_change(struct pod *pod,
         else
             share->allocated += sign * memory;
         share->pod_count += (uint32_t)sign;
+        share->kept += pod->shape->spec.keeps_shares ? (uint32_t)sign : 0;
         share_effect(node, share, 1);
         if (!share->pod_count) {
             share_name(share, NULL);

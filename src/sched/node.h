@@ -29,6 +29,8 @@ struct share {
     int64_t releasing;
     int64_t pipelined;
     uint32_t pod_count;
+    uint32_t
+        kept; /* of them, those that take nothing and hold it open; see sched_pod.keeps_shares */
 };
 
 struct node {

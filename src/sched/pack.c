@@ -302,6 +302,7 @@ static struct sched_pod fill_shape(struct pack *pack, const struct sched_pod *fr
         .gpu_fraction_micro = from->gpu_fraction_micro,
         .gpu_memory_mib = from->gpu_memory_mib,
         .gpu_devices = from->gpu_devices,
+        .keeps_shares = from->keeps_shares,
         .amounts = pack_amounts(pack, from->amounts, from->amount_count),
         .amount_count = from->amount_count,
         .guaranteed = from->guaranteed,

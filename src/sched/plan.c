@@ -176,6 +176,14 @@ static void name_shares(struct sched *sched, struct pod *pod)
 }
 
 /* ---- binds, evictions, nominations ---- */
+
+/* KAI has nothing like suspension. That a share takes two pod slots is so with our reservation pods
+ * too, whoever is mimicked. */
+static bool plan_mimics(const struct sched *sched)
+{
+    return (sched->config.quirks & ~SCHED_QUIRK(TWO_POD_SLOTS)) != 0;
+}
+
 static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind *bind)
 {
     size_t count = pod->share_count ? pod->share_count : pod->device_count;
@@ -302,7 +310,7 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     }
     bind.batch = group->batch;
     bind.first_start = group->first_start;
-    bind.may_suspend = group_loss(group) == SCHED_LOSS_SUSPEND && !sched->config.quirks;
+    bind.may_suspend = group_loss(group) == SCHED_LOSS_SUSPEND && !plan_mimics(sched);
     if (pod->share_count)
         name_shares(sched, pod);
     else if (pod->shape->spec.gpus && !pod->node->spec.gpus && pod->node->device_gpus)
@@ -368,14 +376,33 @@ static bool pod_is_numbered(const struct pod *pod)
     return pod->share_count > 0;
 }
 
-/* Whether the pod can give up its GPUs, or shares of them, and have them back: on a node whose agent
- * does it. */
-static bool pod_may_stay(const struct pod *pod)
+/* Where reservation pods hold devices, one that is shared is never free as a whole while anybody of
+ * it is there: it must not be wanted so. */
+static bool devices_stay_shared(const struct pod *pod)
 {
+    const struct node *node = pod->node;
+    const struct group *by = pod->evicted_for;
+
+    for (size_t i = 0; i < by->pods.count; i++)
+        if (!by->pods.items[i]->shape->shared && by->pods.items[i]->gpus)
+            return false;
+    for (size_t i = 0; i < node->pods.count; i++)
+        if (node->pods.items[i]->status == ST_PIPELINED && node->pods.items[i]->gpus)
+            return false;
+    return true;
+}
+
+/* Whether the pod can give up its GPUs, or shares of them, and have them back: on a node whose agent
+ * does it, or with our library in it. */
+static bool pod_may_stay(const struct sched *sched, const struct pod *pod)
+{
+    bool reserved = sched->config.devices == SCHED_DEVICES_RESERVED;
+
     return pod->status == ST_RELEASING && pod->logged && pod->evicted_for && !pod->evicting &&
            pod->observed == ST_RUNNING && pod->observed_node == pod->node && !pod->claim_count &&
            !pod->shape->wants_mig && pod_is_numbered(pod) &&
-           node_label(pod->node, STR(SUSPEND_LABEL)).len;
+           (reserved ? pod->movable && devices_stay_shared(pod)
+                     : node_label(pod->node, STR(SUSPEND_LABEL)).len > 0);
 }
 
 /* A gang stands still as a whole: every pod of it that has not ended gives way now. Without a GPU it
@@ -384,15 +411,15 @@ static bool group_may_stay(const struct sched *sched, const struct group *group)
 {
     int64_t gpus = 0;
 
-    if (group_loss(group) != SCHED_LOSS_SUSPEND || sched->config.quirks ||
-        sched->config.devices != SCHED_DEVICES_NUMBERED || group_timed_out(sched, group))
+    if (group_loss(group) != SCHED_LOSS_SUSPEND || plan_mimics(sched) ||
+        sched->config.devices == SCHED_DEVICES_WHOLE || group_timed_out(sched, group))
         return false;
     for (size_t i = 0; i < group->pods.count; i++) {
         const struct pod *pod = group->pods.items[i];
 
         if (pod->stand_in || pod->status == ST_SUCCEEDED || pod->status == ST_FAILED)
             continue;
-        if (!pod_may_stay(pod))
+        if (!pod_may_stay(sched, pod))
             return false;
         gpus += (int64_t)pod->device_count + pod->share_count;
     }

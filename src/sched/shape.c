@@ -135,6 +135,7 @@ static void key_shape(struct buf *key, const struct sched_pod *pod)
     key_i64(key, pod->gpu_fraction_micro);
     key_i64(key, pod->gpu_memory_mib);
     key_i64(key, pod->gpu_devices);
+    key_i64(key, pod->keeps_shares);
     key_i64(key, pod->legacy_mig);
     key_i64(key, pod->role_rank);
     key_i64(key, pod->has_task_priority);
@@ -188,7 +189,7 @@ static struct shape *shape_new(struct sched *sched, const struct sched_pod *pod,
     shape->key = heap_str(key);
     shape->id = ++sched->shape_next_id;
     pack_shape(pod, &shape->spec, &shape->block);
-    shape->shared = spec->gpu_fraction_micro > 0 || spec->gpu_memory_mib > 0;
+    shape->shared = spec->gpu_fraction_micro > 0 || spec->gpu_memory_mib > 0 || spec->keeps_shares;
     shape->devices = shape->shared ? i64_max(1, spec->gpu_devices) : 0;
     shape_wants(sched, shape);
     shape->best_effort = !shape->want_count && !shape->shared;

@@ -247,6 +247,12 @@ struct sched_pod {
      * alone: asked to suspend anew, it would look like one that holds no GPU. */
     bool resuming;
     int64_t moved_bytes; /* of its GPU memory, to the node's memory, with `suspended` */
+    /* Where reservation pods hold devices (SCHED_DEVICES_RESERVED): our library in it can give up its
+     * share. */
+    bool movable;
+    /* Holds the devices of its groups open for sharing and takes nothing of them: what stays of a
+     * suspended pod where reservation pods hold devices. */
+    bool keeps_shares;
     /* The specification cannot be read: the pod is never placed, and this sentence is why. */
     struct str invalid;
 };

@@ -526,3 +526,115 @@ TEST(a_suspended_pod_is_charged_to_its_user_where_a_queue_goes_by_them)
     }
     sched_free(sched);
 }
+
+/* ---- shares of devices that reservation pods hold ---- */
+
+static struct sched *reserved_cluster(int64_t gpus)
+{
+    struct sched_config config;
+
+    sched_config_default(&config);
+    config.devices = SCHED_DEVICES_RESERVED;
+    config.quirks = SCHED_QUIRK(TWO_POD_SLOTS); /* as the operator has it, and no mimicry */
+    struct sched *sched = sched_new(&config);
+    put_queue(sched, SCHED_LOSS_SUSPEND);
+    sched_put_node(sched, &(struct sched_node){.name = STR("a"),
+                                               .cpu_milli = 64000,
+                                               .memory_bytes = INT64_C(64) << 30,
+                                               .gpus = gpus,
+                                               .gpu_memory_mib = 80000,
+                                               .pods = 110});
+    return sched;
+}
+
+static struct sched_pod movable_half(const char *name, const struct str *group)
+{
+    struct sched_pod pod = half_of(name, group);
+
+    pod.movable = true;
+    return pod;
+}
+
+TEST(a_device_that_a_reservation_pod_holds_stays_shared_while_a_suspended_pod_is_there)
+{
+    const struct str group = STR("g1");
+    struct arena arena = {0};
+    struct sched *sched = reserved_cluster(1);
+    struct sched_pod a = movable_half("a", &group), whole = pod_of("whole", 1);
+    struct sched_pod next = half_of("next", NULL), last = half_of("last", NULL);
+
+    put(sched, &a);
+    suspend(sched, a, true);
+    EXPECT(view_of(sched, "a").idle_gpus == 0 && view_of(sched, "a").free_shares_milli == 1000);
+    put(sched, &whole);
+    EXPECT(cycle(sched, &arena).bind_count == 0); /* the device plugin would refuse it */
+    sched_drop_pod(sched, STR("ns"), STR("whole"));
+    put(sched, &next);
+    put(sched, &last); /* to the last MiB */
+    struct sched_plan plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 2);
+    for (size_t i = 0; i < plan.bind_count; i++)
+        EXPECT(plan.binds[i].gpu_group_count == 1 && str_is(plan.binds[i].gpu_groups[0], "g1"));
+    next = half_of("next", &group);
+    last = half_of("last", &group);
+    put(sched, &next);
+    put(sched, &last);
+    suspend(sched, a, false);
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 0 && plan.waiting_count == 1);
+    sched_drop_pod(sched, STR("ns"), STR("next"));
+    plan = cycle(sched, &arena);
+    EXPECT(plan.bind_count == 1 && plan.binds[0].resume);
+    EXPECT(str_is(plan.binds[0].gpu_groups[0], "g1"));
+    put(sched, &a);
+    sched_drop_pod(sched, STR("ns"), STR("last"));
+    EXPECT(view_of(sched, "a").idle_gpus == 0 && view_of(sched, "a").free_shares_milli == 500);
+    suspend(sched, a, true);
+    sched_drop_pod(sched, STR("ns"), STR("a"));
+    EXPECT(view_of(sched, "a").idle_gpus == 1);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+TEST(a_share_gives_way_to_shares_by_suspension_and_to_whole_gpus_by_eviction)
+{
+    static const struct {
+        const char *why;
+        bool movable;
+        bool whole;   /* who comes wants a whole GPU */
+        bool suspend; /* instead of eviction */
+    } rows[] = {
+        {"it was prepared", true, false, true},
+        {"it was not", false, false, false},
+        {"its reservation pod would keep the device", true, true, false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct str group = STR("g1");
+        struct arena arena = {0};
+        struct sched *sched = reserved_cluster(1);
+        struct sched_pod a = movable_half("a", &group);
+        struct sched_pod next = rows[i].whole ? pod_of("next", 1) : half_of("next", NULL);
+
+        a.gpu_fraction_micro = 900000;
+        a.movable = rows[i].movable;
+        put(sched, &a);
+        sched_put_group(sched, &(struct sched_group){.ns = STR("ns"),
+                                                     .name = STR("next"),
+                                                     .queue = STR("q"),
+                                                     .min_member = 1,
+                                                     .has_priority = true,
+                                                     .priority = 90});
+        sched_put_pod(sched, &next);
+        struct sched_plan plan = cycle(sched, &arena);
+        if (plan.evict_count != 1 || plan.evicts[0].suspend != rows[i].suspend)
+            test_fail(__FILE__, __LINE__, rows[i].why);
+        if (rows[i].suspend) { /* and then it has the room */
+            suspend(sched, a, false);
+            plan = cycle(sched, &arena);
+            EXPECT(plan.bind_count == 1 && str_is(plan.binds[0].gpu_groups[0], "g1"));
+        }
+        sched_free(sched);
+        arena_done(&arena);
+    }
+}

@@ -47,9 +47,9 @@ static void add_shares(struct sums *sums, const struct node *node)
     for (uint32_t i = 0; i < node->share_count; i++) {
         const struct share *share = &node->shares[i];
 
-        if (share->allocated + share->releasing > 0) {
+        if (share->allocated + share->releasing > 0 || share->kept) {
             sums->idle[RES_GPU]--;
-            sums->releasing[RES_GPU] += !share->allocated && !share->pipelined;
+            sums->releasing[RES_GPU] += !share->allocated && !share->pipelined && !share->kept;
         } else if (share->pipelined > 0) {
             sums->releasing[RES_GPU]--;
         }
@@ -71,6 +71,7 @@ static int verify_shares(const struct node *node, struct err *err)
         const struct share *share = &node->shares[s];
         int64_t held = 0;
         uint32_t pods = 0;
+        uint32_t kept = 0;
 
         for (size_t i = 0; i < node->pods.count; i++) {
             const struct pod *pod = node->pods.items[i];
@@ -78,12 +79,13 @@ static int verify_shares(const struct node *node, struct err *err)
                 if (pod->sharing->shares[d] == s) {
                     held += share_memory(pod, node);
                     pods++;
+                    kept += pod->shape->spec.keeps_shares;
                 }
         }
         if (shares_name(node, s))
             return err_set(err, -EINVAL, "node " STR_FMT " has two shared devices " STR_FMT,
                            STR_ARG(node->name), STR_ARG(share->name->text));
-        if (share->live != (pods > 0) || share->pod_count != pods ||
+        if (share->live != (pods > 0) || share->pod_count != pods || share->kept != kept ||
             share->allocated + share->releasing + share->pipelined != held)
             return err_set(err, -EINVAL, "node " STR_FMT " share %u: %u pods hold %lld MiB",
                            STR_ARG(node->name), s, pods, (long long)held);
