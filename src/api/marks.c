@@ -4,6 +4,7 @@
 #include "api/group.h"
 #include "api/kind.h"
 #include "api/numa.h"
+#include "api/suspend.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -22,6 +23,8 @@ static const struct {
     {&kind_pod, GPU_ANNOTATION_MEMORY, false, false},
     {&kind_pod, GPU_ANNOTATION_TYPE, false, false},
     {&kind_pod, NUMA_ANNOTATION_PREDICTED, false, false},
+    {&kind_pod, SUSPEND_ANNOTATION, false, false},
+    {&kind_pod, SUSPEND_MAY, false, false},
     {&kind_pod, GPU_ANNOTATION_FRACTION, false, true},
     {&kind_pod, GPU_ANNOTATION_FRACTION_MEMORY, false, true},
     {&kind_pod, GPU_ANNOTATION_FRACTION_DEVICES, false, true},

@@ -66,6 +66,7 @@ struct operator_values {
     struct operator_page_values page;
     bool gpu_sharing;
     bool gpu_memory_limits;
+    bool gpu_suspend;
     const char *gpu_pod_runtime_class;
     bool block_visible_devices;
     const char *reservation_ns;
@@ -161,6 +162,11 @@ static const struct option operator_options[] = {
      .fallback = "false",
      .help = "limit containers to the memory of their share: libmuster-gpu.so is copied from "
              "--launcher-image and preloaded"},
+    {"gpu-suspend", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_suspend),
+     .fallback = "false",
+     .help =
+         "suspend pods with a share of a GPU that ask for it, instead of evicting them: a program "
+         "in the pod moves their GPU memory to host memory; needs --gpu-memory-limits"},
     {"reservation-namespace", 0, OPTION_STR, offsetof(struct operator_values, reservation_ns),
      .fallback = SHARING_NAMESPACE, .value = "NS",
      .help = "namespace of the reservation pods, which hold shared GPUs"},
@@ -290,6 +296,7 @@ static int set_up(struct operator* op, struct err *err)
                                            &(struct scheduler_options){
                                                .config = &sched,
                                                .sharing = values->gpu_sharing ? &sharing : NULL,
+                                               .inside = operator_inside_calls(op),
                                                .log = &op->log,
                                                .seed = op->seed,
                                                .recorder = recorder_calls(op->recorder),
@@ -413,6 +420,24 @@ static int choose_controllers(struct operator* op, struct err *err)
     return runner_choose(op->arena, str_from(values->controllers), &op->without, err);
 }
 
+static int check_sharing(const struct operator_values *values, struct err *err)
+{
+    if (values->gpu_memory_limits && (!values->gpu_sharing || !values->launcher_image))
+        return err_set(err, -EINVAL,
+                       "--gpu-memory-limits: needs --gpu-sharing and --launcher-image, the image "
+                       "that has the library");
+    if (values->gpu_suspend && !values->gpu_memory_limits)
+        return err_set(
+            err, -EINVAL,
+            "--gpu-suspend: needs --gpu-memory-limits, which puts the library that moves "
+            "memory into pods");
+    if (values->gpu_sharing && !str_from(reservation_image(values)).len)
+        return err_set(err, -EINVAL,
+                       "--gpu-sharing: a shared GPU is held by a pod, which needs this program's "
+                       "image: name it with --launcher-image or --reservation-image");
+    return 0;
+}
+
 static int start(struct operator* op, struct err *err)
 {
     const struct operator_values *values = op->values;
@@ -420,16 +445,10 @@ static int start(struct operator* op, struct err *err)
 
     if (r == 0)
         r = check_shadow(values, err);
+    if (r == 0)
+        r = check_sharing(values, err);
     if (r < 0)
         return r;
-    if (values->gpu_memory_limits && (!values->gpu_sharing || !values->launcher_image))
-        return err_set(err, -EINVAL,
-                       "--gpu-memory-limits: needs --gpu-sharing and --launcher-image, the image "
-                       "that has the library");
-    if (values->gpu_sharing && !str_from(reservation_image(values)).len)
-        return err_set(err, -EINVAL,
-                       "--gpu-sharing: a shared GPU is held by a pod, which needs this program's "
-                       "image: name it with --launcher-image or --reservation-image");
     const struct connect_options connect = {
         .kubeconfig = values->kubeconfig,
         .context = values->context,
@@ -439,7 +458,9 @@ static int start(struct operator* op, struct err *err)
     r = connect_kube(op->arena, &op->loop, &connect, &op->kube, err);
     if (r < 0)
         return r;
-    r = operator_http_start(op, values->listen, err);
+    r = values->gpu_suspend ? operator_inside_start(op, &connect, err) : 0;
+    if (r == 0)
+        r = operator_http_start(op, values->listen, err);
     if (r == 0)
         r = operator_debug_start(op, values->debug_listen, err);
     if (r == 0)
@@ -493,6 +514,7 @@ static void close_all(struct operator* op)
 {
     operator_others_stop(op);
     scheduler_stop(op->scheduler);
+    operator_inside_stop(op);
     recorder_close(op->recorder);
     runner_stop(op->runner);
     notifier_free(op->notifier);
@@ -505,6 +527,7 @@ static void close_all(struct operator* op)
     uv_close((uv_handle_t *)&op->sigint, NULL);
     uv_run(&op->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&op->loop);
+    operator_inside_free(op);
 }
 
 static int operator_run(struct invocation *invocation)

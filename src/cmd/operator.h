@@ -16,6 +16,7 @@ struct http_server;
 struct kube;
 struct lease;
 struct notifier;
+struct operator_inside;
 struct operator_others;
 struct operator_page;
 struct operator_page_values;
@@ -23,6 +24,7 @@ struct operator_values;
 struct operator_webhook;
 struct recorder;
 struct scheduler;
+struct suspender_inside;
 
 /* What the files of `muster operator` share. */
 struct operator
@@ -45,6 +47,7 @@ struct operator
     struct http_server *debug;
     struct operator_webhook *webhook; /* NULL: none */
     struct operator_page *page;       /* NULL: none */
+    struct operator_inside *inside;   /* NULL: pods are not suspended */
     struct progress_elsewhere progress;
     uint64_t seed;
     bool leading;
@@ -61,6 +64,15 @@ void operator_http_stop(struct operator* op);
  * without environments, commands and mounts. On an address of its own, loopback as a rule: it tells
  * everything about everybody's pods. */
 int operator_debug_start(struct operator* op, const char *listen, struct err *err);
+
+/* Commands in containers, for the scheduler. stop(): those under way end soon, and say so; free() when
+ * the loop has nothing left. */
+int operator_inside_start(struct operator* op,
+                          const struct connect_options *connect,
+                          struct err *err);
+const struct suspender_inside *operator_inside_calls(const struct operator* op);
+void operator_inside_stop(struct operator* op);
+void operator_inside_free(struct operator* op);
 
 /* The admission webhooks (server/webhook.h) and their certificates (keys/certificates.h); the same
  * server takes what trainings tell of themselves (server/progress_elsewhere.h). */

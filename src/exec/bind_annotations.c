@@ -50,7 +50,7 @@ struct str bind_annotations(const struct sched_bind *bind, struct arena *arena)
                bind->gpu_group_count ? "Fraction" : "Regular");
     if (devices.len)
         json_add_str(arena, annotations, GPU_ANNOTATION_DEVICES, devices);
-    if (devices.len && bind->may_suspend)
+    if (bind->may_suspend)
         json_add_c(arena, annotations, SUSPEND_MAY, "true");
     if (bind->gpu_fraction_micro)
         json_add_str(arena, annotations, GPU_ANNOTATION_PORTION,

@@ -332,6 +332,7 @@ static void write_member(struct reservations *reservations, const struct reserva
         .group_count = pod->group_count,
         .portion = {.fraction_micro = pod->fraction_micro,
                     .memory_mib = pod->memory_mib,
+                    .movable = pod->movable,
                     .devices = str_dup(&gang->arena, action->devices)},
         .done = on_member,
         .user = member});

@@ -61,6 +61,7 @@ struct reservations_pod {
     size_t group_count;
     int64_t fraction_micro;
     int64_t memory_mib;
+    bool movable; /* see sharing_portion */
 };
 typedef void reservations_done_fn(void *user, int code, const struct err *err);
 /* `done` comes once, maybe at once. After success the pods must be bound, and

@@ -25,6 +25,7 @@
 #include "exec/scheduler_report.h"
 #include "exec/scheduler_shadow.h"
 #include "exec/scheduler_shards.h"
+#include "exec/suspender.h"
 #include "sched/sched.h"
 #include "tool/clock.h"
 #include "tool/log.h"
@@ -57,6 +58,7 @@ struct scheduler {
     struct timer *timer;
     struct applier *applier;
     struct reservations *reservations; /* NULL: devices are not reserved */
+    struct suspender *suspender;       /* NULL: nothing is suspended by us */
     struct reporter *reporter;
     struct estimator *estimator; /* NULL: nobody asks when things start (the simulator) */
     struct queue_writer *writer;
@@ -179,6 +181,8 @@ static void on_change(void *user, const struct api_change *change)
                      LOG_STR("name", change->object->name), LOG_ERR(&err));
         if (scheduler->reservations && change->object->kind == &kind_pod)
             reservations_observe(scheduler->reservations, what, change->object);
+        if (scheduler->suspender && change->object->kind == &kind_pod)
+            suspender_observe(scheduler->suspender, what, change->object);
         break;
     case API_SYNCED:
         if (!watch->synced && ++scheduler->watches_synced == WATCHES)
@@ -486,15 +490,34 @@ static void on_estimated(void *user)
 int64_t scheduler_turn(struct scheduler *scheduler)
 {
     int64_t next = cycle_turn(scheduler);
+    int64_t suspended_ms = INT64_MAX;
 
     estimate_turn(scheduler);
     if (!scheduler->reservations || scheduler->watches_synced < WATCHES)
         return next;
     scheduler->reserved_ms = reservations_turn(scheduler->reservations, clock_of(scheduler));
+    if (scheduler->suspender)
+        suspended_ms = suspender_turn(scheduler->suspender, clock_of(scheduler));
+    if (suspended_ms < scheduler->reserved_ms)
+        scheduler->reserved_ms = suspended_ms;
     if (scheduler->reserved_ms == INT64_MAX)
         return next;
     arm(scheduler, scheduler->reserved_ms);
     return scheduler->reserved_ms < next ? scheduler->reserved_ms : next;
+}
+
+static void start_suspender(struct scheduler *scheduler, const struct scheduler_options *options)
+{
+    if (!options->inside)
+        return;
+    scheduler->suspender = suspender_new(&(struct suspender_options){.api = scheduler->api,
+                                                                     .cache = scheduler->cache,
+                                                                     .inside = options->inside,
+                                                                     .now = now_of,
+                                                                     .again = on_reservations,
+                                                                     .user = scheduler,
+                                                                     .log = options->log,
+                                                                     .seed = options->seed});
 }
 
 static void start_reservations(struct scheduler *scheduler, const struct scheduler_options *options)
@@ -509,6 +532,7 @@ static void start_reservations(struct scheduler *scheduler, const struct schedul
                                                         .user = scheduler,
                                                         .log = options->log,
                                                         .seed = options->seed});
+    start_suspender(scheduler, options);
 }
 
 static void start_shadow(struct scheduler *scheduler)
@@ -550,6 +574,14 @@ static void start_settings(struct scheduler *scheduler)
         .api = scheduler->api, .now = now_of, .changed = on_config, .user = scheduler});
 }
 
+static void keep_base(struct scheduler *scheduler, const struct sched_config *config)
+{
+    scheduler->base = *config;
+    scheduler->base.scheduler_name = str_dup(&scheduler->base_arena, config->scheduler_name);
+    scheduler->base.queue_label = str_dup(&scheduler->base_arena, config->queue_label);
+    scheduler->base.pool_label = str_dup(&scheduler->base_arena, config->pool_label);
+}
+
 int scheduler_start(uv_loop_t *loop,
                     struct api *api,
                     const struct scheduler_options *options,
@@ -572,10 +604,7 @@ int scheduler_start(uv_loop_t *loop,
     scheduler->now = options->now;
     scheduler->now_user = options->now_user;
     scheduler->options = *options;
-    scheduler->base = config;
-    scheduler->base.scheduler_name = str_dup(&scheduler->base_arena, config.scheduler_name);
-    scheduler->base.queue_label = str_dup(&scheduler->base_arena, config.queue_label);
-    scheduler->base.pool_label = str_dup(&scheduler->base_arena, config.pool_label);
+    keep_base(scheduler, &config);
     scheduler->core = sched_new(&config);
     if (options->recorder) {
         options->recorder->begin(options->recorder->user, scheduler->core);
@@ -591,6 +620,7 @@ int scheduler_start(uv_loop_t *loop,
         applier_new(&(struct applier_options){.api = api,
                                               .cache = scheduler->cache,
                                               .reservations = scheduler->reservations,
+                                              .suspends = scheduler->suspender != NULL,
                                               .done = on_written,
                                               .may_bind = may_bind,
                                               .keeps_starts = keeps_starts,
@@ -660,6 +690,7 @@ void scheduler_stop(struct scheduler *scheduler)
     applier_free(scheduler->applier);
     estimator_free(scheduler->estimator);
     reservations_free(scheduler->reservations);
+    suspender_free(scheduler->suspender);
     reporter_free(scheduler->reporter);
     config_watcher_free(scheduler->config);
     shards_free(scheduler->shards);

@@ -55,6 +55,9 @@ struct scheduler_options {
     /* Shared devices are held by reservation pods (exec/reservations.h); strings must outlive the
      * scheduler. NULL: the node's agent knows them. */
     const struct sharing_settings *sharing;
+    /* With `sharing`: how pods that share devices are reached to be suspended (exec/suspender.h); it
+     * must outlive the scheduler. NULL: they are not. */
+    const struct suspender_inside *inside;
     const struct log *log;      /* may be NULL */
     uint64_t seed;              /* of hash tables */
     bool taught;                /* scheduler_teach() tells of jobs that have ended before */

@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "cache/cache.h"
+#include "control/cluster/suspension.h"
 #include "control/core/group_name.h"
 #include "control/core/status.h"
 #include "exec/bind_annotations.h"
@@ -246,6 +247,18 @@ static void on_evicted(void *user, const struct api_result *result)
 
 /* ---- binds ---- */
 
+/* Where reservation pods hold devices, only a pod that can do it itself may be suspended. */
+static bool may_suspend(const struct applier *applier, const struct sched_bind *bind)
+{
+    const struct object *pod;
+
+    if (!applier->options.reservations)
+        return bind->may_suspend && bind->device_count;
+    pod = cache_get(applier->options.cache, &kind_pod, bind->pod.ns, bind->pod.name);
+    return applier->options.suspends && bind->gpu_group_count && pod &&
+           suspension_prepares(pod, bind->may_suspend);
+}
+
 /* What has to be prepared before the bind, where shared devices are reserved. */
 static void call_share(struct call *call, const struct sched_bind *binds, size_t count)
 {
@@ -271,7 +284,8 @@ static void call_share(struct call *call, const struct sched_bind *binds, size_t
                                       .groups = groups,
                                       .group_count = binds[i].gpu_group_count,
                                       .fraction_micro = binds[i].gpu_fraction_micro,
-                                      .memory_mib = sized ? binds[i].gpu_memory_mib : 0};
+                                      .memory_mib = sized ? binds[i].gpu_memory_mib : 0,
+                                      .movable = may_suspend(call->applier, &binds[i])};
     }
 }
 
@@ -287,13 +301,16 @@ static struct call *bind_call(struct applier *applier,
     call->first_start = binds[0].first_start;
     call->bindings = ARENA_ARRAY(&call->arena, struct api_binding, count);
     for (size_t i = 0; i < count; i++) {
+        struct sched_bind bind = binds[i];
+
+        bind.may_suspend = may_suspend(applier, &binds[i]);
         call_add(call, &binds[i].pod, binds[i].node);
         call->bindings[i] =
             (struct api_binding){.ns = call->pods[i].ns,
                                  .pod = call->pods[i].name,
                                  .uid = call->pods[i].uid,
                                  .node = call->nodes[i],
-                                 .annotations = bind_annotations(&binds[i], &call->arena)};
+                                 .annotations = bind_annotations(&bind, &call->arena)};
     }
     call_share(call, binds, count);
     call->claims = claims_write_new(&call->arena, binds, count, now_ms);

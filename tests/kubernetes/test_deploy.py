@@ -257,8 +257,13 @@ def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
     check("--gpu-memory-limits" not in render("--set", "global.gpuSharing=true").stdout, "shares are no limits unless asked")
     done = render("--set", "global.gpuSharing=true", "--set", "global.gpuMemoryLimits=true")
     check("--gpu-memory-limits" in done.stdout, done.stderr[-500:])
+    check("muster-suspend" not in done.stdout and "--gpu-suspend" not in done.stdout, "nobody may run commands unless asked")
     done = render("--set", "global.gpuMemoryLimits=true")
     check(done.returncode != 0 and "global.gpuSharing" in done.stderr, done.stderr[-500:])
+    done = render("--set", "global.gpuSharing=true", "--set", "global.gpuMemoryLimits=true", "--set", "global.gpuSuspend=true")
+    check("--gpu-suspend" in done.stdout and "name: muster-suspend" in done.stdout, done.stderr[-500:])
+    done = render("--set", "global.gpuSharing=true", "--set", "global.gpuSuspend=true")
+    check(done.returncode != 0 and "global.gpuMemoryLimits" in done.stderr, done.stderr[-500:])
     old = render("--kube-version", "1.26.0").stdout
     check("matchConditions:" not in old and "failurePolicy: Fail" not in old, "an old server waits for nobody")
 

@@ -8,6 +8,7 @@ allows is. Which test takes the rules of which role away, each rule in turn:
     webhook.yaml  muster-webhook (Role and ClusterRole)                             each_rule_of_the_webhooks_is_needed
     sharing.yaml  muster-sharing (Role and ClusterRole)                             each_rule_of_sharing_is_needed
     sharing.yaml  muster-reservation, which reservation pods have                   a_reservation_needs_its_rule
+    suspend.yaml  muster-suspend                                                    each_rule_of_suspension_is_needed
 
 The chart renders the same files (deploy.the_chart_grants_what_the_files_grant).
 """
@@ -27,7 +28,7 @@ TAKEN_AWAY = {  # role: the test that takes its rules away
     "muster-leader": "each_rule_is_needed", "muster-jobs": "each_rule_is_needed", "muster-trainer": "each_rule_is_needed",
     "muster-kubeflow": "each_rule_is_needed", "muster-groups": "each_rule_is_needed", "muster-scheduler": "each_rule_is_needed",
     "muster-webhook": "each_rule_of_the_webhooks_is_needed", "muster-sharing": "each_rule_of_sharing_is_needed",
-    "muster-reservation": "a_reservation_needs_its_rule"}
+    "muster-reservation": "a_reservation_needs_its_rule", "muster-suspend": "each_rule_of_suspension_is_needed"}
 LATER = {  # what only a later Kubernetes than this one serves: nobody can miss it here
     ("scheduling.k8s.io", "podgroups/status", "patch"),
     ("resource.k8s.io", "resourceclaims", "create"),
@@ -317,6 +318,21 @@ def test_each_rule_of_sharing_is_needed():
             m.share(name)
             return operator.kill
         each_is_missed(m, shipped(m.plane), "each_rule_of_sharing_is_needed", act)
+        m.operators.clear()
+
+
+def test_each_rule_of_suspension_is_needed():
+    with Shared(nodes=1, limits=True, suspend=True) as m:
+        m.operators.pop().stop()
+
+        def act(name, rule):
+            operator = m.start_operator()
+            wait_for(operator.ready, "the operator to answer webhooks", 30)
+            m.share(name, 'gpu-fraction: "0.1", muster.dev/gpu-copy: library')
+            m.running(name)
+            m.kubectl("annotate", "pod", name, "muster.dev/suspend=hold")
+            return operator.kill
+        each_is_missed(m, shipped(m.plane), "each_rule_of_suspension_is_needed", act)
         m.operators.clear()
 
 

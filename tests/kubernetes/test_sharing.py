@@ -193,3 +193,22 @@ def test_free_shares_are_told():
         wanted = ('muster_node_gpus{node="hollow-0"} 2', 'muster_node_gpus_free{node="hollow-0"} 1',
                   'muster_node_gpu_shares_free{node="hollow-0"} 0.7')
         check(all(w in metrics for w in wanted), "\n".join(l for l in metrics.splitlines() if "muster_node" in l))
+
+
+def test_a_share_that_is_to_be_suspended_is_prepared_and_asked_and_says_that_it_is_not_reached():
+    """On hollow nodes nobody answers exec: everything but the copy, which tests/preload shows."""
+    with Shared(limits=True, suspend=True) as m:
+        m.share("plain")
+        m.share("asked", 'gpu-fraction: "0.5", muster.dev/gpu-copy: library')
+        m.running("plain", "asked")
+        check("MUSTER_GPU_SUSPEND" not in m.told("plain") and m.told("asked")["MUSTER_GPU_SUSPEND"] == "1", "the library is told")
+        check(m.pod("asked")["metadata"]["annotations"]["muster.dev/may-be-suspended"] == "true", "and so is the scheduler")
+
+        def condition(name):
+            return next((c for c in m.pod(name)["status"]["conditions"] if c["type"] == "Suspended"), {})
+        m.kubectl("annotate", "pod", "plain", "asked", "muster.dev/suspend=hold")
+        wait_for(lambda: condition("plain").get("reason") == "SuspendFailed", "one that was not prepared to be refused")
+        wait_for(lambda: condition("asked").get("reason") == "Suspending", "the operator to begin")
+        wait_for(lambda: "cannot be reached" in m.kubectl("get", "events").stdout, "an event that tells of it", 60)
+        check(condition("asked")["status"] == "False", "it has its share until its memory is away")
+        m.nothing_failed()

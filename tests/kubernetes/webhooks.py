@@ -68,11 +68,12 @@ class Splitter:
 
 
 class WebhookCluster(Cluster):
-    def __init__(self, sharing=False, limits=False, lifetime=None, **options):
+    def __init__(self, sharing=False, limits=False, suspend=False, lifetime=None, **options):
         super().__init__(**options)
         self.splitter = None
         self.operator_flags += ["--gpu-sharing", "--reservation-image=muster:test"] if sharing else []
         self.operator_flags += ["--gpu-memory-limits", "--launcher-image=muster:test"] if limits else []
+        self.operator_flags += ["--gpu-suspend"] if suspend else []
         self.operator_flags += [f"--webhook-certificate-lifetime={lifetime}"] if lifetime else []
 
     def manifest(self):

@@ -1,6 +1,7 @@
 #include "control/cluster/sharing.h"
 
 #include "api/gpu.h"
+#include "api/gpu_page.h"
 #include "api/object.h"
 #include "api/share.h"
 #include "base/arena.h"
@@ -127,6 +128,8 @@ bool sharing_configs(struct arena *arena,
     if (portion->memory_mib)
         json_add_str(arena, data, SHARE_MEMORY,
                      str_printf(arena, "%lld", (long long)portion->memory_mib));
+    if (portion->movable)
+        json_add_c(arena, data, GPU_PAGE_ENV, "1");
     if (str_is(object_annotation(pod, GPU_ANNOTATION_MPS), "true"))
         add_mps(arena, data, portion);
     return true;

@@ -51,6 +51,7 @@ struct sharing_portion {
     int64_t fraction_micro; /* of each device */
     int64_t memory_mib;     /* of each device; 0: not known */
     struct str devices;     /* UUIDs with commas between */
+    bool movable;           /* our library is to move its memory when it is suspended */
 };
 /* The pod's ConfigMaps, owned by it; `ret[1]` is the one that is taken whole. False: the pod was
  * not prepared at admission. */

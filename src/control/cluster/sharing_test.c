@@ -47,6 +47,10 @@ TEST(a_user_is_told_its_devices_and_portion)
     EXPECT(str_is(json_str_at(maps[1], "metadata.name"), "x-1-evar"));
     EXPECT(str_is(json_str_at(maps[1], "data.MUSTER_GPU_MEMORY_MIB"), "4000"));
     EXPECT(str_is(json_str_at(maps[1], "data.CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "33"));
+    EXPECT(!json_at(maps[1], "data.MUSTER_GPU_SUSPEND"));
+    portion.movable = true;
+    EXPECT(sharing_configs(&arena, pod, &portion, maps));
+    EXPECT(str_is(json_str_at(maps[1], "data.MUSTER_GPU_SUSPEND"), "1"));
     EXPECT(!sharing_configs(&arena, bare, &portion, maps));
 }
 

@@ -1,3 +1,4 @@
+#include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/suspend.h"
@@ -55,8 +56,11 @@ static struct str obstacle(const struct job_run *run, const struct job_member *m
 {
     struct str node = json_str_at(object_json(member->object, run->arena), "spec.nodeName");
     const struct object *object = cache_get(run->input->cache, &kind_node, STR(""), node);
+    /* On a cluster the pod's own library does it, where it was prepared with the bind. */
+    bool movable = object_label(member->object, GPU_LABEL_GROUP).len &&
+                   str_is(object_annotation(member->object, SUSPEND_MAY), "true");
 
-    if (!object || !object_label(object, SUSPEND_LABEL).len)
+    if (!object || (!object_label(object, SUSPEND_LABEL).len && !movable))
         return str_printf(run->arena, "node " STR_FMT " cannot suspend pods", STR_ARG(node));
     return member->unsuspended;
 }
