@@ -141,6 +141,8 @@ void admit_apiservice_validate(struct admit *admit);
 /* admit_webhook.c: both kinds of webhook configurations */
 void admit_webhook_default(struct admit *admit);
 void admit_webhook_validate(struct admit *admit);
+/* A clientConfig: where a webhook is. */
+void admit_webhook_client(struct admit *admit, const struct json *client, struct str path);
 /* admit_cron.c */
 void admit_cronjob_default(struct admit *admit);
 void admit_cronjob_validate(struct admit *admit);

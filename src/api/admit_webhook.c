@@ -133,7 +133,7 @@ static void check_url(struct admit *admit, const struct json *url, struct str pa
         admit_invalid(admit, path, url, wrong);
 }
 
-static void check_client(struct admit *admit, const struct json *client, struct str path)
+void admit_webhook_client(struct admit *admit, const struct json *client, struct str path)
 {
     const struct json *url = json_get(client, "url");
     const struct json *service = json_get(client, "service");
@@ -200,7 +200,7 @@ static void check_webhook(struct admit *admit, const struct json *webhook, struc
     if (json_i64_or(timeout, 10) < 1 || json_i64_or(timeout, 10) > TIMEOUT_SECONDS_MAX)
         admit_invalid(admit, at(admit, path, "timeoutSeconds"), timeout,
                       "the timeout value must be between 1 and 30 seconds");
-    check_client(admit, json_get(webhook, "clientConfig"), at(admit, path, "clientConfig"));
+    admit_webhook_client(admit, json_get(webhook, "clientConfig"), at(admit, path, "clientConfig"));
 }
 
 void admit_webhook_validate(struct admit *admit)

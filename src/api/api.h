@@ -82,6 +82,18 @@ struct api_review {
     void *user;
 };
 
+/* A write to a kind whose CRD converts with a webhook (src/hook/convert.h). The store gives such
+ * objects as they are stored, in whatever version, and is told what they are in the request's. */
+struct api_conversion {
+    const struct json *old; /* the object that is there, in the request's version; NULL: not told */
+    uint64_t revision;      /* of that object */
+    bool moved;             /* set by the store: another one is there */
+    /* From the request's version to the one that is stored, in place. Asked from inside api_call(),
+     * when nothing is left to be checked; negative stops the write with the status of err. */
+    int (*convert)(void *user, struct arena *arena, struct json *root, struct err *err);
+    void *user;
+};
+
 struct api_request {
     enum api_verb verb;
     const struct kind *kind;
@@ -106,7 +118,8 @@ struct api_request {
     struct str uid;
     const struct api_guard *guard; /* NULL: nobody is asked */
     const struct api_user *user;
-    const struct api_review *review; /* NULL: nobody has */
+    const struct api_review *review;   /* NULL: nobody has */
+    struct api_conversion *conversion; /* NULL: nothing is converted by others */
 };
 
 struct api_cause {

@@ -74,10 +74,37 @@ static void check_names(struct admit *admit)
         admit_invalid(admit, STR("spec.preserveUnknownFields"),
                       json_at(admit->object, "spec.preserveUnknownFields"),
                       "must be false: use x-kubernetes-preserve-unknown-fields in the schema");
-    if (str_is(json_str_at(admit->object, "spec.conversion.strategy"), "Webhook"))
-        admit_invalid(admit, STR("spec.conversion.strategy"),
-                      json_at(admit->object, "spec.conversion.strategy"),
-                      "conversion webhooks are not supported here: use None");
+}
+
+static void check_conversion(struct admit *admit)
+{
+    const struct json *strategy = json_at(admit->object, "spec.conversion.strategy");
+    const struct json *webhook = json_at(admit->object, "spec.conversion.webhook");
+    bool known = false;
+
+    if (!str_is(json_str(strategy), "Webhook")) {
+        if (strategy && !str_is(json_str(strategy), "None"))
+            admit_unsupported(admit, STR("spec.conversion.strategy"), strategy,
+                              "\"None\", \"Webhook\"");
+        if (!json_is_null(webhook))
+            admit_forbidden(admit, STR("spec.conversion.webhook"),
+                            "should not be set when strategy is not set to Webhook");
+        return;
+    }
+    if (kind_is_known(json_str_at(admit->object, "spec.group"),
+                      json_str_at(admit->object, "spec.names.plural")))
+        admit_invalid(admit, STR("spec.conversion.strategy"), strategy,
+                      "this kind is read by the server itself, which asks no webhook: use None");
+    JSON_FOREACH(json_get(webhook, "conversionReviewVersions"), version)
+        known |= str_is(json_str(version), "v1");
+    if (!json_count(json_get(webhook, "conversionReviewVersions")))
+        admit_required(admit, STR("spec.conversion.webhook.conversionReviewVersions"), "");
+    else if (!known)
+        admit_invalid(admit, STR("spec.conversion.webhook.conversionReviewVersions"),
+                      json_get(webhook, "conversionReviewVersions"),
+                      "must include v1: this server asks in that version");
+    admit_webhook_client(admit, json_get(webhook, "clientConfig"),
+                         STR("spec.conversion.webhook.clientConfig"));
 }
 
 static void check_version(struct admit *admit, const struct json *version, size_t index)
@@ -118,6 +145,7 @@ void crd_validate(struct admit *admit)
     size_t storage = 0;
 
     check_names(admit);
+    check_conversion(admit);
     if (!json_count(versions) || json_count(versions) > CRD_VERSIONS_MAX)
         admit_invalid(admit, STR("spec.versions"), NULL, "must have 1 to 20 versions");
     JSON_FOREACH(versions, version) {
@@ -252,6 +280,8 @@ int crd_parse(struct arena *arena, const struct json *root, struct crd **ret, st
     }
     struct crd *crd = ARENA_NEW(arena, struct crd);
     *crd = (struct crd){.versions = list, .version_count = count};
+    if (str_is(json_str_at(root, "spec.conversion.strategy"), "Webhook"))
+        crd->webhook = json_at(root, "spec.conversion.webhook");
     *ret = crd;
     return 0;
 }

@@ -21,6 +21,7 @@ struct crd_version {
 };
 
 struct crd {
+    const struct json *webhook; /* that converts; NULL: none does */
     const struct crd_version *versions;
     size_t version_count;
 };

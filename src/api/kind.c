@@ -69,6 +69,14 @@ struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VE
                         len < KIND_API_VERSION_BYTES ? (size_t)len : KIND_API_VERSION_BYTES - 1};
 }
 
+bool kind_is_known(struct str group, struct str plural)
+{
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        if (str_is(plural, known[i]->plural) && str_is(group, known[i]->group))
+            return true;
+    return false;
+}
+
 struct kinds *kinds_new_cluster(void)
 {
     struct kinds *kinds = MEM_NEW(struct kinds);

@@ -49,6 +49,8 @@ struct kind_crd {
     const struct json *openapi;    /* the openAPIV3Schema it was compiled from, for `explain` */
     const struct json *selectable; /* selectableFields of the version; NULL: none */
     const char *deprecation;       /* what to tell who uses the version; NULL: nothing */
+    const struct json *webhook;    /* spec.conversion.webhook; NULL: versions differ in name only */
+    const struct kind *storage;    /* the version that is stored; NULL in a cluster's registry */
     /* JSON paths of the scale subresource, as in the CRD; NULL: there is none. */
     const char *scale_spec;
     const char *scale_status;
@@ -222,6 +224,9 @@ struct str kind_api_version(const struct kind *kind, char out[static KIND_API_VE
 /* It has a part of that name that is read and changed as the object is: "status" and the like.
  * "scale" is an object of its own. */
 bool kind_has_part(const struct kind *kind, struct str subresource);
+
+/* The code itself reads and writes objects of this kind, in whatever version. */
+bool kind_is_known(struct str group, struct str plural);
 
 /* Columns of the server-side table, NULL when there are none: name and age, or special code. */
 const struct kind_column *kind_columns(const struct kind *kind, size_t *ret_count);

@@ -14,6 +14,7 @@
 #include "cel/policy.h"
 #include "hook/carry.h"
 #include "hook/client.h"
+#include "hook/convert.h"
 #include "hook/review.h"
 #include "hook/table.h"
 
@@ -30,7 +31,10 @@
 struct hooks {
     struct api api; /* first */
     struct api *below;
-    struct hook_client *client; /* NULL: somebody else asks */
+    struct converter *converter; /* is below */
+    struct hook_client *client;  /* NULL: somebody else asks */
+    struct hook_client
+        *conversions; /* of its own: who waits to write does not keep readers waiting */
     struct hook_asker asker;
     struct api_watch *watches[2];
     VEC(struct object *) configurations;
@@ -744,6 +748,10 @@ struct hooks *hooks_new(struct uv_loop_s *loop, struct api *below, const struct 
     struct hooks *hooks = MEM_NEW(struct hooks);
 
     hooks->api = (struct api){.ops = &ops, .kinds = below->kinds};
+    hooks->conversions = asker ? NULL : hook_client_new(loop, below);
+    hooks->converter = converter_new(
+        loop, below, asker ? asker : &(struct hook_asker){ask_client, hooks->conversions});
+    below = converter_api(hooks->converter);
     hooks->below = below;
     hooks->client = asker ? NULL : hook_client_new(loop, below);
     hooks->asker = asker ? *asker : (struct hook_asker){ask_client, hooks->client};
@@ -767,7 +775,9 @@ void hooks_stop(struct hooks *hooks)
     for (size_t i = 0; i < COUNT_OF(hooks->watches); i++)
         api_watch_stop(hooks->below, hooks->watches[i]);
     hook_client_free(hooks->client);
-    hooks->client = NULL;
+    hook_client_free(hooks->conversions);
+    hooks->client = hooks->conversions = NULL;
+    converter_stop(hooks->converter);
     for (struct call *call = hooks->calls, *next; call; call = next) {
         next = call->next;
         if (call->asking)
@@ -785,5 +795,6 @@ void hooks_free(struct hooks *hooks)
         object_unref(hooks->configurations.items[i]);
     VEC_DONE(&hooks->configurations);
     hook_table_unref(hooks->table);
+    converter_free(hooks->converter);
     mem_free(hooks);
 }

@@ -11,7 +11,8 @@ struct uv_loop_s;
  *
  * hooks_api() is the store's struct api with one difference: a create, update, patch or delete that
  * a Mutating- or ValidatingWebhookConfiguration is about waits for what the webhooks say. Where
- * none is about it, the call goes straight through.
+ * none is about it, the call goes straight through. Below it are the conversion webhooks of CRDs
+ * (hook/convert.h).
  *
  * The store stages a write in one go and cannot wait, so a write that is asked about is made up to
  * three times (struct api_review):

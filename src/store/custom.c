@@ -49,7 +49,7 @@ static struct kind *made_kind(const struct store *store, const struct kind *kind
 }
 
 /* With its rules, which are compiled here: the arena lives as long as the store. */
-static const struct kind_crd *crd_with_rules(struct arena *arena, const struct crd_version *version)
+static struct kind_crd *crd_with_rules(struct arena *arena, const struct crd_version *version)
 {
     struct kind_crd *crd = ARENA_NEW(arena, struct kind_crd);
 
@@ -58,9 +58,10 @@ static const struct kind_crd *crd_with_rules(struct arena *arena, const struct c
     return crd;
 }
 
+/* The kind of a version, which is told to the registry with `crd`. */
 static const struct kind *register_version(struct store *store,
-                                           struct arena *arena,
-                                           const struct crd_version *version)
+                                           const struct crd_version *version,
+                                           const struct kind_crd *crd)
 {
     const struct kind *kind =
         kinds_by_plural(store->api.kinds, str_from(version->kind.group),
@@ -78,7 +79,7 @@ static const struct kind *register_version(struct store *store,
     }
     if (version->served) {
         kinds_add(store->api.kinds, kind);
-        kinds_set_crd(store->api.kinds, kind, crd_with_rules(arena, version));
+        kinds_set_crd(store->api.kinds, kind, crd);
     } else {
         kinds_remove(store->api.kinds, kind);
     }
@@ -102,6 +103,18 @@ static void drop_versions(struct store *store, const struct crd *crd)
     }
 }
 
+/* From now on objects are stored in this version; those that are there keep theirs until they are
+ * written. Whoever watches has to ask again when others begin to convert, or no longer do. */
+static void set_storage(struct store *store, const struct kind *kind, bool webhook)
+{
+    struct shelf *shelf = shelf_add(store, kind);
+
+    shelf->kind = kind;
+    if (shelf->webhook != webhook)
+        watches_refuse(store, shelf);
+    shelf->webhook = webhook;
+}
+
 void custom_register(struct store *store, const struct object *object)
 {
     struct custom_block *block = MEM_NEW(struct custom_block);
@@ -115,12 +128,21 @@ void custom_register(struct store *store, const struct object *object)
     if (crd_parse(&block->arena, object_json(object, &block->arena), &crd, NULL) < 0 ||
         !crd->version_count)
         return;
+    struct kind_crd **made = ARENA_ARRAY(&block->arena, struct kind_crd *, crd->version_count);
+    const struct kind *storage = NULL;
     for (size_t i = 0; i < crd->version_count; i++) {
-        const struct kind *kind = register_version(store, &block->arena, &crd->versions[i]);
+        made[i] = crd_with_rules(&block->arena, &crd->versions[i]);
+        const struct kind *kind = register_version(store, &crd->versions[i], made[i]);
 
         if (crd->versions[i].storage)
-            (void)shelf_add(store, kind);
+            storage = kind;
     }
+    for (size_t i = 0; i < crd->version_count; i++) {
+        made[i]->storage = storage;
+        made[i]->webhook = crd->webhook;
+    }
+    if (storage)
+        set_storage(store, storage, crd->webhook != NULL);
     drop_versions(store, crd);
 }
 
@@ -143,6 +165,31 @@ void custom_unregister(struct store *store, const struct object *object)
         shelf->dropped = true;
         watches_refuse(store, shelf);
     }
+}
+
+const struct kind *custom_version(const struct store *store,
+                                  const struct shelf *shelf,
+                                  struct str raw)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct kind *kind = shelf->kind;
+    struct json *root = NULL;
+
+    if (!kind->custom || json_parse(&arena, raw, &root, NULL) < 0)
+        return kind;
+    struct str version = json_str(json_get(root, "apiVersion"));
+    size_t slash = str_find(version, '/');
+    if (slash == version.len)
+        return kind;
+    version = str_sub(version, slash + 1, version.len);
+    if (str_is(version, kind->version))
+        return kind;
+    const struct kind *served =
+        kinds_by_plural(store->api.kinds, str_from(kind->group), version, str_from(kind->plural));
+    const struct kind *made = made_kind(store, &(struct kind){.group = kind->group,
+                                                              .version = str_c(&arena, version),
+                                                              .plural = kind->plural});
+    return served ? served : made ? made : kind;
 }
 
 static bool same_spec(const struct object *object, const struct json *wanted)

@@ -223,7 +223,7 @@ int delete_object(struct write *write, const struct delete_options *options)
         set_propagation(write, meta, options->propagation);
     /* A second delete can only hurry the first one. */
     if (again && grace >= before) {
-        reply_object_as(write->reply, write->old, write->kind);
+        reply_object_as(write->reply, write->shelf, write->old, write->kind);
         return 0;
     }
     json_add_str(write->arena, meta, "deletionTimestamp",

@@ -16,8 +16,14 @@
 
 static struct api_request request_for(const struct entry *entry, enum api_verb verb)
 {
-    return (struct api_request){
-        .verb = verb, .kind = entry->shelf->kind, .ns = entry->ns, .name = entry->name};
+    const struct shelf *shelf = entry->shelf;
+    const struct object *object = entry_latest(entry);
+
+    /* What a webhook would have to convert stays in the version that it has. */
+    return (struct api_request){.verb = verb,
+                                .kind = shelf->webhook && object ? object->kind : shelf->kind,
+                                .ns = entry->ns,
+                                .name = entry->name};
 }
 
 void collect_delete(struct store *store, const struct entry *entry, struct str propagation)
@@ -45,7 +51,7 @@ static void edit_as(struct store *store,
 
     request.subresource = subresource;
     if (write_open(&write, store, reply, &request) == 0 && write.old) {
-        struct json *root = object_json(write.old, write.arena);
+        struct json *root = write_tree(&write);
 
         edit(root, what);
         (void)write_replace(&write, root);

@@ -46,10 +46,11 @@ void read_get(struct store *store, struct reply *reply, const struct api_request
         const struct entry *entry = shelf_find(shelf, ns, request->name);
 
         if (entry && entry->committed) {
+            const struct kind *kind = shelf->webhook ? entry->committed->kind : request->kind;
             const struct object *filled =
-                fill_defaults(kinds_crd(store->api.kinds, request->kind), entry->committed);
+                fill_defaults(kinds_crd(store->api.kinds, kind), entry->committed);
 
-            reply_object_as(reply, filled, request->kind);
+            reply_object_as(reply, shelf, filled, request->kind);
             object_unref(filled);
         } else {
             (void)reply_not_found(reply, request->kind, request->name);
@@ -80,6 +81,8 @@ static bool place_parse(struct str token, struct place *ret)
 
 /* One list under way. */
 struct listing {
+    const struct shelf *shelf;
+    const struct kinds *kinds;
     const struct kind *kind;
     const struct kind_crd *crd; /* NULL: it has none */
     struct selector labels;
@@ -114,9 +117,11 @@ static void listing_finish(struct reply *reply, struct listing *listing)
     struct held *held = ARENA_NEW(&reply->arena, struct held);
 
     for (size_t i = 0; i < listing->items.count; i++) {
-        const struct object *filled = fill_defaults(listing->crd, listing->items.items[i]);
+        const struct object *item = listing->items.items[i];
+        const struct object *filled = fill_defaults(
+            listing->shelf->webhook ? kinds_crd(listing->kinds, item->kind) : listing->crd, item);
 
-        listing->items.items[i] = convert_object(filled, listing->kind);
+        listing->items.items[i] = convert_object(listing->shelf, filled, listing->kind);
         object_unref(filled);
     }
     *held = (struct held){.items = listing->items.items, .count = listing->items.count};
@@ -153,10 +158,22 @@ static void listing_collect(struct reply *reply,
     listing_finish(reply, listing);
 }
 
+/* By what objects are in one version and may not be in another. */
+static bool selects_beyond_names(const struct selector *selector)
+{
+    for (size_t i = 0; i < selector->term_count; i++)
+        if (!str_is(selector->terms[i].key, "metadata.name") &&
+            !str_is(selector->terms[i].key, "metadata.namespace"))
+            return true;
+    return false;
+}
+
 int read_items(struct store *store, struct reply *reply, const struct api_request *request)
 {
     const struct shelf *shelf = shelf_of(store, request->kind);
-    struct listing listing = {.kind = request->kind,
+    struct listing listing = {.shelf = shelf,
+                              .kinds = store->api.kinds,
+                              .kind = request->kind,
                               .crd = kinds_crd(store->api.kinds, request->kind),
                               .limit = request->limit};
     struct place place = {.revision = store->revision};
@@ -172,6 +189,11 @@ int read_items(struct store *store, struct reply *reply, const struct api_reques
 
         return reply_fail(reply, 400, "BadRequest", "%s", why.text);
     }
+    if (shelf->webhook && selects_beyond_names(&listing.fields))
+        return reply_fail(reply, 400, "BadRequest",
+                          "%s are converted by a webhook: they are not deleted by their fields; "
+                          "select them by labels, or delete them one by one",
+                          request->kind->plural);
     if (request->continue_token.len && !place_parse(request->continue_token, &place))
         return reply_fail(reply, 400, "BadRequest",
                           "continue key is not valid: start the list again");

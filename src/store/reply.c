@@ -61,9 +61,12 @@ void reply_object(struct reply *reply, const struct object *object)
     reply->result.object = object;
 }
 
-void reply_object_as(struct reply *reply, const struct object *object, const struct kind *kind)
+void reply_object_as(struct reply *reply,
+                     const struct shelf *shelf,
+                     const struct object *object,
+                     const struct kind *kind)
 {
-    const struct object *converted = convert_object(object, kind);
+    const struct object *converted = convert_object(shelf, object, kind);
 
     reply_object(reply, converted);
     object_unref(converted);

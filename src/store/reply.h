@@ -9,6 +9,7 @@
 
 struct kind;
 struct object;
+struct shelf;
 struct store;
 
 /* reply: an answer on its way, and the memory of its request. */
@@ -34,8 +35,11 @@ void reply_queue(struct store *store, struct reply *reply);
 void reply_settle(struct store *store, struct reply *reply);
 /* The reply keeps `object` alive and gives it out. */
 void reply_object(struct reply *reply, const struct object *object);
-/* The same in another version of its kind. */
-void reply_object_as(struct reply *reply, const struct object *object, const struct kind *kind);
+/* The same in another version of its kind, see convert_object(). */
+void reply_object_as(struct reply *reply,
+                     const struct shelf *shelf,
+                     const struct object *object,
+                     const struct kind *kind);
 /* The failure in Kubernetes' words. Returns the result's code, negative. */
 int reply_fail(struct reply *reply, int http_status, const char *reason, const char *fmt, ...)
     _printf_(4, 5);

@@ -27,10 +27,12 @@ struct entry {
 };
 
 struct shelf {
-    const struct kind *kind;     /* as stored */
+    const struct kind *kind;     /* as what is written is stored; older objects may have another
+                                    version */
     VEC(struct entry *) entries; /* by namespace and name */
     size_t committed_count;
     bool dropped; /* its CRD is gone */
+    bool webhook; /* versions are converted by others: objects are given as they are stored */
 };
 
 /* Objects that name an owner, by the owner's uid. */

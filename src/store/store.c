@@ -187,7 +187,7 @@ static int read_row(const struct store *store,
     *ret_shelf = shelf;
     if (!row->value.p)
         return object_newest(shelf, parts, row, ret, err);
-    if (object_new(shelf->kind, row->value, ret, err) < 0)
+    if (object_new(custom_version(store, shelf, row->value), row->value, ret, err) < 0)
         return err_wrap(err, -EIO, "store: damaged object \"" STR_FMT "\"", STR_ARG(row->key));
     return 0;
 }

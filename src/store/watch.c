@@ -84,13 +84,13 @@ static void free_watch(struct api_watch *watch)
 static void watch_call(struct api_watch *watch, const struct api_change *change)
 {
     struct api_change converted = *change;
-    const struct kind_crd *crd =
-        watch->kind->custom ? kinds_crd(watch->store->api.kinds, watch->kind) : NULL;
+    const struct kind *kind = watch->shelf->webhook ? change->object->kind : watch->kind;
+    const struct kind_crd *crd = kind->custom ? kinds_crd(watch->store->api.kinds, kind) : NULL;
     const struct object *filled = fill_defaults(crd, change->object);
 
-    converted.object = convert_object(filled, watch->kind);
+    converted.object = convert_object(watch->shelf, filled, watch->kind);
     if (change->previous)
-        converted.previous = convert_object(change->previous, watch->kind);
+        converted.previous = convert_object(watch->shelf, change->previous, watch->kind);
     watch->fn(watch->user, &converted);
     object_unref(filled);
     object_unref(converted.object);

@@ -68,6 +68,28 @@ static bool is_written_anyway(const struct write *write, const struct api_reques
                            reserve_has_room(&store->reserve));
 }
 
+/* The object that is there, in the version of the request. A delete needs no version, so that what
+ * no webhook converts any more can go. */
+static int open_version(struct write *write, const struct api_request *request)
+{
+    struct api_conversion *conversion = request->conversion;
+
+    if (!write->shelf->webhook || !write->old || write->old->kind == write->kind)
+        return 0;
+    if (request->verb == API_DELETE) {
+        write->kind = write->old->kind;
+        return 0;
+    }
+    if (conversion && conversion->old && conversion->revision == write->old->revision)
+        return 0;
+    if (conversion)
+        conversion->moved = true;
+    return reply_fail(write->reply, 409, "Conflict",
+                      "Operation cannot be fulfilled on %s \"" STR_FMT
+                      "\": it is stored as %s and has to be converted first; please try again",
+                      write->kind->plural, STR_ARG(write->name), write->old->kind->version);
+}
+
 int write_open(struct write *write,
                struct store *store,
                struct reply *reply,
@@ -88,7 +110,8 @@ int write_open(struct write *write,
                             .field_manager = request->field_manager,
                             .guard = request->guard,
                             .user = request->user,
-                            .review = request->review};
+                            .review = request->review,
+                            .conversion = request->conversion};
     if (!write->shelf)
         return reply_fail(reply, 404, "NotFound",
                           "the server could not find the requested resource (%s)", kind->plural);
@@ -107,7 +130,7 @@ int write_open(struct write *write,
                           "an empty namespace may not be set during creation");
     if (write->old)
         arena_defer(write->arena, object_release, object_ref(write->old));
-    return 0;
+    return open_version(write, request);
 }
 
 int write_parse(struct write *write, struct str body, struct json **ret)
@@ -544,13 +567,20 @@ static int admit_object(struct write *write, struct json *root, const struct jso
 int write_stage(struct write *write, enum api_event event, struct json *root)
 {
     struct store *store = write->store;
-    struct json *meta = json_get(root, "metadata");
+    struct json *meta = NULL;
     struct object *object = NULL;
     struct err err = {0};
+    const struct kind *stored = write->shelf->kind;
     uint64_t revision = store->staged_revision + 1;
 
-    convert(write->arena, root, write->kind, write->shelf->kind);
-
+    if (!write->shelf->webhook)
+        convert(write->arena, root, write->kind, stored);
+    else if (!write->conversion)
+        stored = write->kind; /* a delete, or an edit of the store's own */
+    else if (write->kind != stored &&
+             write->conversion->convert(write->conversion->user, write->arena, root, &err) < 0)
+        return review_stop(write, &err);
+    meta = json_get(root, "metadata");
     /* A dry run shows what would be, at the revision it has now. */
     if (!write->dry_run)
         json_add_str(write->arena, meta, "resourceVersion",
@@ -560,9 +590,9 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
         return reply_fail(write->reply, 413, "RequestEntityTooLarge",
                           "%s \"" STR_FMT "\" is too large: %zu bytes, at most %zu",
                           write->kind->name, STR_ARG(write->name), text.len, OBJECT_BYTES_MAX);
-    if (object_new(write->shelf->kind, text, &object, &err) < 0)
+    if (object_new(stored, text, &object, &err) < 0)
         return reply_fail(write->reply, 400, "BadRequest", "%s", err.text);
-    reply_object_as(write->reply, object, write->kind);
+    reply_object_as(write->reply, write->shelf, object, write->kind);
     if (write->dry_run) {
         object_unref(object);
         return 0;
@@ -590,8 +620,9 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
 
 struct json *write_tree(struct write *write)
 {
+    if (write->shelf->webhook && write->old->kind != write->kind)
+        return json_clone(write->arena, write->conversion->old);
     struct json *root = object_json(write->old, write->arena);
-
     convert(write->arena, root, write->old->kind, write->kind);
     return root;
 }
@@ -716,8 +747,9 @@ int write_replace(struct write *write, struct json *root)
     r = apply_update(write, old, root);
     if (r < 0)
         return r;
-    if (same_but_times(write->arena, root, old)) {
-        reply_object_as(write->reply, write->old, write->kind);
+    /* What is stored in an older version is brought to the one of today. */
+    if (write->old->kind == write->shelf->kind && same_but_times(write->arena, root, old)) {
+        reply_object_as(write->reply, write->shelf, write->old, write->kind);
         return 0;
     }
     if (write->old->generation && spec_changed(root, old))

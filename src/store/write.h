@@ -37,6 +37,7 @@ struct write {
     const struct api_guard *guard;
     const struct api_user *user;
     const struct api_review *review;
+    struct api_conversion *conversion;
 };
 /* Each returns 0 with the reply's result set and its change staged, or negative with the failure in
  * the reply. `reply` belongs to the batch in the first case, to the caller in the second. */

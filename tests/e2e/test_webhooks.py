@@ -92,3 +92,68 @@ def test_webhooks_are_asked_before_a_write():
         server.kill()
         server.wait()
         shutil.rmtree(folder)
+
+
+def endpoints(where, **more):
+    """A CRD whose versions a webhook converts."""
+    def version(name, storage, *fields):
+        texts = {field: {"type": "string"} for field in fields}
+        return {"name": name, "served": True, "storage": storage, "selectableFields": [{"jsonPath": f".spec.{fields[0]}"}],
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": texts}}}}}
+    storage = more.get("storage", "v1")
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "sites.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "sites", "kind": "Site"},
+                     "conversion": {"strategy": "Webhook", "webhook": {"clientConfig": where,
+                                                                       "conversionReviewVersions": ["v1"]}},
+                     "versions": [version("v1", storage == "v1", "hostPort"),
+                                  version("v2", storage == "v2", "host", "port")]}}
+
+
+def site(version, name, **spec):
+    return {"apiVersion": f"example.com/{version}", "kind": "Site", "metadata": {"name": name}, "spec": spec}
+
+
+def test_versions_of_a_crd_are_converted_by_its_webhook():
+    folder = tempfile.mkdtemp()
+    ca = certificate(folder, "IP:127.0.0.1")
+    port = free_port()
+    server = subprocess.Popen([sys.executable, f"{HERE}/webhook_server.py", "127.0.0.1", str(port), f"{folder}/cert",
+                               f"{folder}/key"], stdout=subprocess.PIPE, text=True)
+    try:
+        check(server.stdout.readline() == "ready\n", "the webhook listens")
+        where = {"url": f"https://127.0.0.1:{port}/convert", "caBundle": ca}
+        with Muster() as m:
+            apply(m, endpoints(where))
+            apply(m, site("v1", "a", hostPort="one:80"))
+            # Read, written, patched and selected in a version that is not stored.
+            seen = m.get("sites.v2.example.com", "a")
+            check(seen["apiVersion"] == "example.com/v2" and seen["spec"] == {"host": "one", "port": "80"}, f"{seen}")
+            check(seen["metadata"]["generation"] == 1, "the rest of the metadata is as it was")
+            apply(m, site("v2", "b", host="two", port="81"))
+            check(m.get("sites.v1.example.com", "b")["spec"] == {"hostPort": "two:81"}, "it was stored as v1")
+            m.kubectl("patch", "sites.v2.example.com", "a", "--type=merge", "-p", '{"spec":{"port":"82"}}')
+            m.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(site("v2", "b", port="83")))
+            check(m.get("sites.v1.example.com", "a")["spec"] == {"hostPort": "one:82"}, "the patch was of v2")
+            names = m.kubectl("get", "sites.v2.example.com", "--field-selector", "spec.host=two", "-o", "name").stdout
+            check(names == "site.example.com/b\n", names)
+            # What is stored moves on; what was there before is found in both.
+            apply(m, endpoints(where, storage="v2"))
+            apply(m, site("v2", "c", host="three", port="84"))
+            for version, spec in (("v1", {"hostPort": "three:84"}), ("v2", {"host": "three", "port": "84"})):
+                items = m.get(f"sites.{version}.example.com")
+                check([item["metadata"]["name"] for item in items] == ["a", "b", "c"] and items[2]["spec"] == spec
+                      and all(item["apiVersion"] == f"example.com/{version}" for item in items), f"{items}")
+            # A webhook that is gone is named, and keeps nothing from being deleted.
+            server.kill()
+            server.wait()
+            failed = m.kubectl("get", "sites.v1.example.com", "c", ok=False)
+            check("conversion webhook for example.com/v1, Kind=Site failed: Post" in failed.stderr, failed.stderr)
+            m.kubectl("delete", "sites.v1.example.com", "c")
+            wrong = m.kubectl("apply", "-f", "-", ok=False, input=json.dumps(endpoints({"url": "http://a/"})))
+            check("'https' is the only allowed URL scheme" in wrong.stderr, wrong.stderr)
+    finally:
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder)

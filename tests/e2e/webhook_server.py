@@ -1,4 +1,5 @@
-"""A webhook for tests: /mutate adds a label, /deny refuses what has the label "bad", /count tells how often it was asked."""
+"""A webhook for tests: /mutate adds a label, /deny refuses what has the label "bad", /convert makes spec.host and spec.port (v2)
+of spec.hostPort (v1) and the other way round, /count tells how often it was asked."""
 
 import base64
 import http.server
@@ -16,6 +17,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         request = review["request"]
+        if self.path.startswith("/convert"):
+            self.convert(request)
+            return
         asked.append({"path": self.path, "operation": request["operation"], "user": request["userInfo"]["username"],
                       "kind": request["kind"]["kind"], "dryRun": request["dryRun"]})
         response = {"uid": request["uid"], "allowed": True}
@@ -26,6 +30,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif "bad" in labels or "bad" in (request["object"] or {}).get("command", []):
             response.update(allowed=False, status={"code": 403, "message": "it is bad"}, warnings=["think again"])
         self.answer({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+    def convert(self, request):
+        asked.append({"path": self.path, "version": request["desiredAPIVersion"], "count": len(request["objects"])})
+        for item in request["objects"]:
+            spec = item["spec"]
+            item["apiVersion"] = request["desiredAPIVersion"]
+            item["metadata"]["generation"] = 77  # not its to change
+            if item["apiVersion"].endswith("v2"):
+                spec["host"], spec["port"] = spec.pop("hostPort").split(":")
+            else:
+                spec["hostPort"] = spec.pop("host") + ":" + spec.pop("port")
+        self.answer({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+                     "response": {"uid": request["uid"], "result": {"status": "Success"},
+                                  "convertedObjects": request["objects"]}})
 
     def do_GET(self):
         self.answer(asked)
