@@ -5,6 +5,7 @@
 # make asan, tsan the unit tests under AddressSanitizer+UBSan, ThreadSanitizer
 # make image      an OCI archive for amd64 and arm64 with SBOM in dist/, without a daemon (IMAGE_ARCHES= of one)
 # make test-kubernetes, bench-kubernetes   against a real control plane (tests/kubernetes/binaries.sh)
+# make bench-gangs   gangs bound a second on Kubernetes 1.37, by its own scheduler and by ours
 # make test-page  the web page in a real Chromium: views, actions, accessibility, types (TESTS="live types": some of them)
 # make page-shots  pictures of every view in build/page-shots, light, dark and narrow; docs/page has some of them
 # make bench-page  what the page costs with 1,000 nodes, 10,000 pods and 20 viewers
@@ -15,6 +16,7 @@
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)
 # make conformance-cel    the public cases of the expression language, from the Go module cel.dev/expr
 # make conformance        Kubernetes' own conformance tests and kubectl's, on muster up (CONFORMANCE_FOCUS='sig-apps': some of them)
+# make conformance-workloads   Kubernetes 1.37's own specs of gangs, on its control plane with our scheduler (FOCUS='Preemption': some of them)
 # make strangers          clients and suites that others wrote, from registries, on muster up (STRANGERS="kopf helm": some of them; KAI_E2E=FILE)
 # make hostile            a hostile tenant beside a training one, HOSTILE_SECONDS=600 of them (root)
 # make faults             faults planted in a real training, REPEAT=5 times each: who is named, how fast, what is lost (FAULTS="stop oom": some of them)
@@ -61,7 +63,7 @@ CLUSTERS ?= 1000
 EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
-	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
+	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
 	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade soak kills
 all:
 	@tools/deps.sh build
@@ -184,6 +186,10 @@ conformance: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@$(if $(CONFORMANCE_FOCUS),,tests/result.py conformance) tests/kubernetes/conformance.py $(if $(CONFORMANCE_FOCUS),'$(CONFORMANCE_FOCUS)')
 
+conformance-workloads: all
+	@command -v openssl kubectl > /dev/null || tools/deps.sh test
+	@$(if $(FOCUS),,tests/result.py conformance-workloads) tests/kubernetes/workloads.py $(if $(FOCUS),'$(FOCUS)')
+
 strangers: all
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@$(if $(STRANGERS),,tests/result.py strangers) tests/strangers/run.py $(STRANGERS)
@@ -254,6 +260,9 @@ bench-page: all
 bench-kubernetes: all
 	@tests/kubernetes/bench.py
 	@tests/kubernetes/scale.py
+
+bench-gangs: all
+	@tests/kubernetes/bench_gangs.py
 
 install: all
 	@meson configure build -Dprefix=$(PREFIX) > /dev/null

@@ -8,6 +8,7 @@
 # k8s.io/kubernetes names its staging modules as v0.0.0 with `replace` lines, which count only in the main module.
 # So the main module is a generated one that replaces each by its published twin (v1.X.Y <-> v0.X.Y).
 set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
 kubernetes=${MUSTER_KUBE_VERSION:-v1.33.13}
 case $kubernetes in # sample: of k8s.io/sample-*: only types of it are used, and not every version of it can be had
 v1.33.*) sample=v0.33.4 etcd=v3.5.21 ;;
@@ -107,6 +108,12 @@ build_test() { # program package [ldflags]: a package's tests as a program
     mv "$bin/.$1" "$bin/$1"
 }
 
+specs() { # program ldflags: Kubernetes' own specs of scheduling, without its other tests
+    mkdir -p specs
+    cp "$here/specs/scheduling_test.go" specs/
+    build_test "$1" ./specs "$2"
+}
+
 version="-X k8s.io/component-base/version.gitVersion=$kubernetes"
 version+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$minor"
 version+=" -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
@@ -125,6 +132,7 @@ for program in "${missing[@]}"; do
         one_module trainer $module "$trainer" build_test trainer-e2e $module/test/e2e || exit 3
         ;;
     e2e.test) kubernetes_module build_test e2e.test k8s.io/kubernetes/test/e2e "$version" || exit 3 ;;
+    scheduling-e2e) kubernetes_module specs scheduling-e2e "$version" || exit 3 ;;
     agnhost) kubernetes_module build agnhost k8s.io/kubernetes/test/images/agnhost || exit 3 ;;
     nonewprivs) kubernetes_module build nonewprivs k8s.io/kubernetes/test/images/nonewprivs || exit 3 ;;
     *) kubernetes_module build "$program" "k8s.io/kubernetes/cmd/$program" "$version" || exit 3 ;;

@@ -94,6 +94,9 @@ class Suite:
                 "--system-pods-startup-timeout=30s", "--node-schedulable-timeout=30s",
                 f"--ginkgo.focus={re.escape(text).replace('/', '.')}$"]
 
+    def log_folder(self):
+        return LOGS
+
     def limit_of(self, text):
         return max(LONG_S, self.limit) if LONG.search(text) else self.limit
 
@@ -103,7 +106,7 @@ class Suite:
         for pattern, why in NOT_HERE.items():
             if re.search(pattern, text):
                 return "not applicable", why
-        path = os.path.join(LOGS, re.sub(r"[^\w.-]+", "-", name)[:150].strip("-") + ".log")
+        path = os.path.join(self.log_folder(), re.sub(r"[^\w.-]+", "-", name)[:150].strip("-") + ".log")
         late = False
         with open(path, "w") as log:
             process = subprocess.Popen(self.command(text), stdin=subprocess.DEVNULL, stdout=log, stderr=log,

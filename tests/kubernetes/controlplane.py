@@ -157,9 +157,10 @@ def lacks_right(event):
 
 class ControlPlane:
     """`network`: X of 10.X.0.0/16, the pod network of nodes whose pods are processes of this machine (src/cmd/hollow.h);
-    Services then have their addresses from it, and the nodes' own certificates are taken for what they are."""
+    Services then have their addresses from it, and the nodes' own certificates are taken for what they are.
+    `gates`: feature gates that are turned on in the API server, the controllers and the scheduler."""
 
-    def __init__(self, controllers=True, scheduler=False, apiserver_flags=(), etcd_flags=(), network=None):
+    def __init__(self, controllers=True, scheduler=False, apiserver_flags=(), etcd_flags=(), network=None, gates=()):
         programs = ["etcd", "kube-apiserver"]
         programs += ["kube-controller-manager"] if controllers else []
         programs += ["kube-scheduler"] if scheduler else []
@@ -170,6 +171,7 @@ class ControlPlane:
         self.controllers, self.scheduler, self.network = controllers, scheduler, network
         self.services = f"10.{network}.128." if network else "10.96.0."
         self.apiserver_flags, self.etcd_flags = list(apiserver_flags), list(etcd_flags)
+        self.gates = ["--feature-gates=" + ",".join(f"{gate}=true" for gate in gates)] if gates else []
         self.etcd_port, self.peer_port, self.port = free_port(), free_port(), free_port()
         self.server = f"https://127.0.0.1:{self.port}"
         self.audit_log = os.path.join(self.folder, "audit.log")
@@ -276,7 +278,7 @@ rules:
             "--requestheader-username-headers=X-Remote-User",
             f"--proxy-client-cert-file={p('front-proxy.crt')}",
             f"--proxy-client-key-file={p('front-proxy.key')}", "--profiling=false",
-            *self.apiserver_flags)
+            *self.gates, *self.apiserver_flags)
         wait_for(lambda: self.apiserver.check() and self.ready(), "kube-apiserver to be ready", 60)
         self.starts.append((began, time.time()))
 
@@ -302,7 +304,7 @@ rules:
             "--bind-address=127.0.0.1", f"--secure-port={free_port()}",
             f"--service-account-private-key-file={p('sa.key')}", f"--root-ca-file={p('ca.crt')}",
             "--use-service-account-credentials=true", "--kube-api-qps=300", "--kube-api-burst=600",
-            "--leader-elect=false", "--controllers=*,-nodeipam,-node-route-controller")
+            "--leader-elect=false", "--controllers=*,-nodeipam,-node-route-controller", *self.gates)
 
     def start_scheduler(self, kubeconfig=None, per_second=5000):
         kubeconfig = kubeconfig or self.certs.path("scheduler.kubeconfig")
@@ -316,7 +318,7 @@ clientConnection: {{kubeconfig: {kubeconfig}, qps: {per_second}, burst: {per_sec
         self.kube_scheduler = self._process(
             "kube-scheduler", f"--config={config}", f"--authentication-kubeconfig={kubeconfig}",
             f"--authorization-kubeconfig={kubeconfig}", "--bind-address=127.0.0.1",
-            f"--secure-port={free_port()}")
+            f"--secure-port={free_port()}", *self.gates)
 
     def start(self):
         self.make_certificates()

@@ -20,6 +20,8 @@
 /* load KUBECONFIG create COUNT GANG [SCHEDULER [GPUS [QUEUE [PREFIX]]]]: make COUNT pods in gangs
  *     of GANG (with pod groups unless SCHEDULER is default-scheduler), as fast as the server takes
  *     them; each asks for GPUS (1) and is called PREFIX (p) and a number
+ * load KUBECONFIG gangs COUNT GANG SCHEDULER [GPUS [QUEUE [PREFIX]]]: the same with PodGroups of
+ *     Kubernetes itself, whoever the scheduler is
  * load KUBECONFIG bind COUNT GANG NODES: the bare loop: bind COUNT waiting pods, GANG a call, to
  *     NODES hollow nodes in turn
  * load KUBECONFIG watch COUNT [PREFIX]: wait until COUNT pods (so called) are bound
@@ -28,8 +30,8 @@
  * load KUBECONFIG thin LEFT: delete pods until each node has LEFT
  * load KUBECONFIG delete: delete every pod and pod group of the namespace default
  *
- * For tests/kubernetes/bench.py and scale.py. Prints `count seconds`: from the first write (or
- * first bound pod) to the last. */
+ * For tests/kubernetes/bench.py, bench_gangs.py and scale.py. Prints `count seconds`: from the
+ * first write (or first bound pod) to the last. */
 
 #define UNDER_WAY_MAX 64
 
@@ -45,6 +47,7 @@ struct load {
     size_t gpus;
     const char *queue;
     const char *prefix;
+    bool of_kubernetes; /* the groups */
     bool keeping;
     size_t left; /* thin: pods of each node */
     struct map by_node;
@@ -103,14 +106,41 @@ static void pod_text(const struct load *load,
                      const char *group,
                      char body[static BODY_BYTES])
 {
+    char note[128] = "";
+    char member[128] = "";
+
+    if (load->of_kubernetes)
+        (void)snprintf(member, sizeof(member), "\"schedulingGroup\":{\"podGroupName\":\"%s\"},",
+                       group);
+    else
+        (void)snprintf(note, sizeof(note), "\"pod-group-name\":\"%s\"", group);
     (void)snprintf(
         body, BODY_BYTES,
         "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\",\"namespace\":"
-        "\"default\",\"labels\":{\"kai.scheduler/queue\":\"%s\"},\"annotations\":{"
-        "\"pod-group-name\":\"%s\"}},\"spec\":{\"schedulerName\":\"%s\",\"containers\":[{"
-        "\"name\":\"c\",\"image\":\"i\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"%zu\","
-        "\"cpu\":\"1\",\"memory\":\"1Gi\"}}}]}}",
-        name, load->queue, group, load->scheduler, load->gpus);
+        "\"default\",\"labels\":{\"kai.scheduler/queue\":\"%s\"},\"annotations\":{%s}},"
+        "\"spec\":{\"schedulerName\":\"%s\",%s\"containers\":[{\"name\":\"c\",\"image\":\"i\","
+        "\"resources\":{\"limits\":{\"nvidia.com/"
+        "gpu\":\"%zu\",\"cpu\":\"1\",\"memory\":\"1Gi\"}}}]}}",
+        name, load->queue, note, load->scheduler, member, load->gpus);
+}
+
+static void create_group(struct load *load, size_t group)
+{
+    char body[BODY_BYTES];
+
+    if (load->of_kubernetes)
+        (void)snprintf(body, sizeof(body),
+                       "{\"apiVersion\":\"scheduling.k8s.io/v1beta1\",\"kind\":\"PodGroup\","
+                       "\"metadata\":{\"name\":\"g%s%zu\",\"namespace\":\"default\"},\"spec\":"
+                       "{\"schedulingPolicy\":{\"gang\":{\"minCount\":%zu}}}}",
+                       load->prefix, group, load->gang);
+    else
+        (void)snprintf(body, sizeof(body),
+                       "{\"apiVersion\":\"scheduling.run.ai/v2alpha2\",\"kind\":\"PodGroup\","
+                       "\"metadata\":{\"name\":\"g%s%zu\",\"namespace\":\"default\"},\"spec\":"
+                       "{\"minMember\":%zu,\"queue\":\"%s\"}}",
+                       load->prefix, group, load->gang, load->queue);
+    create(load, load->of_kubernetes ? &kind_podgroup_k8s : &kind_podgroup, body);
 }
 
 static void create_more(struct load *load)
@@ -118,19 +148,13 @@ static void create_more(struct load *load)
     char body[BODY_BYTES];
     char name[64];
     char in[64];
-    bool groups = strcmp(load->scheduler, "default-scheduler") != 0;
+    bool groups = load->of_kubernetes || strcmp(load->scheduler, "default-scheduler") != 0;
 
     while (load->under_way < UNDER_WAY_MAX && load->sent < load->count) {
         size_t group = load->sent / load->gang;
 
-        if (groups && load->sent % load->gang == 0) {
-            (void)snprintf(body, sizeof(body),
-                           "{\"apiVersion\":\"scheduling.run.ai/v2alpha2\",\"kind\":\"PodGroup\","
-                           "\"metadata\":{\"name\":\"g%s%zu\",\"namespace\":\"default\"},\"spec\":"
-                           "{\"minMember\":%zu,\"queue\":\"%s\"}}",
-                           load->prefix, group, load->gang, load->queue);
-            create(load, &kind_podgroup, body);
-        }
+        if (groups && load->sent % load->gang == 0)
+            create_group(load, group);
         (void)snprintf(name, sizeof(name), "%s%zu", load->prefix, load->sent);
         (void)snprintf(in, sizeof(in), "g%s%zu", load->prefix, group);
         pod_text(load, name, in, body);
@@ -308,8 +332,8 @@ static size_t number(char *argv[], int index, int argc)
     uint64_t value = 0;
 
     if (index >= argc || !str_to_u64(str_from(argv[index]), &value)) {
-        (void)fprintf(stderr,
-                      "load: usage: load KUBECONFIG create|bind|watch|keep|thin|delete ...\n");
+        (void)fprintf(
+            stderr, "load: usage: load KUBECONFIG create|gangs|bind|watch|keep|thin|delete ...\n");
         exit(2);
     }
     return (size_t)value;
@@ -327,7 +351,8 @@ static void begin(struct load *load, int argc, char *argv[])
     load->count = number(argv, 3, argc);
     load->scheduler = "kai-scheduler";
     load->gpus = 1;
-    if (strcmp(mode, "create") == 0) {
+    load->of_kubernetes = strcmp(mode, "gangs") == 0;
+    if (load->of_kubernetes || strcmp(mode, "create") == 0) {
         load->gang = number(argv, 4, argc);
         load->scheduler = argc > 5 ? argv[5] : load->scheduler;
         load->gpus = argc > 6 ? number(argv, 6, argc) : 1;
