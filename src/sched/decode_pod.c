@@ -578,8 +578,13 @@ static void take_suspension(struct decode *decode, struct sched_pod *pod)
         /* Deleted while it stands still: its GPUs may be another's, and it never goes on. */
         pod->gpus = 0;
         pod->device_count = 0;
-        pod->gpu_fraction_micro = pod->gpu_memory_mib = pod->gpu_devices = 0;
-        pod->gpu_group_count = 0;
+        pod->gpu_fraction_micro = pod->gpu_memory_mib = 0;
+        if (pod->movable) { /* its reservation pod holds the device until it is gone */
+            pod->keeps_shares = true;
+        } else {
+            pod->gpu_devices = 0;
+            pod->gpu_group_count = 0;
+        }
         pod->memory_bytes += pod->moved_bytes;
     } else if (str_is(status, "True")) {
         pod->suspended = true;

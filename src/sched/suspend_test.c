@@ -638,3 +638,53 @@ TEST(a_share_gives_way_to_shares_by_suspension_and_to_whole_gpus_by_eviction)
         arena_done(&arena);
     }
 }
+
+/* As the operator writes it on pods; a container with a limit has what it moved within that. */
+TEST(a_suspended_pod_of_a_cluster_is_read_from_its_annotations_label_and_condition)
+{
+    static const char pod[] =
+        "{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\",\"uid\":\"a\",%s\"labels\":{"
+        "\"runai-gpu-group\":\"g1\"},\"annotations\":{\"pod-group-name\":\"a\","
+        "\"gpu-fraction\":\"0.5\",%s\"muster.dev/suspend\":\"hold\"}},\"spec\":{\"nodeName\":"
+        "\"a\",\"containers\":[{\"name\":\"c\",\"resources\":{%s\"requests\":{\"memory\":"
+        "\"8Gi\"}}}]},\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":"
+        "\"Suspended\",\"status\":\"True\",\"reason\":\"Checkpointed\",\"message\":"
+        "\"1024 MiB of GPU memory are in host memory\"}]}}";
+    static const char deleted[] = "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\",";
+    static const char may[] = "\"muster.dev/may-be-suspended\":\"true\",";
+    static const char limit[] = "\"limits\":{\"memory\":\"8Gi\"},";
+    static const struct {
+        const char *why;
+        const char *deleted;
+        const char *may;
+        const char *limit;
+        int64_t free_milli; /* of the device, which is never free as a whole */
+        int64_t idle_gib;
+    } rows[] = {
+        {"within its limit", "", may, limit, 1000, 56},
+        {"beyond its request", "", may, "", 1000, 55},
+        {"not prepared: the condition is somebody else's", "", "", limit, 500, 56},
+        {"deleted: its reservation pod is still there", deleted, may, limit, 1000, 56},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct sched *sched = reserved_cluster(1);
+        struct object *object = NULL;
+
+        EXPECT(object_new(&kind_pod,
+                          str_printf(&arena, pod, rows[i].deleted, rows[i].may, rows[i].limit),
+                          &object, NULL) == 0);
+        EXPECT(sched_observe(sched, SCHED_PUT, object, NULL) == 0);
+        object_unref(object);
+        struct sched_node_view view = view_of(sched, "a");
+        if (view.idle_gpus != 0 || view.free_shares_milli != rows[i].free_milli ||
+            view.idle_memory_bytes != rows[i].idle_gib << 30)
+            test_fail(__FILE__, __LINE__, rows[i].why);
+        (void)cycle(sched, &arena);
+        sched_drop_pod(sched, STR("ns"), STR("a"));
+        EXPECT(view_of(sched, "a").idle_gpus == 1);
+        sched_free(sched);
+        arena_done(&arena);
+    }
+}
