@@ -66,13 +66,17 @@ static bool is_tolerated(const struct json *spec, const struct json *taint)
     return false;
 }
 
-/* Gt and Lt compare numbers; the others are those of a label selector. */
+/* Gt and Lt compare numbers; the others are those of a label selector. Unlike one of those, a term
+ * that says nothing holds nowhere. */
 static bool term_holds(struct arena *arena, const struct json *term, const struct object *node)
 {
     struct json *plain = json_new_object(arena);
     struct json *list = json_add_array(arena, plain, "matchExpressions");
     struct selector selector = {0};
 
+    if (!json_count(json_get(term, "matchFields")) &&
+        !json_count(json_get(term, "matchExpressions")))
+        return false;
     JSON_FOREACH(json_get(term, "matchFields"), field) {
         bool in = str_is(json_str(json_get(field, "operator")), "In");
         bool listed = false;
