@@ -225,9 +225,154 @@ static struct str group_ranks(struct arena *arena, const struct group *group)
     return out;
 }
 
+/* ---- collectives ---- */
+
+#define COLLECTIVE_GROUPS_MAX 64
+
+/* "#4712 nccl:all_reduce started [[8]], main.py:43 (train)" */
+static struct str collective_words(struct arena *arena, const struct json *entry)
+{
+    struct str where = json_str(json_get(entry, "where"));
+
+    return str_printf(
+        arena, "#%lld " STR_FMT " " STR_FMT " " STR_FMT "%s" STR_FMT,
+        (long long)json_i64_or(json_get(entry, "seq"), -1),
+        STR_ARG(json_str(json_get(entry, "op"))), STR_ARG(json_str(json_get(entry, "state"))),
+        STR_ARG(json_str(json_get(entry, "sizes"))), where.len ? ", " : "", STR_ARG(where));
+}
+
+/* The last collective of each rank in that group; `thread` of an item is what is told of it. */
+static struct items collectives_of(struct arena *arena,
+                                   const struct json *document,
+                                   struct str name)
+{
+    struct items items = {0};
+
+    JSON_FOREACH(json_get(document, "pods"), pod)
+        JSON_FOREACH(json_get(pod, "processes"), process)
+            JSON_FOREACH(json_at(process, "flight.groups"), group) {
+                const struct json *last = NULL;
+
+                if (!str_eq(json_str(json_get(group, "group")), name))
+                    continue;
+                JSON_FOREACH(json_get(group, "last"), entry)
+                    last = entry;
+                if (last)
+                    VEC_PUSH(arena, &items,
+                             (struct item){.rank = json_i64_or(json_get(process, "rank"), -1),
+                                           .pod = json_str(json_get(pod, "pod")),
+                                           .process = process,
+                                           .thread = last,
+                                           .key = collective_words(arena, last)});
+            }
+    return items;
+}
+
+static int64_t item_sequence(const struct item *item)
+{
+    return json_i64_or(json_get(item->thread, "seq"), -1);
+}
+
+/* Those that are at, or before, that collective; of those at it, in that state, if one is named. */
+static struct str ranks_at(struct arena *arena,
+                           const struct items *items,
+                           int64_t sequence,
+                           bool before,
+                           const char *state)
+{
+    struct group some = {0};
+
+    for (size_t i = 0; i < items->count; i++) {
+        const struct item *item = &items->items[i];
+
+        if ((item_sequence(item) < sequence) == before &&
+            (!state || str_is(json_str(json_get(item->thread, "state")), state)))
+            VEC_PUSH(arena, &some.items, *item);
+    }
+    return some.items.count ? group_ranks(arena, &some) : STR_NONE;
+}
+
+/* Where the ranks differ; empty: they do not. Sorted by rank. */
+static struct str collectives_say(struct arena *arena, const struct items *items)
+{
+    const struct item *first = &items->items[0];
+    bool alike = true;
+
+    for (size_t i = 1; i < items->count; i++)
+        if (item_sequence(&items->items[i]) > item_sequence(first))
+            first = &items->items[i];
+    int64_t top = item_sequence(first);
+    struct str op = json_str(json_get(first->thread, "op"));
+    struct str behind = ranks_at(arena, items, top, true, NULL);
+    if (behind.len)
+        return str_printf(arena, STR_FMT " did not call #%lld (" STR_FMT "), which " STR_FMT " did",
+                          STR_ARG(behind), (long long)top, STR_ARG(op),
+                          STR_ARG(ranks_at(arena, items, top, false, NULL)));
+    for (size_t i = 0; i < items->count; i++)
+        alike = alike && str_eq(json_str(json_get(items->items[i].thread, "op")), op) &&
+                str_eq(json_str(json_get(items->items[i].thread, "sizes")),
+                       json_str(json_get(first->thread, "sizes")));
+    if (!alike)
+        return str_printf(arena, "the ranks called different collectives as #%lld", (long long)top);
+    struct str waits = ranks_at(arena, items, top, false, "scheduled");
+    struct str runs = ranks_at(arena, items, top, false, "started");
+    if (waits.len && runs.len)
+        return str_printf(arena,
+                          STR_FMT " called #%lld (" STR_FMT
+                                  ") and did not start it on the GPU, " STR_FMT " did",
+                          STR_ARG(waits), (long long)top, STR_ARG(op), STR_ARG(runs));
+    return STR_NONE;
+}
+
+static void add_collective_group(struct arena *arena, struct json *out, struct items items)
+{
+    struct json *ranks = json_add_array(arena, out, "ranks");
+    struct groups groups = groups_of(arena, items);
+
+    for (size_t i = 0; i < groups.count; i++) {
+        struct json *line = json_push(ranks, json_new_object(arena));
+
+        json_add_str(arena, line, "ranks", group_ranks(arena, &groups.items[i]));
+        json_add_str(arena, line, "last", groups.items[i].key);
+    }
+    json_add_str(arena, out, "says", collectives_say(arena, &items));
+}
+
+static bool has_group(const struct json *list, struct str name)
+{
+    JSON_FOREACH(list, group)
+        if (str_eq(json_str(json_get(group, "group")), name))
+            return true;
+    return false;
+}
+
+/* One entry for each group that any rank tells of. */
+static void add_collectives(struct arena *arena, struct json *document)
+{
+    struct json *list = json_new_array(arena);
+
+    JSON_FOREACH(json_get(document, "pods"), pod)
+        JSON_FOREACH(json_get(pod, "processes"), process)
+            JSON_FOREACH(json_at(process, "flight.groups"), group) {
+                struct str name = json_str(json_get(group, "group"));
+
+                if (has_group(list, name) || json_count(list) >= COLLECTIVE_GROUPS_MAX)
+                    continue;
+                struct items items = collectives_of(arena, document, name);
+                struct json *out = json_push(list, json_new_object(arena));
+                json_add_str(arena, out, "group", name);
+                if (items.count)
+                    add_collective_group(arena, out, items);
+            }
+    if (json_count(list))
+        (void)json_set(document, STR("collectives"), list);
+}
+
 void autopsy_group(struct arena *arena, struct json *document)
 {
     struct groups groups = groups_of(arena, items_of(arena, document, false));
+
+    add_collectives(arena, document);
     struct json *list = json_add_array(arena, document, "groups");
 
     for (size_t i = 0; i < groups.count; i++) {
@@ -330,6 +475,24 @@ static void add_group(struct buf *out,
     buf_addc(out, '\n');
 }
 
+static void add_recorders(struct buf *out, const struct json *document)
+{
+    JSON_FOREACH(json_get(document, "collectives"), group) {
+        struct str says = json_str(json_get(group, "says"));
+
+        buf_addf(out,
+                 "Last collectives of group " STR_FMT ", as PyTorch's flight recorder has them:\n",
+                 STR_ARG(json_str(json_get(group, "group"))));
+        JSON_FOREACH(json_get(group, "ranks"), line)
+            buf_addf(out, "  " STR_FMT ": " STR_FMT "\n",
+                     STR_ARG(json_str(json_get(line, "ranks"))),
+                     STR_ARG(json_str(json_get(line, "last"))));
+        if (says.len)
+            buf_addf(out, "  " STR_FMT "\n", STR_ARG(says));
+        buf_addc(out, '\n');
+    }
+}
+
 static void add_silent(struct buf *out, const struct json *document)
 {
     JSON_FOREACH(json_get(document, "pods"), pod) {
@@ -358,5 +521,6 @@ void autopsy_text(struct buf *out, struct arena *arena, const struct json *docum
         for (size_t i = 0; i < groups.count; i++)
             add_group(out, arena, document, &groups.items[i]);
     }
+    add_recorders(out, document);
     add_silent(out, document);
 }

@@ -13,7 +13,8 @@ struct json;
  * many ranks that wait, the one that they wait for is alone. */
 #define AUTOPSY_FRAMES_MAX 40 /* of a stack in the text; the document has all */
 
-/* Sets `groups`: [{ranks, pods, where, states, frames}]. */
+/* Sets `groups`: [{ranks, pods, where, states, frames}], and, where ranks have a flight recorder
+ * (stacks/flight.h), `collectives`: [{group, ranks: [{ranks, last}], says}]; `says` is where they differ. */
 void autopsy_group(struct arena *arena, struct json *document);
 /* `all`: also the threads beside the main one, and the processes that ranks have started. */
 void autopsy_text(struct buf *out, struct arena *arena, const struct json *document, bool all);

@@ -1,12 +1,15 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "plugin/autopsy_view.h"
 #include "test.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 
 #define FRAME(function, file, line) \
     "{\"function\":\"" function "\",\"file\":\"" file "\",\"line\":" line "}"
@@ -104,4 +107,49 @@ TEST(autopsy_says_why_there_is_no_stack)
     EXPECT(str_is(json_str_at(tree, "groups.0.where"), "data.py:88 (get)"));
     EXPECT(json_i64_or(json_at(tree, "groups.0.ranks.0"), -1) == 3);
     EXPECT(json_count(json_at(tree, "groups.1.ranks")) == 4);
+}
+
+#define FLIGHT(seq, op, state)                                                                 \
+    "{\"version\":\"2.10\",\"groups\":[{\"group\":\"default_pg\",\"last\":[{\"seq\":1,\"op\":" \
+    "\"nccl:broadcast\",\"state\":\"completed\",\"sizes\":\"[[1]]\"},{\"seq\":" seq            \
+    ",\"op\":\"" op "\",\"state\":\"" state                                                    \
+    "\",\"sizes\":\"[[8]]\",\"where\":\"main.py:43 (train)\"}]}]}"
+#define FLOWN(rank, flight) \
+    "{\"pid\":4" rank ",\"rank\":" rank ",\"main\":true,\"threads\":[],\"flight\":" flight "}"
+
+TEST(autopsy_says_where_the_collectives_of_ranks_differ)
+{
+    static const struct {
+        const char *why;
+        const char *other; /* of rank 2; ranks 0 and 1 are in #7 all_reduce */
+        const char *says;
+    } rows[] = {
+        {"one did not come", FLOWN("2", FLIGHT("6", "nccl:all_reduce", "completed")),
+         "rank 2 did not call #7 (nccl:all_reduce), which ranks 0,1 did"},
+        {"one called another", FLOWN("2", FLIGHT("7", "nccl:broadcast", "started")),
+         "the ranks called different collectives as #7"},
+        {"one has not begun", FLOWN("2", FLIGHT("7", "nccl:all_reduce", "scheduled")),
+         "rank 2 called #7 (nccl:all_reduce) and did not start it on the GPU, ranks 0,1 did"},
+        {"all are there", FLOWN("2", FLIGHT("7", "nccl:all_reduce", "started")), ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf out = {0};
+        struct json *tree = NULL;
+        char text[4096];
+
+        test_case(rows[i].why);
+        (void)snprintf(text, sizeof(text),
+                       "{\"pods\":[{\"pod\":\"p\",\"node\":\"n\",\"processes\":[%s,%s,%s]}]}",
+                       FLOWN("0", FLIGHT("7", "nccl:all_reduce", "started")),
+                       FLOWN("1", FLIGHT("7", "nccl:all_reduce", "started")), rows[i].other);
+        EXPECT(json_parse(&arena, str_from(text), &tree, NULL) == 0);
+        autopsy_group(&arena, tree);
+        EXPECT(json_count(json_get(tree, "collectives")) == 1);
+        EXPECT(str_is(json_str_at(tree, "collectives.0.says"), rows[i].says));
+        autopsy_text(&out, &arena, tree, false);
+        EXPECT(str_contains(buf_str(&out), STR("Last collectives of group default_pg")));
+        EXPECT(str_contains(buf_str(&out), STR("#7 nccl:all_reduce started [[8]], main.py:43")));
+    }
 }

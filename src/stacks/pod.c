@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "stacks/flight.h"
 #include "stacks/process.h"
 
 #include <dirent.h>
@@ -29,9 +30,10 @@ struct member {
     struct str rank;
     struct str local;
     bool ours;
-    bool leader;   /* a rank begins here */
-    bool launcher; /* and others begin below it */
-    bool taken;    /* its rank has its main process */
+    bool leader;      /* a rank begins here */
+    bool launcher;    /* and others begin below it */
+    bool taken;       /* its rank has its main process */
+    int64_t asked_ms; /* its flight recorder was asked, then; 0: it was not */
 };
 
 struct members VEC_FIELDS(struct member);
@@ -169,6 +171,7 @@ struct account {
     size_t shown;
     size_t bytes;
     int64_t until_ms;
+    int64_t flight_ms; /* until then recorders are waited for */
 };
 
 static void add_frames(struct account *account, struct json *out, const struct process_task *task)
@@ -208,10 +211,20 @@ static void add_task(struct account *account, struct json *threads, const struct
         add_frames(account, item, task);
 }
 
-static void add_process(struct account *account,
-                        const struct process_look *look,
-                        struct str rank,
-                        bool chief)
+/* What the recorder of a rank says, with the environment that its rank began with. */
+static void add_flight(struct account *account, struct json *item, const struct member *leader)
+{
+    struct json *flight =
+        flight_of(account->arena, leader->pid, leader->rank, leader->asked_ms, account->flight_ms);
+
+    if (flight)
+        (void)json_set(item, STR("flight"), flight);
+}
+
+static struct json *add_process(struct account *account,
+                                const struct process_look *look,
+                                struct str rank,
+                                bool chief)
 {
     struct arena *arena = account->arena;
     struct json *item = json_push(account->list, json_new_object(arena));
@@ -234,6 +247,7 @@ static void add_process(struct account *account,
     struct json *threads = json_add_array(arena, item, "threads");
     for (size_t i = 0; i < look->tasks.count; i++)
         add_task(account, threads, &look->tasks.items[i]);
+    return item;
 }
 
 static void account_count(struct account *account, const struct process_look *look)
@@ -286,14 +300,17 @@ static void account_ranks(struct account *account, struct members *all, struct p
 
         if (leader == SIZE_MAX || !looks[i].python)
             continue;
-        add_process(account, &looks[i], all->items[leader].rank, !all->items[leader].taken);
+        struct json *item =
+            add_process(account, &looks[i], all->items[leader].rank, !all->items[leader].taken);
+        if (!all->items[leader].taken)
+            add_flight(account, item, &all->items[leader]);
         all->items[leader].taken = true;
     }
     for (size_t i = 0; i < all->count; i++)
         if (all->items[i].leader && !all->items[i].launcher && !all->items[i].taken) {
             if (!looks[i].why.len)
                 looks[i].why = STR("no process of this rank is Python");
-            add_process(account, &looks[i], all->items[i].rank, true);
+            (void)add_process(account, &looks[i], all->items[i].rank, true);
         }
 }
 
@@ -303,12 +320,25 @@ static void account_others(struct account *account,
 {
     for (size_t i = 0; i < all->count; i++)
         if (looks[i].python)
-            add_process(account, &looks[i], STR(""), !looks_python_above(all, looks, i));
+            (void)add_process(account, &looks[i], STR(""), !looks_python_above(all, looks, i));
     if (json_count(account->list) || !all->count)
         return;
     if (!looks[0].why.len)
         looks[0].why = STR("no process of this pod is Python");
-    add_process(account, &looks[0], STR(""), true);
+    (void)add_process(account, &looks[0], STR(""), true);
+}
+
+/* All are asked before anything is read: they write meanwhile. */
+static void ask_recorders(struct account *account, struct members *all)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    for (size_t i = 0; i < all->count && monotonic_ms() <= account->until_ms; i++)
+        if (all->items[i].leader && !all->items[i].launcher &&
+            flight_ask(all->items[i].pid, all->items[i].rank))
+            all->items[i].asked_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    account->flight_ms = monotonic_ms() + POD_FLIGHT_MS_MAX;
 }
 
 void pod_stacks(const int64_t *roots, size_t count, struct buf *out)
@@ -322,6 +352,7 @@ void pod_stacks(const int64_t *roots, size_t count, struct buf *out)
     members_list(&arena, &all, account.until_ms);
     members_choose(&all, roots, count, account.until_ms);
     bool ranks = members_leaders(&arena, &all, account.until_ms);
+    ask_recorders(&account, &all);
     struct process_look *looks = ARENA_ARRAY(&arena, struct process_look, all.count + 1);
     if (!all.count)
         (void)account_open(&account); /* it may be for want of time */

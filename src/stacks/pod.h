@@ -10,11 +10,12 @@ struct buf;
  *     {"processes": [{"pid": 41, "rank": 3, "main": true, "command": "python train.py", "state": "S",
  *                     "python": "3.11.7", "why": "...", "threads": [
  *         {"tid": 41, "name": "python", "state": "S", "wchan": "futex_do_wait", "syscall": "futex",
- *          "frames": [{"function": "get", "file": "/app/data.py", "line": 88}], "cut": true}]}],
+ *          "frames": [{"function": "get", "file": "/app/data.py", "line": 88}], "cut": true}],
+ *                     "flight": {...}}],
  *      "left": "..."}
  *
  * "main" is the process that is the rank; the others are those it has started (workers of a data
- * loader). Frames begin with the innermost one. What is not known is left out: "why" says why there
+ * loader). "flight" is what its flight recorder says (stacks/flight.h). Frames begin with the innermost one. What is not known is left out: "why" says why there
  * are no stacks, "left" that processes were left out. Only processes of Python are told, and of a
  * rank that has none the one that was started.
  *
@@ -24,6 +25,7 @@ struct buf;
 #define POD_STACKS_PROCESSES_MAX 256
 #define POD_STACKS_BYTES_MAX     ((size_t)8 << 20)
 #define POD_STACKS_MS_MAX        10000 /* for all processes together */
+#define POD_FLIGHT_MS_MAX        2000  /* for recorders that were asked, all together */
 
 /* `roots` are the processes that the pod's containers began with; none: every process that is seen,
  * but our own. */

@@ -37,6 +37,26 @@ dist.init_process_group("gloo")
 train()
 """
 
+# Stands for PyTorch with NCCL: writes what its flight recorder does when it is asked through the pipe. Rank 1 is one behind.
+RECORDER = """
+import os, pickle, threading, time
+rank = os.environ["RANK"]
+pipe = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + rank + ".pipe"
+def entry(seq, state):
+    return {"process_group": ("0", "default_pg"), "collective_seq_id": seq, "is_p2p": False, "profiling_name": "nccl:all_reduce",
+            "input_sizes": [[8]], "state": state, "frames": [{"name": "train", "filename": "/app/main.py", "line": 43}]}
+def listen():
+    while True:
+        with open(pipe) as f:
+            f.read()
+        entries = [entry(6, "completed")] + ([entry(7, "started")] if rank != "1" else [])
+        with open(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + rank, "wb") as f:
+            pickle.dump({"version": "2.10", "entries": entries}, f, protocol=2)
+os.mkfifo(pipe)
+threading.Thread(target=listen, daemon=True).start()
+time.sleep(600)
+"""
+
 
 def groups(m, name):
     """{ranks: place} of a job, as --output json has it."""
@@ -86,3 +106,23 @@ def test_ranks_of_torchrun_are_named_here_and_through_exec():
             other.env["PATH"] = "/nonexistent"  # no kubectl: the plugin speaks to the API server itself
             text = other.torchrun(m, "autopsy", "hangs").stdout
             check("rank 1: main.py:5 (load_batch)" in text and "all_reduce" in text, text)
+
+
+@needs("the stacks that muster up reads")
+def test_the_rank_that_did_not_call_a_collective_is_told_by_its_flight_recorder():
+    with Muster(nodes=2, flags=FLAGS) as m:
+        prefix = f"/tmp/{os.path.basename(m.folder)}"
+        command = ["sh", "-c", f"TORCH_FR_DUMP_TEMP_FILE={prefix}.dump. TORCH_NCCL_DEBUG_INFO_PIPE_FILE={prefix}.pipe. "
+                   "exec python3 -c \"$0\"", RECORDER]
+        create(m, job("PyTorchJob", "flies", chief=command, worker=command, workers=2))
+
+        def told():
+            done = m.torchrun("autopsy", "flies", ok=False)
+            return done.returncode == 0 and "which ranks 0,2 did" in done.stdout and done.stdout
+        text = wait_for(told, "the flight recorders to be read", 60)
+        check("\nLast collectives of group default_pg, as PyTorch's flight recorder has them:\n"
+              "  rank 1: #6 nccl:all_reduce completed [[8]], main.py:43 (train)\n"
+              "  ranks 0,2: #7 nccl:all_reduce started [[8]], main.py:43 (train)\n"
+              "  rank 1 did not call #7 (nccl:all_reduce), which ranks 0,2 did\n" in text, text)
+        done = json.loads(m.torchrun("autopsy", "flies", "-o", "json").stdout)
+        check(done["collectives"][0]["group"] == "default_pg", f"{done['collectives']}")
