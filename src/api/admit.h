@@ -138,6 +138,7 @@ void admit_networkpolicy_default(struct admit *admit);
 void admit_networkpolicy_validate(struct admit *admit);
 void admit_ingress_validate(struct admit *admit);
 void admit_apiservice_validate(struct admit *admit);
+void admit_storagecapacity_validate(struct admit *admit);
 /* admit_webhook.c: both kinds of webhook configurations */
 void admit_webhook_default(struct admit *admit);
 void admit_webhook_validate(struct admit *admit);

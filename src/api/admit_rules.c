@@ -185,15 +185,26 @@ static void check_fixed(struct admit *admit)
         const struct kind *kind;
         const char *path;
     } rows[] = {
-        {&kind_priorityclass, "value"},        {&kind_priorityclass, "preemptionPolicy"},
-        {&kind_storageclass, "provisioner"},   {&kind_storageclass, "parameters"},
-        {&kind_storageclass, "reclaimPolicy"}, {&kind_storageclass, "volumeBindingMode"},
-        {&kind_pvc, "spec.accessModes"},       {&kind_pvc, "spec.volumeMode"},
-        {&kind_pvc, "spec.selector"},          {&kind_job, "spec.selector"},
-        {&kind_job, "spec.completionMode"},    {&kind_rolebinding, "roleRef"},
-        {&kind_clusterrolebinding, "roleRef"}, {&kind_runtimeclass, "handler"},
-        {&kind_controllerrevision, "data"},    {&kind_volumeattachment, "spec"},
-        {&kind_servicecidr, "spec.cidrs"},     {&kind_ipaddress, "spec"},
+        {&kind_priorityclass, "value"},
+        {&kind_priorityclass, "preemptionPolicy"},
+        {&kind_storageclass, "provisioner"},
+        {&kind_storageclass, "parameters"},
+        {&kind_storageclass, "reclaimPolicy"},
+        {&kind_storageclass, "volumeBindingMode"},
+        {&kind_pvc, "spec.accessModes"},
+        {&kind_pvc, "spec.volumeMode"},
+        {&kind_pvc, "spec.selector"},
+        {&kind_job, "spec.selector"},
+        {&kind_job, "spec.completionMode"},
+        {&kind_rolebinding, "roleRef"},
+        {&kind_clusterrolebinding, "roleRef"},
+        {&kind_runtimeclass, "handler"},
+        {&kind_controllerrevision, "data"},
+        {&kind_volumeattachment, "spec"},
+        {&kind_servicecidr, "spec.cidrs"},
+        {&kind_ipaddress, "spec"},
+        {&kind_csistoragecapacity, "nodeTopology"},
+        {&kind_csistoragecapacity, "storageClassName"},
     };
 
     for (size_t i = 0; admit->old && i < COUNT_OF(rows); i++) {
@@ -228,6 +239,7 @@ static void check_required(struct admit *admit)
         {&kind_volumeattachment, "spec.nodeName"},
         {&kind_servicecidr, "spec.cidrs"},
         {&kind_ipaddress, "spec.parentRef"},
+        {&kind_csistoragecapacity, "storageClassName"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -311,6 +323,7 @@ static const struct {
     {&kind_networkpolicy, admit_networkpolicy_default, NULL, admit_networkpolicy_validate},
     {&kind_ingress, NULL, NULL, admit_ingress_validate},
     {&kind_apiservice, NULL, NULL, admit_apiservice_validate},
+    {&kind_csistoragecapacity, NULL, NULL, admit_storagecapacity_validate},
     {&kind_mutatingwebhooks, admit_webhook_default, NULL, admit_webhook_validate},
     {&kind_validatingwebhooks, admit_webhook_default, NULL, admit_webhook_validate},
     {&kind_csr, NULL, admit_csr_add, admit_csr_validate},

@@ -1,5 +1,6 @@
 #include "api/admit.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -122,4 +123,16 @@ void admit_apiservice_validate(struct admit *admit)
                                  "must be `spec.version+\".\"+spec.group`: \"" STR_FMT "\"",
                                  STR_ARG(wanted))
                           .p);
+}
+
+void admit_storagecapacity_validate(struct admit *admit)
+{
+    static const char *const sizes[] = {"capacity", "maximumVolumeSize"};
+
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        const struct json *size = json_get(admit->object, sizes[i]);
+
+        if (str_starts(json_str(size), STR("-")))
+            admit_invalid(admit, str_from(sizes[i]), size, "must be greater than or equal to 0");
+    }
 }

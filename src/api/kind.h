@@ -210,7 +210,9 @@ struct kind_crd {
     X(csinode, "storage.k8s.io", "v1", "CSINode", "csinodes", "csinode", "", "", false, false,     \
       false)                                                                                       \
     X(volumeattachment, "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments",           \
-      "volumeattachment", "", "", false, true, false)
+      "volumeattachment", "", "", false, true, false)                                              \
+    X(csistoragecapacity, "storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities",    \
+      "csistoragecapacity", "", "", true, false, false)
 
 #define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
 KINDS(KIND_DECLARE)

@@ -27,6 +27,7 @@ static const struct {
     {&kind_csidriver, "no volumes are mounted through drivers here"},
     {&kind_csinode, "no volumes are mounted through drivers here"},
     {&kind_volumeattachment, "no volumes are mounted through drivers here"},
+    {&kind_csistoragecapacity, "no volumes are made by drivers here"},
     {&kind_workload, "it has templates only; make PodGroups of them, which are scheduled"},
     {&kind_hpa, "no autoscaler runs here, so nothing is scaled"},
     {&kind_hpa_v1, "no autoscaler runs here, so nothing is scaled"},

@@ -149,6 +149,9 @@ TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
         {&kind_csinode, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"drivers\":[]}}"},
         {&kind_volumeattachment, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"attacher\":\"a\","
                                  "\"nodeName\":\"n\",\"source\":{}}}"},
+        {&kind_csistoragecapacity,
+         "{\"metadata\":{\"name\":\"d\"},\"storageClassName\":\"c\",\"capacity\":\"1Gi\","
+         "\"nodeTopology\":{\"matchLabels\":{\"a\":\"b\"}}}"},
         {&kind_workload,
          "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"podGroupTemplates\":[{\"name\":\"a\","
          "\"schedulingPolicy\":{\"basic\":{}}}]}}"},
@@ -167,6 +170,30 @@ TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
         EXPECT(strstr(h.warnings, "is stored and has no effect"));
         harness_close(&h);
     }
+}
+
+TEST(what_a_storage_capacity_is_about_stays)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_csistoragecapacity, "default",
+                          "{\"metadata\":{\"name\":\"d\"}}") < 0);
+    EXPECT(strstr(h.causes, "storageClassName") || strstr(h.text, "storageClassName"));
+    EXPECT(harness_create(&h, &kind_csistoragecapacity, "default",
+                          "{\"metadata\":{\"name\":\"d\"},\"storageClassName\":\"c\"}") == 0);
+    EXPECT(harness_patch(&h, &kind_csistoragecapacity, "default", "d",
+                         "{\"capacity\":\"2Gi\",\"maximumVolumeSize\":\"1Gi\"}") == 0);
+    EXPECT(strcmp(harness_text(&h, "capacity"), "2Gi") == 0);
+    EXPECT(harness_patch(&h, &kind_csistoragecapacity, "default", "d",
+                         "{\"storageClassName\":\"e\"}") < 0);
+    EXPECT(h.status == 422 && strstr(h.causes, "field is immutable"));
+    EXPECT(harness_patch(&h, &kind_csistoragecapacity, "default", "d",
+                         "{\"nodeTopology\":{\"matchLabels\":{\"a\":\"b\"}}}") < 0);
+    EXPECT(harness_patch(&h, &kind_csistoragecapacity, "default", "d", "{\"capacity\":\"-1\"}") <
+           0);
+    EXPECT(h.status == 422 && strstr(h.causes, "capacity"));
+    harness_close(&h);
 }
 
 TEST(who_writes_the_status_of_a_built_in_kind_may_annotate)

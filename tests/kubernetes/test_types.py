@@ -122,6 +122,8 @@ OBJECTS = [
         "type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}}),
     ("storage.k8s.io/v1", "CSIDriver", {"spec": {}}),
     ("storage.k8s.io/v1", "CSINode", {"spec": {"drivers": [{"name": "a.b", "nodeID": "n"}]}}),
+    ("storage.k8s.io/v1", "CSIStorageCapacity", {"storageClassName": "c", "capacity": "1Gi", "maximumVolumeSize": "1Mi",
+                                                "nodeTopology": {"matchLabels": {"a": "b"}}}),
     ("storage.k8s.io/v1", "VolumeAttachment", {"spec": {"attacher": "a.b", "nodeName": "n",
                                                         "source": {"persistentVolumeName": "v"}}}),
     ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", {"spec": {
