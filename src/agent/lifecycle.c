@@ -328,6 +328,13 @@ bool lifecycle_is_ready(const struct run_container *c)
            (c->probed_ready || !c->has_readiness_probe);
 }
 
+unsigned lifecycle_restarts(const struct run *run, const struct run_container *c)
+{
+    bool due = c->state == RUN_WAITING || c->state == RUN_STARTING;
+
+    return due && c->previous.set && c->instance && !run->stays ? c->instance - 1 : c->instance;
+}
+
 const char *lifecycle_phase(const struct run *run)
 {
     size_t waiting = 0, live = 0, failed = 0, mains = 0;

@@ -144,3 +144,6 @@ bool lifecycle_is_initialized(const struct run *run);
 bool lifecycle_is_ready(const struct run_container *container);
 /* "Pending", "Running", "Succeeded" or "Failed". */
 const char *lifecycle_phase(const struct run *run);
+/* How often it was started again, as the kubelet counts: what waits to be is not yet. In place it is
+ * the round, which the job engine asks for. */
+unsigned lifecycle_restarts(const struct run *run, const struct run_container *c);

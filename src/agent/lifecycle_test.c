@@ -152,6 +152,27 @@ TEST(restarts_follow_the_policy)
     }
 }
 
+TEST(a_restart_counts_when_the_container_runs_again)
+{
+    struct play play;
+
+    setup(&play, RUN_ALWAYS, "m");
+    (void)step(&play, 0);
+    started(&play, 0, 0);
+    EXPECT(lifecycle_restarts(&play.run, &play.containers[0]) == 0);
+    ended(&play, 0, 1, 1);
+    (void)step(&play, 1); /* the first is free: it is being started */
+    EXPECT(play.containers[0].state == RUN_STARTING && play.containers[0].instance == 1);
+    EXPECT(lifecycle_restarts(&play.run, &play.containers[0]) == 0);
+    started(&play, 0, 2);
+    EXPECT(lifecycle_restarts(&play.run, &play.containers[0]) == 1);
+    ended(&play, 0, 1, 3);
+    EXPECT(lifecycle_restarts(&play.run, &play.containers[0]) == 1);
+    (void)step(&play, 3);
+    EXPECT(play.containers[0].state == RUN_WAITING);
+    EXPECT(lifecycle_restarts(&play.run, &play.containers[0]) == 1);
+}
+
 TEST(the_back_off_doubles_from_the_second_restart_and_is_forgiven)
 {
     struct play play;

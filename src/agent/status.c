@@ -104,7 +104,8 @@ static struct json *container_status(struct arena *arena, const struct pod *pod,
                            STR_ARG(c->name), c->instance ? c->instance - 1 : 0));
     bool completed = c->init && !c->sidecar && c->state == RUN_ENDED && c->end.code == 0;
     json_fill(arena, status, "{ready: $, restartCount: $, image: $, imageID: ''}",
-              (bool)(!c->ephemeral && (completed || lifecycle_is_ready(c))), c->instance, image);
+              (bool)(!c->ephemeral && (completed || lifecycle_is_ready(c))),
+              lifecycle_restarts(&pod->run, c), image);
     if (c->state == RUN_RUNNING || c->state == RUN_ENDED)
         json_add_str(arena, status, "containerID", id);
     json_add_bool(arena, status, "started", started);

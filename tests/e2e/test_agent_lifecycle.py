@@ -98,6 +98,7 @@ def test_restarts_follow_the_policy_with_a_back_off():
         wait_for(lambda: status(m, "always")["restartCount"] == 2, "two restarts")
         waiting = wait_for(lambda: status(m, "always")["state"].get("waiting"), "the back-off")
         check(waiting["reason"] == "CrashLoopBackOff", f"{waiting}")
+        check(status(m, "always")["restartCount"] == 2, "what waits to be started again has not been")
         check(logs(m, "always", "--previous") == "run\n", "the log of the instance before")
         check("back-off" in waiting["message"], f"{waiting}")
 
