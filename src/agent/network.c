@@ -9,6 +9,7 @@
 #include "net/bridge.h"
 #include "net/hosts.h"
 #include "net/pods.h"
+#include "net/service.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,6 +91,13 @@ void network_pod_changed(const struct pod *pod)
     struct net_pod own = pod_view(pod);
     if (hosts_matter(pod->agent->hosts, &own))
         hosts_changed(pod->agent->hosts);
+}
+
+void network_ports_changed(const struct pod *pod)
+{
+    struct net_pod own = pod_view(pod);
+    if (!pod->agent->stopping) /* then nothing is listened on any more */
+        services_pod(pod->agent->services, &own, pod->stage == POD_RUNNING && !pod->deleted);
 }
 
 int network_write_hosts(struct pod *pod, struct err *err)

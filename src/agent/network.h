@@ -21,6 +21,8 @@ bool network_has_bridge(const struct pod *pod);
 /* The pod came or went: if others have names for it, everybody's hosts file is looked at in the
  * next turn. */
 void network_pod_changed(const struct pod *pod);
+/* It runs, or does not any more: its hostPorts are passed on meanwhile (net/service.h). */
+void network_ports_changed(const struct pod *pod);
 int network_write_hosts(struct pod *pod, struct err *err);
 /* Of all pods that run, where names have changed. */
 void network_write_changed(struct agent *agent);

@@ -3,6 +3,7 @@
 #include "agent/cgroup.h"
 #include "agent/core.h"
 #include "agent/device.h"
+#include "agent/host_port.h"
 #include "agent/kept.h"
 #include "agent/lifecycle.h"
 #include "agent/link.h"
@@ -379,6 +380,7 @@ static int pod_start_shim(struct pod *pod, struct err *err)
     if (r == -EBUSY) {
         pod->awaited = true;
         pod->stage = POD_RUNNING;
+        network_ports_changed(pod);
         return 0;
     }
     if (r < 0)
@@ -392,6 +394,7 @@ static int pod_start_shim(struct pod *pod, struct err *err)
                       "system (reported once)"));
     }
     pod->stage = POD_RUNNING;
+    network_ports_changed(pod);
     pod->waiting_reason = pod->waiting_message = STR_NONE;
     return 0;
 }
@@ -429,6 +432,7 @@ static void pod_finish(struct pod *pod)
     device_give(pod);
     network_pod_changed(pod);
     pod->stage = POD_OVER;
+    network_ports_changed(pod);
 }
 
 static void done_delete(void *user, const struct api_result *result)
@@ -583,6 +587,43 @@ static void pod_bury(struct pod *pod)
     pod_free(pod);
 }
 
+/* Not on this machine, however long it waits. */
+static void pod_refuse(struct pod *pod, int64_t now_ms, const char *reason, const struct err *err)
+{
+    pod->run.failed = true;
+    pod->run.stop_ms = now_ms;
+    pod->stop_reason = str_from(reason);
+    pod->stop_message = str_dup(&pod->arena, str_from(err->text));
+    pod_event(pod, true, reason, pod->stop_message);
+    device_give(pod);
+    network_pod_changed(pod);
+    pod->stage = POD_OVER;
+}
+
+/* The scheduler looks for free ports; who names the node in the pod does not. */
+static bool ports_are_taken(const struct pod *pod, struct err *err)
+{
+    const struct json *spec = json_get(pod->root, "spec");
+    if (pod->awaited) /* it has them already */
+        return false;
+    MAP_FOREACH(&pod->agent->pods, entry) {
+        const struct pod *other = entry->value;
+        const struct json *theirs = json_get(other->root, "spec");
+        if (other == pod || other->stage != POD_RUNNING ||
+            !str_eq(json_str(json_get(spec, "nodeName")), json_str(json_get(theirs, "nodeName"))))
+            continue;
+        int port = host_port_common(spec, theirs);
+        if (!port)
+            continue;
+        (void)err_set(err, -EADDRINUSE,
+                      "Pod was rejected: Predicate NodePorts failed: pod " STR_FMT "/" STR_FMT
+                      " has host port %d of this node",
+                      STR_ARG(other->ns), STR_ARG(other->name), port);
+        return true;
+    }
+    return false;
+}
+
 static void pod_start_or_wait(struct pod *pod, int64_t now_ms)
 {
     struct err err = {0};
@@ -596,16 +637,13 @@ static void pod_start_or_wait(struct pod *pod, int64_t now_ms)
         pod->retry_ms = now_ms + RETRY_MS;
         return;
     }
+    if (ports_are_taken(pod, &err)) {
+        pod_refuse(pod, now_ms, "NodePorts", &err);
+        return;
+    }
     int r = pod_start_shim(pod, &err);
-    if (r == -ENOTSUP) { /* not on this machine, however long it waits */
-        pod->run.failed = true;
-        pod->run.stop_ms = now_ms;
-        pod->stop_reason = STR("NotPermitted");
-        pod->stop_message = str_dup(&pod->arena, str_from(err.text));
-        pod_event(pod, true, "NotPermitted", pod->stop_message);
-        device_give(pod);
-        network_pod_changed(pod);
-        pod->stage = POD_OVER;
+    if (r == -ENOTSUP) {
+        pod_refuse(pod, now_ms, "NotPermitted", &err);
     } else if (r) {
         if (!pod->token_under_way) /* that is no failure, and tells when it is over */
             pod_set_waiting(pod, "FailedMount", &err);
@@ -699,8 +737,10 @@ void pod_observe(struct agent *agent, const struct object *object)
             recover_finished(pod);
         else
             recover_running(pod);
-        if (!over)
+        if (!over) {
             network_pod_changed(pod);
+            network_ports_changed(pod);
+        }
     } else {
         object_unref(pod->object);
         pod->object = object_ref(object);
@@ -721,5 +761,6 @@ void pod_vanish(struct agent *agent, const struct object *object)
         return;
     pod->deleted = true;
     network_pod_changed(pod);
+    network_ports_changed(pod);
     pod_mark(pod);
 }

@@ -42,7 +42,8 @@ struct port {
     struct port *next;
     struct services *services;
     char ns[256];
-    char name[256]; /* of the service */
+    char name[256]; /* of the service, or the pod */
+    char pod[64];   /* uid: it is a hostPort; empty: it is a service's */
     char ip[ADDRESS_BYTES];
     uint16_t number;
     char target[64];          /* port number or name in the pods */
@@ -427,6 +428,62 @@ static void services_add_port(struct services *services,
     else
         (void)snprintf(port->target, sizeof(port->target), "%lld", (long long)number);
     port_listen(port);
+}
+
+/* ---- ports of the machine that pods ask for ---- */
+
+static void services_drop_pod(struct services *services, struct str uid)
+{
+    for (struct port **at = &services->ports; *at;) {
+        struct port *port = *at;
+        if (!port->pod[0] || !str_is(uid, port->pod)) {
+            at = &port->next;
+            continue;
+        }
+        *at = port->next;
+        port_close(port);
+    }
+}
+
+static void services_add_host_port(struct services *services,
+                                   const struct net_pod *pod,
+                                   const struct json *spec)
+{
+    struct str address = json_str(json_get(spec, "hostIP"));
+    struct str protocol = json_str(json_get(spec, "protocol"));
+    int64_t to = json_i64_or(json_get(spec, "containerPort"), 0);
+    int64_t at = json_i64_or(json_get(spec, "hostPort"), 0);
+    if (at <= 0 || at > UINT16_MAX || to <= 0 || to > UINT16_MAX ||
+        (protocol.len && !str_is(protocol, "TCP") && !str_is(protocol, "UDP")))
+        return;
+    struct port *port = MEM_NEW(struct port);
+    port->services = services;
+    port->number = (uint16_t)at;
+    port->udp = str_is(protocol, "UDP");
+    (void)snprintf(port->ns, sizeof(port->ns), STR_FMT, STR_ARG(pod->object->ns));
+    (void)snprintf(port->name, sizeof(port->name), STR_FMT, STR_ARG(pod->object->name));
+    (void)snprintf(port->pod, sizeof(port->pod), STR_FMT, STR_ARG(pod->object->uid));
+    if (address.len && !str_is(address, "0.0.0.0"))
+        (void)snprintf(port->ip, sizeof(port->ip), STR_FMT, STR_ARG(address));
+    else
+        bridge_node_address(services->options.bridge, port->ip);
+    if (uv_ip4_addr(pod->ip, (int)to, &port->fixed) < 0)
+        mem_free(port);
+    else
+        port_listen(port);
+}
+
+void services_pod(struct services *services, const struct net_pod *pod, bool there)
+{
+    static const char *const lists[] = {"spec.initContainers", "spec.containers"};
+    services_drop_pod(services, pod->object->uid);
+    if (!there || !pod->ip[0] || !services->options.bridge ||
+        json_bool_or(json_at(pod->root, "spec.hostNetwork"), false))
+        return;
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_at(pod->root, lists[i]), container)
+            JSON_FOREACH(json_get(container, "ports"), port)
+                services_add_host_port(services, pod, port);
 }
 
 /* ---- the API server, for pods in namespaces of their own ---- */

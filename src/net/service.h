@@ -47,5 +47,10 @@ void services_stop(struct services *services);
 void services_observe(struct services *services, const struct object *service);
 void services_gone(struct services *services, const struct object *service);
 
+/* A pod came, or went (`there` false): what arrives at its hostPorts is passed on to it. They are
+ * listened on at their hostIP; without one at the node's address, as nodePorts are. Without a bridge
+ * pods listen on the machine itself, and there is nothing to pass on. */
+void services_pod(struct services *services, const struct net_pod *pod, bool there);
+
 /* Does the service's selector name this pod? (A service without one names none.) */
 bool service_selects(const struct json *service, const struct object *pod);

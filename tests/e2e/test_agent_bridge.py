@@ -47,6 +47,55 @@ def test_two_pods_of_the_pod_network_rendezvous_and_reduce_with_real_torchrun():
     rendezvous_and_reduce(FLAGS)
 
 
+ECHO = """import socket, sys, threading
+def tcp():
+    s = socket.create_server(("0.0.0.0", 8080))
+    while True:
+        c, _ = s.accept()
+        c.sendall(sys.argv[1].encode())
+        c.close()
+threading.Thread(target=tcp, daemon=True).start()
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.bind(("0.0.0.0", 8080))
+while True:
+    _, who = u.recvfrom(100)
+    u.sendto(sys.argv[1].encode(), who)"""
+
+
+def answer(address, port, udp=False):
+    """What a server says there; "" where there is none."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM) as s:
+            s.settimeout(5)
+            s.connect((address, port))
+            s.send(b"x")
+            return s.recv(100).decode()
+    except OSError:
+        return ""
+
+
+def test_a_host_port_is_passed_on_to_its_pod():
+    own_network()
+    with Muster(flags=FLAGS) as m:
+        def echo(name, **port):
+            return pod(name, container(["python3", "-c", ECHO, name], ports=[{"containerPort": 8080, "hostPort": 28080, **port}],
+                                       readinessProbe={"tcpSocket": {"port": 8080}, "periodSeconds": 1}))
+        apply(m, echo("plain", hostPort=28081), echo("local", hostIP="127.0.0.1"))
+        wait_ready(m, "plain")
+        wait_ready(m, "local")
+        node = m.get("pod", "plain")["status"]["hostIP"]
+        apply(m, echo("tcp", hostIP=node), echo("udp", hostIP=node, protocol="UDP"))
+        wait_ready(m, "tcp")
+        wait_ready(m, "udp")
+        check(answer(node, 28081) == "plain", "without an address it is the node's")
+        check(answer("127.0.0.1", 28080) == "local", "at one address")
+        check(answer(node, 28080) == "tcp", "the same port at another address")
+        check(answer(node, 28080, udp=True) == "udp", "and of another protocol")
+        m.kubectl("delete", "pod", "local", "--grace-period=0", "--force")
+        wait_for(lambda: answer("127.0.0.1", 28080) == "", "the port to go with its pod")
+        check(answer(node, 28080) == "tcp", "others stay")
+
+
 def test_names_services_and_addresses_on_the_pod_network():
     own_network()
     with Muster(flags=FLAGS) as m:

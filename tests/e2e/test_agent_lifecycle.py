@@ -103,6 +103,22 @@ def test_restarts_follow_the_policy_with_a_back_off():
         check("back-off" in waiting["message"], f"{waiting}")
 
 
+def test_a_node_refuses_a_pod_whose_host_port_another_one_has():
+    with Muster() as m:
+        ports = [{"containerPort": 8080, "hostPort": 28080}]
+        apply(m, pod("first", container("sleep 600", ports=ports)))
+        wait_ready(m, "first")
+        apply(m, pod("second", container("sleep 600", ports=ports)),
+              pod("other", container("sleep 600", ports=[{"containerPort": 8080, "hostPort": 28080, "protocol": "UDP"}])))
+        wait_phase(m, "second", "Failed")
+        found = m.get("pod", "second")["status"]
+        check(found["reason"] == "NodePorts" and "default/first has host port 28080" in found["message"], f"{found}")
+        wait_ready(m, "other")
+        m.kubectl("delete", "pod", "first", "second", "--grace-period=0", "--force")
+        apply(m, pod("second", container("sleep 600", ports=ports)))
+        wait_ready(m, "second")
+
+
 def test_the_deadline_ends_a_pod():
     with Muster() as m:
         forever = "trap 'exit 0' TERM; while :; do sleep 0.1; done"

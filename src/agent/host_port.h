@@ -1,0 +1,9 @@
+#pragma once
+
+struct json;
+
+/* host_port: the ports of the machine that pods want for themselves. Pure. */
+
+/* The port that both of these pod specs want: the same number and protocol, at the same address or at
+ * all of them. 0: there is none. */
+int host_port_common(const struct json *spec, const struct json *other);
