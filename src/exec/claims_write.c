@@ -14,7 +14,6 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "cache/cache.h"
-#include "control/core/owner.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -277,11 +276,16 @@ static struct json *whole_claim(struct claim_change *change,
 {
     struct json *mappings = json_new_array(arena);
     struct json *requests = whole_requests(change, object_json(pod, arena), arena, mappings);
-    struct json *meta = json_make(arena, "{name: $, namespace: $, finalizers: [$]}", change->name,
-                                  change->ns, PROTECTION);
+    /* It does not block the pod's deletion, as in Kubernetes: where that has to be allowed
+     * (OwnerReferencesPermissionEnforcement), it takes a right to all pods' finalizers. */
+    struct json *meta = json_make(arena,
+                                  "{name: $, namespace: $, finalizers: [$], ownerReferences: "
+                                  "[{apiVersion: 'v1', kind: 'Pod', name: $, uid: $, controller: "
+                                  "true}]}",
+                                  change->name, change->ns, PROTECTION, str_dup(arena, pod->name),
+                                  str_dup(arena, pod->uid));
 
     json_add_c(arena, json_add_object(arena, meta, "annotations"), EXTENDED, "true");
-    owner_set(arena, meta, pod);
     return json_make(arena,
                      "{apiVersion: 'resource.k8s.io/v1', kind: 'ResourceClaim', metadata: $, "
                      "spec: {devices: {requests: $}}}",

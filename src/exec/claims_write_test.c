@@ -22,6 +22,11 @@ struct stage {
     int ended;
 };
 
+struct keeper {
+    struct api api;
+    char made[2048];
+};
+
 static void stage_call(struct api *api,
                        const struct api_request *request,
                        api_done_fn *done,
@@ -43,6 +48,53 @@ static void stage_done(void *user, int code, const struct err *err)
     (void)err;
     stage->code = code;
     stage->ended++;
+}
+
+/* Keeps what is made, and answers the rest. */
+static void keeper_call(struct api *api,
+                        const struct api_request *request,
+                        api_done_fn *done,
+                        void *user)
+{
+    struct keeper *keeper = (struct keeper *)api;
+
+    if (request->verb == API_CREATE)
+        (void)snprintf(keeper->made, sizeof(keeper->made), STR_FMT, STR_ARG(request->body));
+    done(user, &(struct api_result){0});
+}
+
+TEST(a_claim_made_for_a_pods_gpus_is_the_pods_and_needs_no_right_to_pods_finalizers)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    static const struct api_ops ops = {.call = keeper_call};
+    static const struct sched_bind_device device = {
+        .class = STR("gpu"), .driver = STR("d"), .pool = STR("n"), .device = STR("gpu-0")};
+    struct keeper keeper = {.api = {.ops = &ops}};
+    struct stage stage = {0};
+    struct cache *cache = cache_new(1);
+    struct object *pod = NULL;
+    struct sched_bind bind = {.pod = {.ns = STR("ns"), .name = STR("p"), .uid = STR("1")},
+                              .group = STR("g"),
+                              .node = STR("n"),
+                              .whole = &device,
+                              .whole_count = 1,
+                              .whole_gpus = 1};
+
+    EXPECT(object_new(&kind_pod,
+                      STR("{\"metadata\":{\"name\":\"p\",\"namespace\":\"ns\",\"uid\":\"1\"},"
+                          "\"spec\":{\"containers\":[{\"name\":\"c\",\"resources\":{\"limits\":"
+                          "{\"nvidia.com/gpu\":\"1\"}}}]}}"),
+                      &pod, NULL) == 0);
+    cache_put(cache, pod);
+    object_unref(pod);
+    claims_write_send(claims_write_new(&arena, &bind, 1, 1000), &keeper.api, cache, stage_done,
+                      &stage);
+    EXPECT(stage.ended == 1 && stage.code == 0);
+    EXPECT(strstr(keeper.made,
+                  "\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"p\","
+                  "\"uid\":\"1\",\"controller\":true}]"));
+    EXPECT(strstr(keeper.made, "container-0-request-0"));
+    cache_free(cache);
 }
 
 TEST(a_claim_is_protected_once_before_it_is_given_devices)
