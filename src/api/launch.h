@@ -35,13 +35,16 @@
 #define LAUNCH_ENV_JOB "MUSTER_JOB" /* namespace/name, for messages */
 /* The key to the sync pod (workspace/door.h), from a Secret. Taken out of the environment at once:
  * neither the ranks nor what fetches a workspace inherit it. */
-#define LAUNCH_ENV_JOB_SECRET    "MUSTER_JOB_SECRET"
-#define LAUNCH_ENV_GENERATION    "MUSTER_GENERATION"    /* 0, 1, ...: whole-gang restarts so far */
-#define LAUNCH_ENV_COMMAND       "MUSTER_COMMAND"       /* the user's command, shell syntax */
-#define LAUNCH_ENV_SETUP         "MUSTER_SETUP"         /* run first, same shell; may be unset */
-#define LAUNCH_ENV_NNODES        "MUSTER_NNODES"        /* "2", or "2:4" when elastic */
-#define LAUNCH_ENV_NPROC         "MUSTER_NPROC"         /* ranks in this pod */
-#define LAUNCH_ENV_NODE_RANK     "MUSTER_NODE_RANK"     /* index of this pod */
+#define LAUNCH_ENV_JOB_SECRET "MUSTER_JOB_SECRET"
+#define LAUNCH_ENV_GENERATION "MUSTER_GENERATION" /* 0, 1, ...: whole-gang restarts so far */
+#define LAUNCH_ENV_COMMAND    "MUSTER_COMMAND"    /* the user's command, shell syntax */
+#define LAUNCH_ENV_SETUP      "MUSTER_SETUP"      /* run first, same shell; may be unset */
+#define LAUNCH_ENV_NNODES     "MUSTER_NNODES"     /* "2", or "2:4" when elastic */
+#define LAUNCH_ENV_NPROC      "MUSTER_NPROC"      /* ranks in this pod */
+#define LAUNCH_ENV_NODE_RANK  "MUSTER_NODE_RANK"  /* index of this pod */
+/* Of a pod that may become another: "spare" while it only waits. */
+#define LAUNCH_ENV_ROLE          "MUSTER_ROLE"
+#define LAUNCH_ROLE_SPARE        "spare"
 #define LAUNCH_ENV_RDZV_BACKEND  "MUSTER_RDZV_BACKEND"  /* standalone, static, c10d, etcd-v2 */
 #define LAUNCH_ENV_RDZV_ENDPOINT "MUSTER_RDZV_ENDPOINT" /* host:port */
 #define LAUNCH_ENV_RDZV_HOSTED   "MUSTER_RDZV_HOSTED"   /* c10d: the sync pod has the store */

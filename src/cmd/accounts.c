@@ -386,7 +386,8 @@ static void on_pod(void *user, const struct api_change *change)
         return;
     const struct object_owner *owner = object_controller(pod);
     if (!owner || !is_counted(owner) || map_get(&accounts->over, owner->uid) ||
-        str_is(object_label(pod, ROLE_LABEL), "sync"))
+        str_is(object_label(pod, ROLE_LABEL), "sync") ||
+        str_is(object_label(pod, ROLE_LABEL), "spare")) /* until it takes a place */
         return;
     struct json *tree = object_json(pod, &arena);
     struct str node = json_str_at(tree, "spec.nodeName");

@@ -69,7 +69,8 @@ struct worker {
     bool again;    /* this pod has run before: what that printed is there, but not how much of it */
     uint64_t kept_before;
     int64_t keep_ms;
-    bool warm; /* `python` has torch imported, and waits (launch/warm.h) */
+    bool spare; /* it starts no rank: its pod waits to take the place of another */
+    bool warm;  /* `python` has torch imported, and waits (launch/warm.h) */
     struct python python;
     int64_t linger_ms; /* since when torchrun has no ranks left, and one has failed; 0: not so */
 };
@@ -122,6 +123,8 @@ static void start_ranks(struct worker *worker)
 {
     char number[24];
 
+    if (worker->spare)
+        return;
     if (worker->restart) {
         (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)worker->restart);
         (void)setenv(LAUNCH_ENV_RESTART, number, 1);
@@ -601,6 +604,10 @@ int worker_main(const char *self)
         write_termination_log(str_from(err.text));
         return 1;
     }
+    const char *role = getenv(LAUNCH_ENV_ROLE);
+    worker.spare = role && strcmp(role, LAUNCH_ROLE_SPARE) == 0;
+    if (worker.spare)
+        worker_say("this pod is a spare: it waits to take the place of one that is lost");
     start_ranks(&worker);
     while (!worker.ended)
         worker_turn(&worker);

@@ -58,13 +58,14 @@ static const struct option autopsy_options[] = {
 
 /* ---- which pods ---- */
 
-/* The job's companion, which brings its folder, is no rank. */
+/* The job's companion, which brings its folder, is no rank; nor is a spare that waits. */
 static size_t drop_sync(const struct object **pods, size_t count)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (!str_is(object_label(pods[i], "torchrun.ai/role"), "sync"))
+        if (!str_is(object_label(pods[i], "torchrun.ai/role"), "sync") &&
+            !str_is(object_label(pods[i], "torchrun.ai/role"), "spare"))
             pods[kept++] = pods[i];
     return kept;
 }

@@ -283,7 +283,7 @@ static int restart_job(struct session *session, const char *job, const void *use
                          str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods, &count,
                          err);
         for (size_t i = 0; r == 0 && i < count; i++)
-            if (str_contains(pods[i]->name, STR("-worker-")))
+            if (str_is(object_label(pods[i], "torchrun.ai/role"), "worker"))
                 r = session_call(session,
                                  &(struct api_request){.verb = API_DELETE,
                                                        .kind = &kind_pod,

@@ -61,6 +61,27 @@ static int exec_without_kubectl(struct session *session,
                          err);
 }
 
+/* The pod of that number: its own, or the spare that took its place. */
+static void worker_name(struct session *session,
+                        const char *job,
+                        int64_t number,
+                        char name[static 300])
+{
+    const struct object **pods = NULL;
+    size_t count = 0;
+
+    (void)snprintf(name, 300, "%s-worker-%lld", job, (long long)number);
+    if (session_list(
+            session, &kind_pod, session->config.ns,
+            str_printf(&session->arena,
+                       "torchrun-job-name=%s,torchrun.ai/role=worker,torchrun.ai/index=%lld", job,
+                       (long long)number)
+                .p,
+            &pods, &count, NULL) == 0 &&
+        count == 1)
+        (void)snprintf(name, 300, STR_FMT, STR_ARG(pods[0]->name));
+}
+
 static int exec_run(struct invocation *invocation)
 {
     /* Where the command of the job runs; a container's own folder is / as a rule. */
@@ -73,8 +94,8 @@ static int exec_run(struct invocation *invocation)
     char name[300];
     int r = session_open(&session, invocation, &err);
 
-    (void)snprintf(name, sizeof(name), "%s-worker-%lld", job_arg(invocation->args[0]),
-                   (long long)v->worker);
+    if (r == 0)
+        worker_name(&session, job_arg(invocation->args[0]), v->worker, name);
     if (r == 0)
         r = session_get(&session, &kind_pod, name, &pod, &err);
     if (r == 0 && kubectl_find(NULL) < 0) {
@@ -136,7 +157,7 @@ static const struct object *running_worker(struct session *session, const char *
     for (size_t i = 0; i < count; i++) {
         struct json *tree = object_json(pods[i], &session->arena);
 
-        if (str_contains(pods[i]->name, STR("-worker-")) &&
+        if (str_is(object_label(pods[i], "torchrun.ai/role"), "worker") &&
             str_is(json_str_at(tree, "status.phase"), "Running"))
             return pods[i];
     }

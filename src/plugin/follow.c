@@ -181,9 +181,12 @@ static void podlog_open(struct podlog *log)
 static bool follow_is_worker(const struct follow *follow, const struct object *pod)
 {
     struct str prefix = str_from(follow->options->job);
+    struct str rest = str_sub(pod->name, prefix.len, pod->name.len);
 
     return str_starts(pod->name, prefix) &&
-           str_starts(str_sub(pod->name, prefix.len, pod->name.len), STR("-worker-"));
+           (str_starts(rest, STR("-worker-")) ||
+            (str_starts(rest, STR("-spare-")) &&
+             str_is(object_label(pod, "torchrun.ai/role"), "worker"))); /* it took a place */
 }
 
 static void pod_changed(struct follow *follow, const struct object *pod)

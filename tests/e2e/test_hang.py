@@ -162,3 +162,42 @@ def test_a_rank_that_is_a_fifth_slower_is_named():
         check("and wait for it; it is on GPU " in message, message)
         check(training.hung().get("status") != "True" and not training.status().get("restarts"), f"{training.status()}")
         wait_for(lambda: "Slow: rank 3" in m.torchrun("status", "t").stdout, "the plugin to tell it", 60)
+
+
+@needs("a node agent that looks at the ranks")
+def test_a_spare_takes_the_place_of_a_pod_whose_node_is_lost():
+    with Muster(nodes=3, gpus_per_node=1, flags=NODES) as m:
+        training = Training(m, mode="InPlace, spares: 1")
+        training.wait_training()
+
+        def pods():
+            return {p["metadata"]["name"]: p for p in m.get("pods")}
+
+        def waits():
+            return "1 of 1 spare pods wait" in training.status().get("message", "")
+        wait_for(waits, "the spare to wait", 90)
+        before = pods()
+        nodes = {name: p["spec"]["nodeName"] for name, p in before.items() if "-sync-" not in name}
+        check(len(set(nodes.values())) == 3, f"the spare is on a node of its own: {nodes}")
+        check("this pod is a spare" in m.kubectl("logs", "t-spare-0").stdout, "its log says what it is")
+        first = training.pid(0)
+        since = time.monotonic()
+        m.kubectl("delete", "node", nodes["t-worker-1"], "--wait=false")
+        wait_for(lambda: training.status().get("restartsInPlace") == 1, "the gang to restart in place")
+        print(f"{training.status()['message']}: after {time.monotonic() - since:.1f} s")
+        check("1 spare pod takes its place" in m.kubectl("get", "events").stdout, "told in an event")
+        wait_for(lambda: training.pid(0) not in (None, first), "a new rank 0", 90)
+        training.wait_training()
+        print(f"steps again after {time.monotonic() - since:.1f} s")
+        after = pods()
+        check(after["t-worker-0"]["metadata"]["uid"] == before["t-worker-0"]["metadata"]["uid"], "the first pod stayed")
+        check("t-worker-1" not in after, "the lost pod is gone")
+        taken = after["t-spare-0"]["metadata"]
+        check(taken["uid"] == before["t-spare-0"]["metadata"]["uid"] and taken["labels"]["torchrun.ai/role"] == "worker"
+              and taken["labels"]["torchrun.ai/index"] == "1", f"{taken}")
+        check(m.torchrun("exec", "t", "--worker", "1", "--", "hostname").stdout.strip() == "t-spare-0", "exec finds it")
+        wait_for(lambda: "t-spare-1" in pods(), "the next spare")
+        os.kill(training.pid(2), signal.SIGKILL)
+        end = training.finish(restarts=1)
+        check(end.get("generation", 0) == 0 and end["preemptions"] == 1 and end["restartsInPlace"] == 2, f"{end}")
+        wait_for(lambda: not any("-spare-1" in name for name in pods()), "the spare to go with the job")

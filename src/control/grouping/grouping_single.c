@@ -27,7 +27,8 @@ int grouping_torchrun(const struct grouping_input *input,
     /* The job says which TorchrunQueue; its pods say which scheduling queue that means. */
     if (queue.len)
         ret->queue = queue;
-    if (str_is(grouping_label(input->pod, JOB_LABEL_ROLE), JOB_ROLE_SYNC)) {
+    struct str role = grouping_label(input->pod, JOB_LABEL_ROLE);
+    if (str_is(role, JOB_ROLE_SYNC) || str_is(role, JOB_ROLE_SPARE)) {
         grouping_per_pod(input, ret);
         return 0;
     }

@@ -436,12 +436,14 @@ void job_reconcile(const struct control_input *input,
         return;
     assert(run.model.roles.count <= JOB_ROLES_MAX);
     job_place_read(&run);
+    job_spare_read(&run);
     kind->read(memory.known, &run.state);
     struct job_state before = run.state;
-    job_observe(input, &run.model, run.arena, &run.members);
+    job_observe(input, &run.model, run.arena, &run.members, &run.spares);
     job_place_observe(&run);
     run.state.created = run.state.created || run.members.count;
     step(&run);
+    job_spares(&run);
     count_workers(&run);
     hear_refusal(&run, &before);
     tell_abnormal(&run, &before);

@@ -80,6 +80,7 @@ static inline bool job_phase_is_final(enum job_phase phase)
 #define JOB_LABEL_INDEX      "torchrun.ai/index"
 #define JOB_LABEL_GENERATION "torchrun.ai/generation"
 #define JOB_ROLE_SYNC        "sync"
+#define JOB_ROLE_SPARE       "spare" /* until it takes the place of a pod that was lost */
 /* Annotation of a pod: of how many it is one, so that a job that was resized is noticed. */
 #define JOB_ANNOTATION_SIZE "torchrun.ai/size"
 /* Annotation of a job of any kind: InPlace or Pods. */
@@ -88,6 +89,8 @@ static inline bool job_phase_is_final(enum job_phase phase)
 #define JOB_ANNOTATION_HANG "muster.dev/on-hang"
 /* The reason of a failure that is a hang. */
 #define JOB_REASON_HUNG "Hung"
+/* The same for a pod whose place a spare has taken. It counts against nothing. */
+#define JOB_REASON_GONE "PodLost"
 
 /* Why something cannot go on, as a condition and in words. */
 struct job_problem {
@@ -154,6 +157,7 @@ struct job_pod {
     int64_t gpus;
     int64_t generation;
     size_t pods; /* of this generation, all roles together */
+    bool spare;  /* index and role are told by its labels, which change */
 };
 
 struct job_model {
@@ -227,6 +231,10 @@ struct job_model {
      * WARM_ANNOTATION has the last word. `warmable`: muster-launch runs its ranks, and nothing before. */
     bool warm;
     bool warmable;
+    /* Pods that wait to take the place of one that is lost, and whether any pod of this job could be
+     * the one of another index. They need in_place. */
+    size_t spares;
+    bool spareable;
     bool in_place;     /* by all of that, its pods are made to stay; the engine's */
     bool peers_end;    /* when a pod fails for good, the others are about to end by themselves */
     bool tell_objects; /* an event for every pod and service made or deleted */
@@ -403,11 +411,12 @@ struct job_member {
 };
 struct job_members VEC_FIELDS(struct job_member);
 
-/* All worker pods that the job owns, whatever their generation. */
+/* All worker pods that the job owns, whatever their generation. `spares` may be NULL. */
 void job_observe(const struct control_input *input,
                  const struct job_model *model,
                  struct arena *arena,
-                 struct job_members *ret);
+                 struct job_members *ret,
+                 struct job_members *spares);
 /* Objects, ready to be created. */
 struct json *job_make_pod(const struct job_model *model,
                           const struct job_pod *pod,

@@ -20,6 +20,7 @@ struct job_run {
     struct job_model model;
     struct job_state state;
     struct job_members members;
+    struct job_members spares; /* pods that wait to become one */
 };
 
 void job_say(struct job_run *run, enum job_phase phase, struct str message);
@@ -140,6 +141,17 @@ void job_stay(struct job_run *run);
 bool job_place_step(struct job_run *run);
 /* Nobody waits for another round of a pod that failed. */
 void job_let_go(struct job_run *run, const struct job_member *member);
+/* Tell all of them to stop for the round that is on. */
+void job_place_stop(struct job_run *run);
+/* Spares: whether this job can have them; what cannot be done is said. */
+void job_spare_read(struct job_run *run);
+/* A pod of a gang is lost: spares take the places that are free, and all restart in place. False: there
+ * are not enough of them, or another pod is not well, either. */
+bool job_spare_take(struct job_run *run);
+/* Make those that are missing, and remove those that nobody needs any more. */
+void job_spares(struct job_run *run);
+/* How many wait, behind other words; empty: the job has none. */
+struct str job_spare_words(const struct job_run *run);
 /* How the ranks of a gang that runs get on: says so, and brings a proven hang to its end. */
 void job_watch(struct job_run *run);
 

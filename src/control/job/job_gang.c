@@ -200,6 +200,8 @@ static bool repair(struct job_run *run, const struct job_look *gang)
         on_resize(run, gang);
         return true;
     }
+    if (((gang->disrupted && gang->started) || missing) && job_spare_take(run))
+        return true;
     /* What was evicted takes its peers down with it: that is no failure of theirs. */
     if (gang->disrupted && gang->started)
         on_disruption(run, gang->disrupted);

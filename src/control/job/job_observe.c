@@ -335,12 +335,17 @@ static struct job_member observe(const struct control_input *input,
 void job_observe(const struct control_input *input,
                  const struct job_model *model,
                  struct arena *arena,
-                 struct job_members *ret)
+                 struct job_members *ret,
+                 struct job_members *spares)
 {
     const struct object *pod;
     size_t cursor = 0;
 
-    while ((pod = cache_next_owned(input->cache, &kind_pod, model->object->uid, &cursor)))
-        if (!str_is(object_label(pod, JOB_LABEL_ROLE), JOB_ROLE_SYNC) && ret->count < JOB_PODS_MAX)
-            VEC_PUSH(arena, ret, observe(input, model, pod, arena));
+    while ((pod = cache_next_owned(input->cache, &kind_pod, model->object->uid, &cursor))) {
+        struct str role = object_label(pod, JOB_LABEL_ROLE);
+        struct job_members *list = str_is(role, JOB_ROLE_SPARE) ? spares : ret;
+
+        if (list && !str_is(role, JOB_ROLE_SYNC) && list->count < JOB_PODS_MAX)
+            VEC_PUSH(arena, list, observe(input, model, pod, arena));
+    }
 }

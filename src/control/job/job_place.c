@@ -116,7 +116,8 @@ static void order(struct job_run *run, bool go)
         struct json *patch = json_new_object(run->arena);
         struct json *annotations = json_make_path(run->arena, patch, "metadata.annotations");
 
-        if (member->place.round == run->state.round && member->place.go == go)
+        if (member->leaving || member->lost ||
+            (member->place.round == run->state.round && member->place.go == go))
             continue;
         if (member->place.round == run->state.round && member->place.go)
             continue; /* it goes already */
@@ -134,6 +135,11 @@ void job_stay(struct job_run *run)
     run->state.stayed++;
     job_say(run, JOB_RESTARTING,
             str_printf(run->arena, STR_FMT ", in place", STR_ARG(job_restart_words(run))));
+    order(run, false);
+}
+
+void job_place_stop(struct job_run *run)
+{
     order(run, false);
 }
 
@@ -155,6 +161,8 @@ bool job_place_step(struct job_run *run)
         const struct job_member *member = &run->members.items[i];
 
         moving = moving || member->moving;
+        /* One whose place a spare has taken may still run: no rank of the new round meets it. */
+        stopped = stopped && !member->leaving && !member->lost;
         stopped = stopped &&
                   (!member->moving || (member->stopped && member->place.round == run->state.round));
     }

@@ -204,7 +204,7 @@ int64_t job_backoff_until(const struct job_run *run)
 {
     int64_t wait = run->model.backoff_first_ms;
 
-    if (!wait || run->state.restarts < 2)
+    if (!wait || run->state.restarts < 2 || str_is(run->state.failure.reason, JOB_REASON_GONE))
         return 0;
     for (int64_t i = 2; i < run->state.restarts && wait < JOB_BACKOFF_LAST_MS; i++)
         wait *= 2;
@@ -342,8 +342,9 @@ void job_say_started(struct job_run *run, const struct job_look *gang)
     job_say(run, JOB_RUNNING,
             gang->succeeded ? str_printf(run->arena, "%zu of %zu pods run, %zu are done",
                                          gang->running, job_size(&run->model), gang->succeeded)
-                            : str_printf(run->arena, "%zu of %zu pods run" STR_FMT, gang->running,
-                                         job_size(&run->model), STR_ARG(unused)));
+                            : str_printf(run->arena, "%zu of %zu pods run" STR_FMT STR_FMT,
+                                         gang->running, job_size(&run->model),
+                                         STR_ARG(job_spare_words(run)), STR_ARG(unused)));
 }
 
 void job_say_running(struct job_run *run, const struct job_look *look)

@@ -297,7 +297,7 @@ void tensorstack_write(const struct job_model *model,
                       .arena = arena};
     int64_t counts[COUNTS] = {0};
 
-    job_observe(run.t->input, model, arena, &run.members);
+    job_observe(run.t->input, model, arena, &run.members, NULL);
     const char *phase = phase_of(&run);
     job_state_write(state, json_make_path(arena, status, "engine"), arena);
     write_tasks(&run, counts);

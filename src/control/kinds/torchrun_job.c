@@ -172,6 +172,7 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
     model->on_hang = (enum job_hang)t->spec.on_hang;
     model->restart_mode = (enum job_mode)t->spec.restart_mode;
     model->warm = t->spec.warm;
+    model->spares = (size_t)t->spec.spares;
     model->warmable = !t->spec.setup_command.len;
     model->deadline_ms = t->spec.deadline_s * 1000;
     model->ttl_ms = t->spec.ttl_s < 0 ? -1 : t->spec.ttl_s * 1000;

@@ -32,6 +32,16 @@ static void env_add(struct arena *arena, struct json *env, const char *name, str
     json_push(env, json_make(arena, "{name: $, value: $}", name, value));
 }
 
+/* What the pod's label says when the container starts. */
+static void env_add_label(struct arena *arena,
+                          struct json *env,
+                          const char *name,
+                          const char *label)
+{
+    json_push(env, json_make(arena, "{name: $, valueFrom: {fieldRef: {fieldPath: $}}}", name,
+                             str_printf(arena, "metadata.labels['%s']", label)));
+}
+
 /* `optional`: a pod starts without it, too. */
 static void env_add_secret(struct arena *arena, struct json *env, struct str secret, bool optional)
 {
@@ -398,7 +408,12 @@ static void fill_env(const struct torchrun *t,
             t->elastic ? str_printf(arena, "%zu:%zu", t->worker->min, t->worker->max)
                        : str_printf(arena, "%zu", t->worker->count));
     env_add(arena, env, LAUNCH_ENV_NPROC, str_printf(arena, "%lld", (long long)nproc));
-    env_add(arena, env, LAUNCH_ENV_NODE_RANK, str_printf(arena, "%zu", pod->index));
+    if (pod->spare) {
+        env_add_label(arena, env, LAUNCH_ENV_ROLE, JOB_LABEL_ROLE);
+        env_add_label(arena, env, LAUNCH_ENV_NODE_RANK, JOB_LABEL_INDEX);
+    } else {
+        env_add(arena, env, LAUNCH_ENV_NODE_RANK, str_printf(arena, "%zu", pod->index));
+    }
     env_add(arena, env, LAUNCH_ENV_RDZV_BACKEND, t->rdzv_backend);
     env_add(arena, env, LAUNCH_ENV_RDZV_ENDPOINT, rdzv_endpoint(t, pod, arena));
     if (t->rdzv_endpoint.len)
@@ -487,7 +502,7 @@ static void torchrun_fill(const struct job_model *model,
 void torchrun_make_pods(struct torchrun *t, struct job_model *model)
 {
     bool etcd = !t->is_array && str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len;
-    bool store = !t->is_array && t->elastic && is_hosted(t);
+    bool store = !t->is_array && (t->elastic || t->spec.spares) && is_hosted(t);
 
     t->worker->pod_spec = make_worker_spec(t, model);
     t->hosted = is_hosted(t) && (t->host_workspace || store);
@@ -497,4 +512,7 @@ void torchrun_make_pods(struct torchrun *t, struct job_model *model)
         model->sync_secret = LAUNCH_SECRET_NAME(t->arena, t->job->name, t->job->uid);
     model->keeps_results = keeps_results(t);
     model->fill = torchrun_fill;
+    /* Nothing of it is at the first pod, which may be another one tomorrow. */
+    model->spareable =
+        t->hosted || t->rdzv_endpoint.len || etcd || str_is(t->rdzv_backend, "standalone");
 }

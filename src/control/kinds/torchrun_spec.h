@@ -47,7 +47,8 @@ struct torchrun_after {
         TORCHRUN_AFTER_ENDED,
     } when;
 };
-#define TORCHRUN_AFTER_MAX 64
+#define TORCHRUN_AFTER_MAX  64
+#define TORCHRUN_SPARES_MAX 64 /* a job that loses more nodes than that at once has other worries */
 
 struct torchrun_spec {
     /* ---- of the queue, or of the job over it ---- */
@@ -73,6 +74,7 @@ struct torchrun_spec {
     } restart;
     int on_hang;      /* enum job_hang */
     int restart_mode; /* enum job_mode */
+    int64_t spares;   /* pods that wait for a place */
     bool warm;        /* processes with torch imported wait for the next restart */
     int clean;        /* JOB_CLEAN_... of struct job_model */
     struct str scheduler;
