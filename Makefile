@@ -33,6 +33,7 @@
 # make arena      published schedulers compared on public traces (TRACES=../shared/traces, SEEDS=10, LISTS="default": some of them)
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
+# make analyze    gcc's and clang's analyzers and cppcheck over src and preload; a finding that is not answered fails (ANALYZE="--tool gcc src/sched")
 # make portable   the sources of kubectl-torchrun compiled for macOS, arm64 and x86-64; nothing is linked (WORDS="kube": some of them)
 # make clean-root the first three of these on a bare Debian, in a folder of its own (as root; CLEAN_UBUNTU=ARCHIVE: Ubuntu too)
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.34 or later
@@ -64,7 +65,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade soak kills
+	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade soak kills analyze
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -138,6 +139,10 @@ mutants-pack: all
 tidy: all
 	@tools/deps.sh tidy
 	@tools/clang-tidy.sh
+
+analyze: all
+	@tools/deps.sh analyze
+	@$(if $(ANALYZE),,tests/result.py analyze) tests/analyze.py $(ANALYZE)
 
 arena: all
 	@SEEDS="$(or $(SEEDS),10)" LISTS="$(LISTS)" bench/arena.py build/muster $(TRACES)

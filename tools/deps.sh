@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh [--dry-run] [build|demo|test|tidy|clean-root|dist ARCH]: install what is missing for building (default), or for the make
-# target of that name, by the names Debian and Ubuntu have for it. --dry-run prints the names of the missing
+# deps.sh [--dry-run] [build|demo|test|tidy|analyze|clean-root|dist ARCH]: install what is missing for building (default), or
+# for the make target of that name, by the names Debian and Ubuntu have for it. --dry-run prints the names of the missing
 # packages, one a line, and installs nothing. On other systems it says what to install.
 # deps.sh --libraries: print the packages of the libraries that are linked.
 set -eu
@@ -13,8 +13,10 @@ build="gcc make meson ninja-build pkg-config $libraries"
 test='binutils curl valgrind clang-14 clang-format-14 crun git iproute2 libjansson-dev libmicrohttpd-dev nftables
     openmpi-bin procps python3 python3-etcd python3-mpi4py skopeo'
 tidy='clang-tidy-19'
+analyze='clang-14 cppcheck'
 # Used when the distribution has them; what needs them says so when they are missing.
-optional='clang-14 clang-format-14 crun iproute2 kubernetes-client nftables openmpi-bin python3-etcd python3-mpi4py skopeo'
+optional='clang-14 clang-format-14 cppcheck crun iproute2 kubernetes-client nftables openmpi-bin python3-etcd
+    python3-mpi4py skopeo'
 
 dry_run=
 group=build
@@ -23,7 +25,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --dry-run) dry_run=1 ;;
     --libraries) echo $libraries; exit 0 ;;
-    build | demo | test | tidy | clean-root) group=$1 ;;
+    build | demo | test | tidy | analyze | clean-root) group=$1 ;;
     dist)
         group=dist
         case ${2:-} in
@@ -35,7 +37,7 @@ while [ $# -gt 0 ]; do
         [ "$(dpkg --print-architecture 2> /dev/null)" != "$2" ] || cross=
         shift
         ;;
-    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test|tidy|clean-root|dist ARCH]" >&2; exit 2 ;;
+    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test|tidy|analyze|clean-root|dist ARCH]" >&2; exit 2 ;;
     esac
     shift
 done
@@ -63,6 +65,7 @@ present() {
 case $group in
 test) wanted="$build $test" ;;
 tidy) wanted="$build $tidy" ;;
+analyze) wanted="$build $analyze" ;;
 clean-root) wanted=mmdebstrap ;;
 dist) wanted="$build $cross" ;;
 *) wanted=$build ;;
@@ -114,7 +117,7 @@ chosen=
 for package in $missing; do
     if candidate "$package"; then
         chosen="$chosen $package"
-    elif case " $optional " in *" $package "*) true ;; *) false ;; esac; then
+    elif case " $(echo $optional) " in *" $package "*) true ;; *) false ;; esac; then
         say "$package is not in this distribution; what needs it is skipped"
     else
         say "$package is not in this distribution; Debian 12 or Ubuntu 24.04 or later have it"
