@@ -76,6 +76,21 @@ TEST(map_agrees_with_an_array_under_any_changes)
     }
 }
 
+TEST(map_never_has_slots_for_more_than_four_times_what_is_in_it)
+{
+    static char keys[5000][8];
+    struct map map = {0};
+    bool held = true;
+
+    for (size_t i = 0; i < 5000; i++) {
+        (void)snprintf(keys[i], sizeof(keys[i]), "k%zu", i);
+        (void)map_set(&map, str_from(keys[i]), keys[i]);
+        held = held && (map.count <= 8 || map.slot_count <= 4 * map.count);
+    }
+    EXPECT(held);
+    map_done(&map);
+}
+
 TEST(map_may_lose_entries_while_it_is_iterated)
 {
     static char keys[100][8];

@@ -76,7 +76,7 @@ void *map_set(struct map *map, struct str key, void *value)
     if (map->entry_count >= map->slot_count / 2) {
         size_t slot_count = map->slot_count ? map->slot_count : SLOTS_MIN;
 
-        while (map->count >= slot_count / 4)
+        while (map->count > slot_count / 4)
             slot_count *= 2;
         assert(slot_count <= UINT32_MAX);
         rebuild(map, slot_count);
