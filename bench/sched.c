@@ -21,7 +21,8 @@
  * last line counts. Times are of the processor: deciding is one thread that waits for nothing, and
  * the machine may be busy with other things. With sizes, up to four of any number, the same is
  * printed for those, without budgets. "NAME once SIZE" runs once and prints only what was decided,
- * for counting instructions. */
+ * for counting instructions, and the memory: the heap once the plan is gone, and the most that was
+ * resident while there was one. */
 
 #define RUNS      5
 #define SIZES_MAX 4
@@ -256,8 +257,12 @@ static int run_once(const struct series *series, const char *size)
     if (!series || !str_to_i64(str_from(size), &n) || n <= 0)
         return usage();
     struct outcome outcome = series->run(n, false);
-    printf("%s %lld: %zu bound, %zu evicted, %zu promised\n", series->name, (long long)n,
-           outcome.binds, outcome.evicts, outcome.nominates);
+    size_t peak = rss_bytes();
+
+    printf("%s %lld: %zu bound, %zu evicted, %zu promised; %.1f MB when it was decided, %.1f MB at "
+           "most\n",
+           series->name, (long long)n, outcome.binds, outcome.evicts, outcome.nominates,
+           (double)outcome.heap_bytes / 1e6, (double)peak / 1e6);
     return 0;
 }
 

@@ -137,6 +137,13 @@ static void add_gang(struct bench *bench, const struct gang *gang)
     }
 }
 
+size_t heap_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
+
 struct outcome decide(struct bench *bench, int64_t now_ms)
 {
     struct arena arena = {0};
@@ -149,14 +156,8 @@ struct outcome decide(struct bench *bench, int64_t now_ms)
                               .evicts = plan.evict_count,
                               .nominates = plan.nominate_count};
     arena_done(&arena);
+    outcome.heap_bytes = heap_bytes();
     return outcome;
-}
-
-size_t heap_bytes(void)
-{
-    struct mallinfo2 info = mallinfo2();
-
-    return info.uordblks + info.hblkhd;
 }
 
 /* ---- the cases ---- */

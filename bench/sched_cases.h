@@ -14,6 +14,7 @@ struct outcome {
     size_t evicts;
     size_t nominates;
     size_t record_bytes; /* explain: what is kept of each waiting group */
+    size_t heap_bytes;   /* with the plan gone */
     bool failed;         /* the answer was not the right one */
 };
 

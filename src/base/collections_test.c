@@ -144,3 +144,22 @@ TEST(vec_keeps_items_while_it_grows_on_heap_and_arena)
     VEC_DONE(&heap);
     arena_done(&arena);
 }
+
+TEST(vec_that_is_reserved_takes_its_room_once)
+{
+    struct arena arena = {0};
+    VEC(size_t) stacked = {0};
+    VEC(size_t) heap = {0};
+
+    VEC_RESERVE(&arena, &stacked, 1000);
+    VEC_RESERVE(NULL, &heap, 3);
+    VEC_RESERVE(NULL, &heap, 2);
+    for (size_t i = 0; i < 1000; i++) {
+        VEC_PUSH(&arena, &stacked, i);
+        VEC_PUSH(NULL, &heap, i);
+    }
+    EXPECT(arena.bytes_used == 1000 * sizeof(size_t) && stacked.items[999] == 999);
+    EXPECT(heap.count == 1000 && heap.items[999] == 999);
+    VEC_DONE(&heap);
+    arena_done(&arena);
+}

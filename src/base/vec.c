@@ -26,7 +26,7 @@ void *vec_grow(struct arena *arena,
 
     void *grown = NULL;
     if (arena) {
-        grown = arena_alloc(arena, wanted, size, align);
+        grown = arena_raw(arena, wanted * size, align); /* an item is written when it is pushed */
         if (*capacity)
             memcpy(grown, items, *capacity * size);
     } else {

@@ -28,6 +28,16 @@
         (vec)->items[(vec)->count++] = (__VA_ARGS__);                                            \
     } while (0)
 
+/* Room for `total` items in all, so that so many come without the array growing: on an arena every
+ * growth leaves the old block behind. */
+#define VEC_RESERVE(arena, vec, total)                                                           \
+    do {                                                                                         \
+        size_t vec_total = (total);                                                              \
+        if (vec_total > (vec)->capacity)                                                         \
+            (vec)->items = vec_grow(arena, (vec)->items, &(vec)->capacity, vec_total,            \
+                                    sizeof(*(vec)->items), _Alignof(__typeof__(*(vec)->items))); \
+    } while (0)
+
 /* Take item `index` out by moving the last one into its place. */
 #define VEC_REMOVE_SWAP(vec, index)                           \
     do {                                                      \

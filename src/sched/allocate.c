@@ -152,6 +152,8 @@ static struct pod_vec tasks_below(struct attempt *attempt,
 {
     struct pod_vec some = {0};
 
+    if (attempt->group->set_count == 2) /* its only leaf */
+        return *tasks;
     for (size_t i = 0; i < tasks->count; i++)
         if (set_below(attempt->group, tasks->items[i]->set, set))
             VEC_PUSH(attempt->sched->arena, &some, tasks->items[i]);

@@ -82,6 +82,9 @@ struct group {
     bool has_priority;
     bool has_stale_grace;
     bool held;
+    bool in_stale;
+    bool reserved; /* its pipelined pods keep their room across cycles; see reserve.h */
+    bool first_start;
     uint32_t stand_ins;    /* see hold.h */
     uint32_t held_in;      /* cycle that looked whether its pods can take their places */
     int64_t hold_until_ms; /* room of pods made before is held until then; 0: it does not say */
@@ -99,10 +102,8 @@ struct group {
     uint32_t in_pending;           /* index in queue->pending, or LIST_NONE */
     uint32_t in_frail;
     uint32_t in_strays; /* index in sched->strays while it has no queue */
-    bool in_stale;
     int64_t stale_since_ms;
     struct told *told;       /* NULL: it never waited */
-    bool reserved;           /* its pipelined pods keep their room across cycles; see reserve.h */
     uint32_t resumed_in;     /* when its reservation was last looked at */
     uint32_t kept_in;        /* last cycle in which room was kept for it */
     int64_t kept_since_ms;   /* since when */
@@ -114,7 +115,6 @@ struct group {
     uint32_t mark;                     /* scratch: equals sched->mark_now when marked */
     uint32_t batch;                    /* of its binds in cycle batch_cycle */
     uint32_t batch_cycle;
-    bool first_start;
     uint32_t told_in; /* cycle in which the plan says why it waits */
 };
 #define LIST_NONE UINT32_MAX

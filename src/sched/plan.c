@@ -38,13 +38,39 @@ struct plan {
     VEC(struct sched_waiting) waiting;
     VEC(struct sched_note) notes;
     uint32_t batches;
+    /* The pods of a gang come one after the other, and many to one node: names are copied once. */
+    const struct group *named_group;
+    struct str group_name;
+    const struct node *named_node;
+    struct str node_name;
 };
 
 static struct sched_pod_ref ref_of(struct sched *sched, const struct pod *pod)
 {
-    return (struct sched_pod_ref){str_dup(sched->arena, pod_ns(pod)),
-                                  str_dup(sched->arena, pod_name(pod)),
-                                  str_dup(sched->arena, pod_uid(pod))};
+    size_t key_len = pod->ns_len + 1 + pod->name_len;
+    const char *text = str_dup(sched->arena, (struct str){pod->text, key_len + pod->uid_len}).p;
+
+    return (struct sched_pod_ref){{text, pod->ns_len},
+                                  {text + pod->ns_len + 1, pod->name_len},
+                                  {text + key_len, pod->uid_len}};
+}
+
+static struct str group_named(struct sched *sched, struct plan *plan, const struct group *group)
+{
+    if (plan->named_group != group) {
+        plan->named_group = group;
+        plan->group_name = str_dup(sched->arena, group->name);
+    }
+    return plan->group_name;
+}
+
+static struct str node_named(struct sched *sched, struct plan *plan, const struct node *node)
+{
+    if (plan->named_node != node) {
+        plan->named_node = node;
+        plan->node_name = str_dup(sched->arena, node->name);
+    }
+    return plan->node_name;
 }
 
 /* ---- device numbers ---- */
@@ -187,8 +213,8 @@ static bool plan_mimics(const struct sched *sched)
 static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind *bind)
 {
     size_t count = pod->share_count ? pod->share_count : pod->device_count;
-    uint32_t *devices = ARENA_ARRAY(sched->arena, uint32_t, count + 1);
-    struct str *names = ARENA_ARRAY(sched->arena, struct str, count + 1);
+    uint32_t *devices = count ? ARENA_ARRAY(sched->arena, uint32_t, count) : NULL;
+    struct str *names = pod->share_count ? ARENA_ARRAY(sched->arena, struct str, count) : NULL;
 
     bind->devices = devices;
     for (size_t i = 0; i < count; i++) {
@@ -293,8 +319,8 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
 {
     struct group *group = pod->group;
     struct sched_bind bind = {.pod = ref_of(sched, pod),
-                              .group = str_dup(sched->arena, group->name),
-                              .node = str_dup(sched->arena, pod->node->name),
+                              .group = group_named(sched, plan, group),
+                              .node = node_named(sched, plan, pod->node),
                               .resume = pod->home != NULL,
                               .created_ms = pod->created_ms};
 
@@ -328,8 +354,8 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
 static void emit_nominate(struct sched *sched, struct plan *plan, struct pod *pod)
 {
     VEC_PUSH(sched->arena, &plan->nominates,
-             (struct sched_nominate){ref_of(sched, pod), str_dup(sched->arena, pod->group->name),
-                                     str_dup(sched->arena, pod->node->name)});
+             (struct sched_nominate){ref_of(sched, pod), group_named(sched, plan, pod->group),
+                                     node_named(sched, plan, pod->node)});
 }
 
 static struct str evict_message(struct sched *sched, const struct pod *pod)
@@ -447,7 +473,7 @@ static void emit_evict(struct sched *sched, struct plan *plan, struct pod *pod, 
 
     VEC_PUSH(sched->arena, &plan->evicts,
              (struct sched_evict){.pod = ref_of(sched, pod),
-                                  .group = str_dup(sched->arena, pod->group->name),
+                                  .group = group_named(sched, plan, pod->group),
                                   .action = pod->action,
                                   .for_ns = by ? str_dup(sched->arena, by->ns) : STR_NONE,
                                   .for_group = by ? str_dup(sched->arena, by->name) : STR_NONE,
@@ -519,6 +545,11 @@ static void emit_group(struct sched *sched, struct plan *plan, struct group *gro
 
 static void emit_waiting(struct sched *sched, struct plan *plan)
 {
+    size_t most = sched->promised.count + sched->strays.count;
+
+    for (size_t q = 0; q < sched->queues.count; q++)
+        most += sched->queues.items[q]->pending.count;
+    VEC_RESERVE(sched->arena, &plan->waiting, most);
     for (size_t q = 0; q < sched->queues.count; q++) {
         const struct queue *queue = sched->queues.items[q];
         for (size_t i = 0; i < queue->pending.count; i++)
@@ -543,12 +574,34 @@ static void hold_back_gangs(struct sched *sched)
     }
 }
 
+/* In a large cycle the lists are most of its memory. */
+static void plan_reserve(struct sched *sched, struct plan *plan)
+{
+    size_t binds = 0;
+    size_t evicts = sched->given_up.count;
+    size_t nominates = 0;
+
+    for (size_t i = 0; i < sched->touched.count; i++) {
+        const struct undo *start = &sched->touched.items[i];
+        enum status status = start->pod->status;
+        bool was_active = ST_IN(start->status, ST_ALLOCATED);
+
+        binds += !was_active && status == ST_BINDING;
+        evicts += was_active && ST_IN(status, ST_BIT(ST_PIPELINED) | ST_BIT(ST_RELEASING));
+        nominates += status == ST_PIPELINED;
+    }
+    VEC_RESERVE(sched->arena, &plan->binds, binds);
+    VEC_RESERVE(sched->arena, &plan->evicts, evicts);
+    VEC_RESERVE(sched->arena, &plan->nominates, nominates);
+}
+
 void plan_emit(struct sched *sched, struct sched_plan *ret)
 {
     struct plan plan = {0};
 
     hold_back_gangs(sched);
     mark_suspended(sched);
+    plan_reserve(sched, &plan);
     /* What goes on comes behind what is new of its gang, which so is bound in one piece. */
     for (size_t i = 0; i < sched->touched.count; i++)
         if (!sched->touched.items[i].pod->home)

@@ -96,8 +96,8 @@ struct pod {
     struct name *home;             /* suspended: the node it has to go on on; NULL: it is not */
     int64_t kept[SCHED_RESOURCES]; /* suspended: what it holds there meanwhile, and is charged */
     uint32_t lent_for;             /* id of the group whose kept room it was lent; 0: none */
-    struct node *observed_node;    /* where the last event said it is */
     uint32_t placed_in;            /* cycle that placed it */
+    struct node *observed_node;    /* where the last event said it is */
     int64_t created_ms;
     int64_t deadline_ms;          /* how long it may run; 0: not known */
     int64_t started_ms;           /* when it started to; 0: not yet, or not known */
@@ -109,9 +109,9 @@ struct pod {
     int64_t ask[SCHED_RESOURCES]; /* what it asks while it waits */
     int64_t gpus;                 /* whole devices, claims included */
     struct claim **claims;        /* heap */
-    uint32_t claim_count;
     struct device **whole; /* heap: devices behind its GPUs, where drivers publish them; pick.h */
     uint32_t whole_count;
+    uint32_t claim_count;
     struct sharing *sharing; /* heap; NULL: its shape shares no devices */
     struct pod_zones *zones; /* heap; NULL: none is known; see numa.h */
     /* A pod that is moved is promised room on `node` while it still holds its old room: */

@@ -9,7 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+
+#define PLANNED    200
+#define BIND_BYTES 400 /* its struct, its texts, and what it took to decide it */
 
 /* A cluster of one queue, made by hand. */
 static struct sched *cluster(int64_t nodes, int64_t gpus)
@@ -52,6 +56,35 @@ static void gang(struct sched *sched, const char *name, int64_t pods, int64_t gp
                                           .cpu_milli = 1000,
                                           .memory_bytes = 1 << 30,
                                           .gpus = gpus});
+    arena_done(&arena);
+}
+
+/* A plan of 800,000 binds is the largest thing that the core ever makes, see docs/internals/budget.md. */
+TEST(a_bind_costs_the_plan_no_more_than_its_budget)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(4, 50);
+    struct sched_plan plan;
+
+    for (int i = 0; i < PLANNED / 2; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "training-%03d", i);
+        gang(sched, name, 2, 1);
+    }
+    sched_cycle(sched, 1000, &arena, &plan);
+    EXPECT(plan.bind_count == PLANNED);
+    if (arena.bytes_used / PLANNED > BIND_BYTES)
+        printf("%zu bytes a bind\n", arena.bytes_used / PLANNED);
+    EXPECT(arena.bytes_used / PLANNED <= BIND_BYTES);
+    for (size_t i = 0; i < plan.bind_count; i++) {
+        const struct sched_bind *bind = &plan.binds[i];
+
+        EXPECT(str_is(bind->pod.ns, "ns") && str_starts(bind->pod.name, bind->group) &&
+               str_eq(bind->pod.uid, bind->pod.name) && str_starts(bind->node, STR("node-")) &&
+               bind->device_count == 1);
+    }
+    sched_free(sched);
     arena_done(&arena);
 }
 

@@ -43,6 +43,14 @@ static void leaf_tasks(struct sched *sched,
 {
     struct pod_vec waiting = {0};
 
+    if (group->pods.count == 1) { /* most groups are */
+        if (group->pods.items[0]->set == leaf && is_waiting(group->pods.items[0], looking.search))
+            VEC_PUSH(sched->arena, ret, group->pods.items[0]);
+        return;
+    }
+    const int32_t *count = group->sets[leaf].count;
+    VEC_RESERVE(sched->arena, &waiting,
+                (size_t)(count[ST_PENDING] + (looking.search ? count[ST_RELEASING] : 0)));
     for (size_t i = 0; i < group->pods.count; i++)
         if (group->pods.items[i]->set == leaf && is_waiting(group->pods.items[i], looking.search))
             VEC_PUSH(sched->arena, &waiting, group->pods.items[i]);
@@ -58,6 +66,11 @@ static void leaf_tasks(struct sched *sched,
     bool all = (int64_t)waiting.count <= most;
     if (waiting.count > 1 && !(all && looking.any_order))
         qsort(waiting.items, waiting.count, sizeof(*waiting.items), by_pod_order);
+    if (!ret->count) { /* they are all, or the first of them */
+        *ret = waiting;
+        ret->count = all ? waiting.count : (size_t)most;
+        return;
+    }
     for (size_t i = 0; i < waiting.count && (int64_t)i < most; i++)
         VEC_PUSH(sched->arena, ret, waiting.items[i]);
 }

@@ -5,22 +5,22 @@
 set -u
 unset MALLOC_PERTURB_ # filling every allocation is counted too
 recorded='
-reclaim-large 50 9271049
-many-single 20 9979460
-unschedulable-rack 50 6952231
-fill-gangs 100 12524183
+reclaim-large 50 8680428
+many-single 20 8878296
+unschedulable-rack 50 6623260
+fill-gangs 100 10763100
 many-queues 50 12658722
-unschedulable-quota 50 35259631
-unschedulable-apart 50 6971644
-cpu-jobs 50 31543640
-one-gang 100 12962219
-one-more 100 13352163
-reclaim-64 100 14878727
-preempt-64 100 14679372
-consolidate 50 6162951
-topology-gang 100 1593876
-explain 50 13584963
-idle 100 16366959
+unschedulable-quota 50 31438849
+unschedulable-apart 50 6640097
+cpu-jobs 50 27600861
+one-gang 100 12285382
+one-more 100 12660882
+reclaim-64 100 13990286
+preempt-64 100 13823280
+consolidate 50 5851407
+topology-gang 100 1536999
+explain 50 12807376
+idle 100 15517929
 '
 command -v valgrind > /dev/null || { echo "no valgrind here: instructions are not counted"; exit 77; }
 [ "$(uname -m)" = x86_64 ] || { echo "recorded for x86-64 only"; exit 77; }
