@@ -124,16 +124,41 @@ static struct order_entry *best_entry(struct order *order, struct order_node *no
     return entry;
 }
 
+static bool same_amounts(const int64_t *a, const int64_t *b)
+{
+    int64_t differ = 0;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        differ |= a[r] ^ b[r];
+    return !differ;
+}
+
+static const struct queue_rank *node_rank(struct order *order, struct order_node *node)
+{
+    const struct order_entry *best = best_entry(order, node);
+    const struct queue *queue = node->queue;
+
+    if (node->ranked && !order->sched->config.plain && node->ranked_for_group == (best != NULL) &&
+        same_amounts(node->ranked_allocated, queue->allocated) &&
+        (!best || same_amounts(node->ranked_request, best->request)) &&
+        same_amounts(node->ranked_popped, node->popped))
+        return &node->rank;
+    node->ranked = true;
+    node->ranked_for_group = best != NULL;
+    memcpy(node->ranked_allocated, queue->allocated, sizeof(node->ranked_allocated));
+    if (best)
+        memcpy(node->ranked_request, best->request, sizeof(node->ranked_request));
+    memcpy(node->ranked_popped, node->popped, sizeof(node->ranked_popped));
+    node->rank = queue_rank((struct queue_side){
+        queue, best ? best->request : NULL, order->kind == ORDER_VICTIMS ? node->popped : NULL});
+    return &node->rank;
+}
+
 static bool node_before(struct order *order, struct order_node *a, struct order_node *b)
 {
-    bool victims = order->kind == ORDER_VICTIMS;
-    const struct order_entry *best_a = best_entry(order, a);
-    const struct order_entry *best_b = best_entry(order, b);
-    int cmp = queue_order(
-        (struct queue_side){a->queue, best_a ? best_a->request : NULL, victims ? a->popped : NULL},
-        (struct queue_side){b->queue, best_b ? best_b->request : NULL, victims ? b->popped : NULL});
+    int cmp = queue_order(a->queue, node_rank(order, a), b->queue, node_rank(order, b));
 
-    return victims ? cmp > 0 : cmp < 0;
+    return order->kind == ORDER_VICTIMS ? cmp > 0 : cmp < 0;
 }
 
 static void swap_children(struct order_node *node, size_t a, size_t b)
@@ -181,6 +206,8 @@ static struct order_node *node_for(struct order *order, struct queue *queue)
         queue->order_ids[order->kind] = order->id;
         node->queue = queue;
         node->parent = node_for(order, queue->parent);
+        if (order->kind == ORDER_PENDING)
+            VEC_RESERVE(order->sched->arena, &node->groups, queue->pending.count);
     }
     return node;
 }

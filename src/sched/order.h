@@ -33,6 +33,13 @@ struct order_node {
     bool queued;                       /* in its parent's heap */
     bool moved;                        /* its first child has to be ranked again */
     int64_t popped[SCHED_RESOURCES];
+    /* The queue's rank, and what it was made from: it is compared far more often than that changes. */
+    bool ranked;
+    bool ranked_for_group; /* with a request */
+    int64_t ranked_allocated[SCHED_RESOURCES];
+    int64_t ranked_request[SCHED_RESOURCES];
+    int64_t ranked_popped[SCHED_RESOURCES];
+    struct queue_rank rank;
 };
 
 enum order_kind {

@@ -182,41 +182,51 @@ static bool within_quota(struct queue_side side)
     return true;
 }
 
-static bool uses_what_it_has_no_share_of(struct queue_side side)
+static bool uses_what_it_has_no_share_of(struct queue_side side, const double *allocatable)
 {
-    for (int r = 0; r < SCHED_RESOURCES; r++) {
-        double allocatable = queue_allocatable(side.queue, r);
-
-        if (!unlimited(allocatable) && !(allocatable > 0) && amount_of(side, r, true, true) > 0)
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (!unlimited(allocatable[r]) && !(allocatable[r] > 0) &&
+            amount_of(side, r, true, true) > 0)
             return true;
-    }
     return false;
 }
 
-static double dominant_share(struct queue_side side, bool with)
+static double dominant_share(struct queue_side side, const double *allocatable, bool with)
 {
     double dominant = 0;
 
     for (int r = 0; r < SCHED_RESOURCES; r++) {
-        double allocatable = queue_allocatable(side.queue, r);
         double used = queue_units(r, amount_of(side, r, with, with));
+        double of =
+            unlimited(allocatable[r]) ? queue_units(r, side.queue->pool->total[r]) : allocatable[r];
+        double share = of > 0 ? used / of : used * 1000;
 
-        if (unlimited(allocatable))
-            allocatable = queue_units(r, side.queue->pool->total[r]);
-        double share = allocatable > 0 ? used / allocatable : used * 1000;
         dominant = share > dominant ? share : dominant;
     }
     return dominant;
 }
 
+struct queue_rank queue_rank(struct queue_side side)
+{
+    struct queue_rank rank = {.over_fair = over_fair_share(side.queue),
+                              .within_quota = within_quota(side)};
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        rank.allocatable[r] = queue_allocatable(side.queue, r);
+    rank.no_share = uses_what_it_has_no_share_of(side, rank.allocatable);
+    rank.dominant_with = dominant_share(side, rank.allocatable, true);
+    rank.dominant_without = dominant_share(side, rank.allocatable, false);
+    return rank;
+}
+
 /* a's allocatable share is at most b's everywhere, and less somewhere. */
-static bool smaller_share(const struct queue *a, const struct queue *b)
+static bool smaller_share(const struct queue_rank *a, const struct queue_rank *b)
 {
     bool less = false;
 
     for (int r = 0; r < SCHED_RESOURCES; r++) {
-        double l = queue_allocatable(a, r);
-        double m = queue_allocatable(b, r);
+        double l = a->allocatable[r];
+        double m = b->allocatable[r];
 
         if (unlimited(l) && unlimited(m))
             continue;
@@ -227,47 +237,43 @@ static bool smaller_share(const struct queue *a, const struct queue *b)
     return less;
 }
 
-static int by_share(struct queue_side a, struct queue_side b)
+static int by_share(const struct queue_rank *a, const struct queue_rank *b)
 {
-    bool l = uses_what_it_has_no_share_of(a);
-    bool r = uses_what_it_has_no_share_of(b);
-
-    if (l != r)
-        return l ? 1 : -1;
-    for (int with = 1; with >= 0; with--) {
-        double share_a = dominant_share(a, with != 0);
-        double share_b = dominant_share(b, with != 0);
-        if (share_a < share_b || share_a > share_b)
-            return share_a < share_b ? -1 : 1;
-    }
-    l = smaller_share(a.queue, b.queue);
-    r = smaller_share(b.queue, a.queue);
+    if (a->no_share != b->no_share)
+        return a->no_share ? 1 : -1;
+    if (a->dominant_with < b->dominant_with || a->dominant_with > b->dominant_with)
+        return a->dominant_with < b->dominant_with ? -1 : 1;
+    if (a->dominant_without < b->dominant_without || a->dominant_without > b->dominant_without)
+        return a->dominant_without < b->dominant_without ? -1 : 1;
+    bool l = smaller_share(a, b);
+    bool r = smaller_share(b, a);
     return l == r ? 0 : l ? -1 : 1;
 }
 
-static int by_rights(struct queue_side a, struct queue_side b)
+static int by_rights(const struct queue *a,
+                     const struct queue_rank *rank_a,
+                     const struct queue *b,
+                     const struct queue_rank *rank_b)
 {
-    bool l = over_fair_share(a.queue);
-    bool r = over_fair_share(b.queue);
-
-    if (l != r)
-        return l ? 1 : -1;
-    l = within_quota(a);
-    r = within_quota(b);
-    if (l != r)
-        return l ? -1 : 1;
-    if (a.queue->spec.priority != b.queue->spec.priority)
-        return a.queue->spec.priority > b.queue->spec.priority ? -1 : 1;
-    return by_share(a, b);
+    if (rank_a->over_fair != rank_b->over_fair)
+        return rank_a->over_fair ? 1 : -1;
+    if (rank_a->within_quota != rank_b->within_quota)
+        return rank_a->within_quota ? -1 : 1;
+    if (a->spec.priority != b->spec.priority)
+        return a->spec.priority > b->spec.priority ? -1 : 1;
+    return by_share(rank_a, rank_b);
 }
 
-int queue_order(struct queue_side a, struct queue_side b)
+int queue_order(const struct queue *a,
+                const struct queue_rank *rank_a,
+                const struct queue *b,
+                const struct queue_rank *rank_b)
 {
-    int order = a.queue->pool->policy.without_proportion ? 0 : by_rights(a, b);
+    int order = a->pool->policy.without_proportion ? 0 : by_rights(a, rank_a, b, rank_b);
 
     if (order)
         return order;
-    if (a.queue->spec.created_ms != b.queue->spec.created_ms)
-        return a.queue->spec.created_ms < b.queue->spec.created_ms ? -1 : 1;
-    return str_cmp(a.queue->name, b.queue->name);
+    if (a->spec.created_ms != b->spec.created_ms)
+        return a->spec.created_ms < b->spec.created_ms ? -1 : 1;
+    return str_cmp(a->name, b->name);
 }

@@ -103,11 +103,25 @@ static inline double queue_units(int r, int64_t amount)
     return r == SCHED_GPU ? (double)amount / GPU_MILLI : (double)amount;
 }
 
-/* Order of two queues with the same parent, each with what its best group asks for and what was
- * taken from it as victims (NULL: nothing). Negative: a first. */
+/* Where a queue stands among those with the same parent, with what its best group asks for and what
+ * was taken from it as victims (NULL: nothing). During a cycle nothing else counts, so that it holds
+ * for as long as these and what the queue was allocated stay as they are. */
 struct queue_side {
     const struct queue *queue;
     const int64_t *request;
     const int64_t *popped;
 };
-int queue_order(struct queue_side a, struct queue_side b);
+struct queue_rank {
+    bool over_fair;
+    bool within_quota;
+    bool no_share; /* it uses what it has no share of */
+    double dominant_with;
+    double dominant_without;
+    double allocatable[SCHED_RESOURCES];
+};
+struct queue_rank queue_rank(struct queue_side side);
+/* Negative: a first. */
+int queue_order(const struct queue *a,
+                const struct queue_rank *rank_a,
+                const struct queue *b,
+                const struct queue_rank *rank_b);

@@ -9,7 +9,7 @@ reclaim-large 50 8680428
 many-single 20 8878296
 unschedulable-rack 50 6623260
 fill-gangs 100 10763100
-many-queues 50 12658722
+many-queues 50 10567555
 unschedulable-quota 50 31438849
 unschedulable-apart 50 6640097
 cpu-jobs 50 27600861
