@@ -34,6 +34,7 @@
 # make bench      what is measured, printed with its budgets (the scheduler alone: build/bench/bench-sched [CASE])
 # make tidy       clang-tidy over the whole tree
 # make analyze    gcc's and clang's analyzers and cppcheck over src and preload; a finding that is not answered fails (ANALYZE="--tool gcc src/sched")
+# make coverage   which branches the units, properties, scenarios and some seeds take, by folder (HOLES=60: the functions with most that are not)
 # make portable   the sources of kubectl-torchrun compiled for macOS, arm64 and x86-64; nothing is linked (WORDS="kube": some of them)
 # make clean-root the first three of these on a bare Debian, in a folder of its own (as root; CLEAN_UBUNTU=ARCHIVE: Ubuntu too)
 # make dist       ARCH=amd64|arm64: a tarball that runs on any Linux with glibc 2.34 or later
@@ -65,7 +66,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade soak kills analyze
+	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade soak kills analyze coverage
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -143,6 +144,12 @@ tidy: all
 analyze: all
 	@tools/deps.sh analyze
 	@$(if $(ANALYZE),,tests/result.py analyze) tests/analyze.py $(ANALYZE)
+
+coverage:
+	@tools/deps.sh test
+	@tools/configure.sh build-coverage -Db_coverage=true -Dbuildtype=debug
+	@ninja -C build-coverage --quiet unit sched-property muster sim
+	@tests/result.py coverage tests/coverage.py --holes $(or $(HOLES),0) build-coverage
 
 arena: all
 	@SEEDS="$(or $(SEEDS),10)" LISTS="$(LISTS)" bench/arena.py build/muster $(TRACES)

@@ -188,6 +188,30 @@ TEST(kubernetes_adds_its_own_functions)
     expect_true(texts, COUNT_OF(texts));
 }
 
+TEST(addresses_are_told_apart_by_what_they_are_for)
+{
+    static const char *const texts[] = {
+        "ip('0.0.0.0').isUnspecified() && ip('::').isUnspecified()",
+        "!ip('0.0.0.1').isUnspecified() && !ip('::1').isUnspecified()",
+        "ip('127.255.0.9').isLoopback() && ip('::1').isLoopback()",
+        "!ip('128.0.0.1').isLoopback() && !ip('::2').isLoopback() && !ip('1::1').isLoopback()",
+        "ip('224.0.0.251').isLinkLocalMulticast() && ip('ff02::1').isLinkLocalMulticast()",
+        "!ip('224.0.1.1').isLinkLocalMulticast() && !ip('224.1.0.1').isLinkLocalMulticast() && "
+        "!ip('225.0.0.1').isLinkLocalMulticast()",
+        "!ip('ff05::1').isLinkLocalMulticast() && !ip('fe02::1').isLinkLocalMulticast()",
+        "ip('169.254.1.1').isLinkLocalUnicast() && ip('fe80::1').isLinkLocalUnicast() && "
+        "ip('febf::1').isLinkLocalUnicast()",
+        "!ip('169.253.1.1').isLinkLocalUnicast() && !ip('168.254.1.1').isLinkLocalUnicast() && "
+        "!ip('fec0::1').isLinkLocalUnicast() && !ip('ff80::1').isLinkLocalUnicast()",
+        "ip('8.8.8.8').isGlobalUnicast() && ip('10.0.0.1').isGlobalUnicast() && "
+        "ip('2001:db8::1').isGlobalUnicast()",
+        "!['0.0.0.0', '127.0.0.1', '169.254.1.1', '224.0.0.1', '239.1.1.1', '255.255.255.255', "
+        "'::', '::1', 'fe80::1', 'ff02::1', 'ff0e::1'].exists(a, ip(a).isGlobalUnicast())",
+    };
+
+    expect_true(texts, COUNT_OF(texts));
+}
+
 TEST(optionals_hold_what_is_there)
 {
     static const char *const texts[] = {
