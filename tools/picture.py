@@ -105,7 +105,7 @@ def picture(rows, out, moving):
     whole = rows[-1][0] + LAST_S
     print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" font-size="13"\n'
           'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" xml:space="preserve">\n'
-          "<style>text{fill:#d8dee9}.b{font-weight:bold;fill:#fff}.d{fill:#7b8494}.g{fill:#8fce7a}</style>\n"
+          "<style>text{white-space:pre;fill:#d8dee9}.b{font-weight:bold;fill:#fff}.d{fill:#7b8494}.g{fill:#8fce7a}</style>\n"
           '<rect width="100%" height="100%" rx="8" fill="#1d2129"/>', file=out)
     for number, (second, line) in enumerate(rows):
         if not line.strip():
