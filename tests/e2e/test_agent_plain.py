@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from harness import EXAMPLES, Muster, Skip, binary, check, run
+from harness import EXAMPLES, Muster, Skip, binary, check, run, wait_for
 from pods import apply, container, events, pod, run_pod, wait_phase
 
 # A user namespace that may have no others in it, as the default profiles of container engines have it.
@@ -23,7 +23,8 @@ class Plain(Muster):
 
 def test_without_namespaces_pods_are_plain_processes():
     with Plain() as m:
-        found = {c["type"]: c for c in m.get("node", "node-0")["status"]["conditions"]}["PodsIsolated"]
+        node = wait_for(lambda: m.get("node", "node-0"), "the node")
+        found = {c["type"]: c for c in node["status"]["conditions"]}["PodsIsolated"]
         check(found["status"] == "False" and "plain processes" in found["message"], str(found))
         out = run_pod(m, "a", "echo $GREETING; exit 0", container={"env": [{"name": "GREETING", "value": "hello"}]})
         check(out == "hello\n", out)

@@ -46,7 +46,8 @@ def test_a_wait_is_explained_in_words_and_as_a_record():
 def test_a_wait_says_when_it_will_be_over():
     with Muster(nodes=1, gpus_per_node=4) as m:
         def told(name, words):
-            wait_for(lambda: words in run([binary("muster"), "explain", f"default/{name}"], env=m.env).stdout, words)
+            explain = [binary("muster"), "explain", f"default/{name}"]
+            wait_for(lambda: words in run(explain, env=m.env, ok=False).stdout, words)  # its group may not be there yet
 
         m.apply(PODS.replace("NAME, ", "first, annotations: {muster.dev/max-run-time: 30m}, "))
         wait_for(lambda: any(p["status"].get("phase") == "Running" for p in m.get("pods")), "the first to run")
