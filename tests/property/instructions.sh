@@ -5,22 +5,22 @@
 set -u
 unset MALLOC_PERTURB_ # filling every allocation is counted too
 recorded='
-reclaim-large 50 8680428
-many-single 20 8878296
-unschedulable-rack 50 6623260
-fill-gangs 100 10763100
-many-queues 50 10567555
-unschedulable-quota 50 31438849
-unschedulable-apart 50 6640097
-cpu-jobs 50 27600861
-one-gang 100 12285382
-one-more 100 12660882
-reclaim-64 100 13990286
-preempt-64 100 13823280
-consolidate 50 5851407
-topology-gang 100 1536999
-explain 50 12807376
-idle 100 15517929
+reclaim-large 50 9284940
+many-single 20 9511394
+unschedulable-rack 50 7092573
+fill-gangs 100 11636673
+many-queues 50 11484249
+unschedulable-quota 50 35292744
+unschedulable-apart 50 7110603
+cpu-jobs 50 29475007
+one-gang 100 13148679
+one-more 100 13550903
+reclaim-64 100 15061339
+preempt-64 100 14843191
+consolidate 50 6270845
+topology-gang 100 1594067
+explain 50 13559584
+idle 100 16620142
 '
 command -v valgrind > /dev/null || { echo "no valgrind here: instructions are not counted"; exit 77; }
 [ "$(uname -m)" = x86_64 ] || { echo "recorded for x86-64 only"; exit 77; }
