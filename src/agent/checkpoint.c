@@ -5,9 +5,9 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "mover/driver.h"
 #include "mover/gpu_copy.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -79,48 +79,16 @@ static int cuda_open(struct cuda *cuda, struct err *err)
 
 /* ---- which processes use GPUs ---- */
 
-static bool maps_cuda(pid_t pid)
-{
-    char path[64], line[4096];
-    bool found = false;
-    (void)snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    FILE *file = fopen(path, "re");
-    while (file && !found && fgets(line, sizeof(line), file))
-        found = strstr(line, "/libcuda.so") != NULL;
-    if (file)
-        (void)fclose(file);
-    return found;
-}
-
-/* The driver's own threads, which a process that was only forked off such a one does not have. */
-static bool has_cuda_thread(pid_t pid)
-{
-    char path[64 + 256], name[32];
-    bool found = false;
-    (void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
-        (void)snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", pid, entry->d_name);
-        FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
-        found = file && fgets(name, sizeof(name), file) && strncmp(name, "cuda", 4) == 0;
-        if (file)
-            (void)fclose(file);
-    }
-    if (folder)
-        closedir(folder);
-    return found;
-}
-
 /* A process forked off one that uses the GPU has its library mapped too, and never answers. Where
  * threads tell them apart those without are left alone. */
 static size_t cuda_processes(const struct checkpoint_order *order, pid_t *ret)
 {
     size_t count = 0, sure = 0;
     for (size_t i = 0; i < order->pid_count; i++)
-        if (maps_cuda(order->pids[i]))
+        if (driver_mapped(order->pids[i]) > 0)
             ret[count++] = order->pids[i];
     for (size_t i = 0; i < count; i++)
-        if (has_cuda_thread(ret[i]))
+        if (driver_has_thread(ret[i]))
             ret[sure++] = ret[i];
     return sure ? sure : count;
 }

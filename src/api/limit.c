@@ -10,9 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LIBRARY_VOLUME "muster-gpu"
-#define REGION_VOLUME  "muster-gpu-region"
-#define REGION_SIZE    "1Mi" /* the region has less, see preload/region.h */
+#define REGION_VOLUME "muster-gpu-region"
+#define REGION_SIZE   "1Mi" /* the region has less, see preload/region.h */
 /* As the image has it (deploy/image/build.py). */
 #define IMAGE_PATH "/usr/lib/muster/" LIMIT_LIBRARY_NAME
 /* What the user's LD_PRELOAD is called where its value is not known yet. */
@@ -101,10 +100,10 @@ void limit_mutate(struct arena *arena, struct json *pod, struct str image)
     struct json *region = variable(arena, env, LIMIT_ENV_REGION);
     json_remove(region, STR("valueFrom"));
     json_add_c(arena, region, "value", LIMIT_REGION);
-    install_mount(arena, container, LIBRARY_VOLUME, LIMIT_LIBRARY_DIR, true);
+    install_mount(arena, container, LIMIT_CONTAINER, LIMIT_LIBRARY_DIR, true);
     add_region(arena, pod, container);
     install_add(arena, pod,
-                &(struct install){.name = LIBRARY_VOLUME,
+                &(struct install){.name = LIMIT_CONTAINER,
                                   .from = IMAGE_PATH,
                                   .to = LIMIT_LIBRARY,
                                   .also = LIMIT_HELPER,

@@ -22,8 +22,10 @@ struct json;
 #define LIMIT_LIBRARY_DIR "/.muster-gpu"
 #define LIMIT_LIBRARY     LIMIT_LIBRARY_DIR "/" LIMIT_LIBRARY_NAME
 #define LIMIT_HELPER      LIMIT_LIBRARY_DIR "/muster-launch" /* on a cluster: has it move memory */
-#define LIMIT_REGION_DIR  "/.muster-gpu-region"
-#define LIMIT_REGION      LIMIT_REGION_DIR "/region"
+#define LIMIT_CONTAINER \
+    "muster-gpu" /* on a cluster: the init container that puts both there, and its volume */
+#define LIMIT_REGION_DIR "/.muster-gpu-region"
+#define LIMIT_REGION     LIMIT_REGION_DIR "/region"
 
 #define LIMIT_LIBRARY_NAME "libmuster-gpu.so"
 #define LIMIT_ENV_REGION   "MUSTER_GPU_REGION"

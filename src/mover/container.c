@@ -4,6 +4,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "mover/driver.h"
 #include "mover/gpu_copy.h"
 
 #include <dirent.h>
@@ -31,49 +32,10 @@ struct found {
     bool many;     /* more than there is room for */
 };
 
-enum driver {
-    DRIVER_NONE,
-    DRIVER_LOADED,
-    DRIVER_HIDDEN, /* nobody may know */
-};
-
-/* Whether the process uses NVIDIA's driver: it has threads of the driver's, which one that was only
- * forked off such a process has not. */
-static enum driver driver_of(pid_t pid)
-{
-    char path[64 + NAME_MAX], line[4096];
-    enum driver driver = DRIVER_NONE;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return errno == ENOENT || errno == ESRCH ? DRIVER_NONE : DRIVER_HIDDEN;
-    while (driver == DRIVER_NONE && fgets(line, sizeof(line), file))
-        if (strstr(line, "/libcuda.so"))
-            driver = DRIVER_LOADED;
-    (void)fclose(file);
-    if (driver == DRIVER_NONE)
-        return driver;
-    driver = DRIVER_NONE;
-    (void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && driver == DRIVER_NONE && (entry = readdir(folder));) {
-        (void)snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", pid, entry->d_name);
-        file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
-        if (file && fgets(line, sizeof(line), file) && strncmp(line, "cuda", 4) == 0)
-            driver = DRIVER_LOADED;
-        if (file)
-            (void)fclose(file);
-    }
-    if (folder)
-        closedir(folder);
-    return driver;
-}
-
 static void look_at(struct found *found, pid_t pid)
 {
     struct gpu_page *page = gpu_copy_find(pid);
-    enum driver driver = page ? DRIVER_LOADED : driver_of(pid);
+    int mapped = page ? 1 : driver_mapped(pid);
 
     if (page && found->count < COUNT_OF(found->pids)) {
         found->pids[found->count] = pid;
@@ -81,10 +43,10 @@ static void look_at(struct found *found, pid_t pid)
     } else if (page) {
         found->many = true;
         gpu_copy_done(page);
-    } else if (driver == DRIVER_LOADED) {
-        found->foreign = pid;
-    } else if (driver == DRIVER_HIDDEN) {
+    } else if (mapped < 0) {
         found->unknown = pid;
+    } else if (mapped && driver_has_thread(pid)) {
+        found->foreign = pid;
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "api/condition.h"
 #include "api/gpu.h"
+#include "api/limit.h"
 #include "api/object.h"
 #include "api/share.h"
 #include "api/suspend.h"
@@ -15,14 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LIBRARY_CONTAINER "muster-gpu" /* that puts the library in, see api/limit.c */
-
 /* ---- which pods ---- */
 
 static bool has_library(const struct json *tree)
 {
     JSON_FOREACH(json_at(tree, "spec.initContainers"), container)
-        if (str_is(json_str(json_get(container, "name")), LIBRARY_CONTAINER))
+        if (str_is(json_str(json_get(container, "name")), LIMIT_CONTAINER))
             return true;
     return false;
 }
