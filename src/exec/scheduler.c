@@ -214,11 +214,11 @@ static void on_written(void *user, const struct applier_outcome *outcome)
         const struct sched_pod_ref *pod = &outcome->pods[i];
 
         if (outcome->evict)
-            sched_evict_failed(scheduler->core, pod->ns, pod->name);
+            sched_evict_failed(scheduler->core, pod);
         else if (outcome->undone && outcome->undone[i])
             sched_bind_undone(scheduler->core, pod);
         else
-            sched_bind_failed(scheduler->core, pod->ns, pod->name);
+            sched_bind_failed(scheduler->core, pod);
     }
     arm_for_change(scheduler);
 }

@@ -183,7 +183,10 @@ static void mirror_saw(void *user, const struct sched_input *input)
     case SCHED_INPUT_WRITTEN:
         sched_written(mirror->core, input->ns, input->name, input->failed, input->now_ms);
         break;
-    case SCHED_INPUT_BIND_FAILED: sched_bind_failed(mirror->core, input->ns, input->name); break;
+    case SCHED_INPUT_BIND_FAILED:
+        sched_bind_failed(mirror->core,
+                          &(struct sched_pod_ref){input->ns, input->name, input->uid});
+        break;
     case SCHED_INPUT_POLICY: sched_set_policy(mirror->core, input->name, input->policy); break;
     case SCHED_INPUT_CYCLE: mirror_cycle(mirror, input); break;
     case SCHED_INPUT_POD:

@@ -271,9 +271,9 @@ void shadower_plan(struct shadower *shadower, const struct sched_plan *plan, int
 
     shadow_plan(shadower->shadow, plan, now_ms);
     for (size_t i = 0; i < plan->bind_count; i++)
-        sched_bind_failed(core, plan->binds[i].pod.ns, plan->binds[i].pod.name);
+        sched_bind_failed(core, &plan->binds[i].pod);
     for (size_t i = 0; i < plan->evict_count; i++)
-        sched_evict_failed(core, plan->evicts[i].pod.ns, plan->evicts[i].pod.name);
+        sched_evict_failed(core, &plan->evicts[i].pod);
     for (size_t i = 0; i < plan->nominate_count; i++)
         take_back_promise(shadower, &plan->nominates[i].pod);
 }

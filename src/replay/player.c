@@ -182,17 +182,19 @@ static int read_input(struct player *player,
                       const struct json *of,
                       struct err *err)
 {
+    /* Of inputs that are about one pod; an older recording has no uid. */
+    const struct sched_pod_ref pod = {list_str(of, 0), list_str(of, 1), list_str(of, 2)};
+
     if (str_is(key, "pod"))
         read_pod(player, to, of);
     else if (str_is(key, "podGone"))
         sched_drop_pod(to, list_str(of, 0), list_str(of, 1));
     else if (str_is(key, "bindFailed"))
-        sched_bind_failed(to, list_str(of, 0), list_str(of, 1));
+        sched_bind_failed(to, &pod);
     else if (str_is(key, "evictFailed"))
-        sched_evict_failed(to, list_str(of, 0), list_str(of, 1));
+        sched_evict_failed(to, &pod);
     else if (str_is(key, "bindUndone"))
-        sched_bind_undone(
-            to, &(struct sched_pod_ref){list_str(of, 0), list_str(of, 1), list_str(of, 2)});
+        sched_bind_undone(to, &pod);
     else if (str_is(key, "written"))
         sched_written(to, list_str(of, 0), list_str(of, 1), json_bool_or(json_index(of, 2), false),
                       json_i64_or(json_index(of, 3), 0));
@@ -272,7 +274,7 @@ static void compare(struct player *player,
         if (!mine)
             differ(player, now_ms, &other->pod, STR("waits"), bound_words(player, other));
         if (!mine || !str_eq(other->node, mine->node))
-            sched_bind_failed(player->other, other->pod.ns, other->pod.name);
+            sched_bind_failed(player->other, &other->pod);
     }
     for (size_t i = 0; i < ours->evict_count; i++)
         if (!evicts(theirs, &ours->evicts[i].pod))
@@ -280,7 +282,7 @@ static void compare(struct player *player,
     for (size_t i = 0; i < theirs->evict_count; i++)
         if (!evicts(ours, &theirs->evicts[i].pod)) {
             differ(player, now_ms, &theirs->evicts[i].pod, STR("stays"), STR("is evicted"));
-            sched_evict_failed(player->other, theirs->evicts[i].pod.ns, theirs->evicts[i].pod.name);
+            sched_evict_failed(player->other, &theirs->evicts[i].pod);
         }
 }
 

@@ -99,15 +99,17 @@ static void add_policy(struct arena *arena, struct json *line, const struct sche
         json_push(list, json_new_null(arena));
 }
 
-static void add_pair(struct arena *arena,
-                     struct json *line,
-                     const char *key,
-                     const struct sched_input *input)
+static void add_pod_name(struct arena *arena,
+                         struct json *line,
+                         const char *key,
+                         const struct sched_input *input)
 {
     struct json *list = add_list(arena, line, key);
 
     push_str(arena, list, input->ns);
     push_str(arena, list, input->name);
+    if (input->uid.len)
+        push_str(arena, list, input->uid);
 }
 
 static struct json *line_of(struct arena *arena, const struct sched_input *input)
@@ -118,13 +120,10 @@ static struct json *line_of(struct arena *arena, const struct sched_input *input
     switch (input->kind) {
     case SCHED_INPUT_OBJECT: add_drop(arena, line, input->object); break;
     case SCHED_INPUT_POD: add_pod(arena, line, input->pod); break;
-    case SCHED_INPUT_POD_GONE: add_pair(arena, line, "podGone", input); break;
-    case SCHED_INPUT_BIND_FAILED: add_pair(arena, line, "bindFailed", input); break;
-    case SCHED_INPUT_EVICT_FAILED: add_pair(arena, line, "evictFailed", input); break;
-    case SCHED_INPUT_BIND_UNDONE:
-        add_pair(arena, line, "bindUndone", input);
-        push_str(arena, json_get(line, "bindUndone"), input->uid);
-        break;
+    case SCHED_INPUT_POD_GONE: add_pod_name(arena, line, "podGone", input); break;
+    case SCHED_INPUT_BIND_FAILED: add_pod_name(arena, line, "bindFailed", input); break;
+    case SCHED_INPUT_EVICT_FAILED: add_pod_name(arena, line, "evictFailed", input); break;
+    case SCHED_INPUT_BIND_UNDONE: add_pod_name(arena, line, "bindUndone", input); break;
     case SCHED_INPUT_WRITTEN:
     case SCHED_INPUT_SHARE:
         list = add_list(arena, line, input->kind == SCHED_INPUT_SHARE ? "share" : "written");

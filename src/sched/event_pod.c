@@ -650,11 +650,23 @@ void sched_drop_pod(struct sched *sched, struct str ns, struct str name)
     pod_drop(sched, ns, name);
 }
 
-void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
+/* The pod that a write was about, unless another one has its name by now: the answer of a write may
+ * come after the pod was deleted, made again, and decided about again. */
+static struct pod *written_pod(struct sched *sched,
+                               enum sched_input_kind kind,
+                               const struct sched_pod_ref *ref)
 {
-    struct pod *pod = pod_get(sched, ns, name);
+    struct pod *pod = pod_get(sched, ref->ns, ref->name);
 
-    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_BIND_FAILED, .ns = ns, .name = name});
+    tapped(sched,
+           &(struct sched_input){.kind = kind, .ns = ref->ns, .name = ref->name, .uid = ref->uid});
+    return pod && (!ref->uid.len || str_eq(pod_uid(pod), ref->uid)) ? pod : NULL;
+}
+
+void sched_bind_failed(struct sched *sched, const struct sched_pod_ref *ref)
+{
+    struct pod *pod = written_pod(sched, SCHED_INPUT_BIND_FAILED, ref);
+
     if (!pod || pod->observed_node || !is_decided(pod->status, pod->evicting) ||
         pod->status == ST_PIPELINED)
         return;
@@ -668,24 +680,20 @@ void sched_bind_failed(struct sched *sched, struct str ns, struct str name)
 
 void sched_bind_undone(struct sched *sched, const struct sched_pod_ref *ref)
 {
-    struct pod *pod = pod_get(sched, ref->ns, ref->name);
+    struct pod *pod = written_pod(sched, SCHED_INPUT_BIND_UNDONE, ref);
 
-    tapped(sched,
-           &(struct sched_input){
-               .kind = SCHED_INPUT_BIND_UNDONE, .ns = ref->ns, .name = ref->name, .uid = ref->uid});
     /* What events have said of it since then is newer. */
-    if (!pod || !str_eq(pod_uid(pod), ref->uid) || pod->observed_node || pod->status != ST_BINDING)
+    if (!pod || pod->observed_node || pod->status != ST_BINDING)
         return;
     pod->evicting = true;
     pod_set(sched, pod, ST_RELEASING, pod->node, pod_shares(pod), pod->share_count);
     sched->changed = true;
 }
 
-void sched_evict_failed(struct sched *sched, struct str ns, struct str name)
+void sched_evict_failed(struct sched *sched, const struct sched_pod_ref *ref)
 {
-    struct pod *pod = pod_get(sched, ns, name);
+    struct pod *pod = written_pod(sched, SCHED_INPUT_EVICT_FAILED, ref);
 
-    tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_EVICT_FAILED, .ns = ns, .name = name});
     if (!pod || !pod->evicting)
         return;
     pod->evicting = false;

@@ -301,7 +301,7 @@ TEST(news_from_before_a_bind_do_not_free_the_room_of_a_pod_that_was_evicted_sinc
     EXPECT(node.idle_gpus == 0);
 
     /* Nor when its eviction is refused: it is where it was bound. */
-    sched_evict_failed(cluster.sched, STR("ns"), STR("first-0"));
+    sched_evict_failed(cluster.sched, &(struct sched_pod_ref){STR("ns"), STR("first-0"), STR("")});
     cluster_put(&cluster, &first);
     cluster_decide(&cluster, 1000);
     EXPECT(!cluster_bound(&cluster, "urgent-0") && !cluster_bound(&cluster, "first-0"));
@@ -317,8 +317,8 @@ TEST(a_bind_that_failed_frees_the_room_of_a_pod_that_was_evicted_since)
     struct cluster cluster;
 
     bind_and_evict(&cluster, &first);
-    sched_bind_failed(cluster.sched, STR("ns"), STR("first-0"));
-    sched_evict_failed(cluster.sched, STR("ns"), STR("first-0"));
+    sched_bind_failed(cluster.sched, &(struct sched_pod_ref){STR("ns"), STR("first-0"), STR("")});
+    sched_evict_failed(cluster.sched, &(struct sched_pod_ref){STR("ns"), STR("first-0"), STR("")});
     cluster_decide(&cluster, 1000);
     EXPECT(cluster_bound(&cluster, "urgent-0"));
     cluster_close(&cluster);

@@ -83,7 +83,7 @@ TEST(a_reservation_ends_when_a_victim_stays)
     struct cluster c;
 
     half_freed(&c, SCHED_QUIRKS_NONE);
-    sched_evict_failed(c.sched, STR("ns"), STR("two-0"));
+    sched_evict_failed(c.sched, &(struct sched_pod_ref){STR("ns"), STR("two-0"), STR("")});
     cluster_put(
         &c, &(struct job){
                 .name = "two", .pods = 1, .gpus = 4, .kind = SCHED_NON_PREEMPTIBLE, .node = "b"});

@@ -295,9 +295,10 @@ void sched_drop_device_class(struct sched *sched, struct str name);
 void sched_put_numa(struct sched *sched, const struct sched_numa *numa);
 void sched_drop_numa(struct sched *sched, struct str node);
 
-/* A write of the plan did not happen: take the decision back. Unknown pods are ignored. */
-void sched_bind_failed(struct sched *sched, struct str ns, struct str name);
-void sched_evict_failed(struct sched *sched, struct str ns, struct str name);
+/* A write of the plan did not happen: take the decision back. Unknown pods are ignored, and so is
+ * one of that name with another uid, about which the write was not; no uid: any. */
+void sched_bind_failed(struct sched *sched, const struct sched_pod_ref *pod);
+void sched_evict_failed(struct sched *sched, const struct sched_pod_ref *pod);
 /* It did happen, but the rest of its gang could not be bound, so that the pod is being deleted: it
  * holds its room until it is gone. */
 void sched_bind_undone(struct sched *sched, const struct sched_pod_ref *pod);
@@ -615,8 +616,8 @@ enum sched_input_kind {
     SCHED_INPUT_OBJECT,       /* change, object: sched_observe() */
     SCHED_INPUT_POD,          /* pod: sched_put_pod() */
     SCHED_INPUT_POD_GONE,     /* ns, name */
-    SCHED_INPUT_BIND_FAILED,  /* ns, name */
-    SCHED_INPUT_EVICT_FAILED, /* ns, name */
+    SCHED_INPUT_BIND_FAILED,  /* ns, name, uid */
+    SCHED_INPUT_EVICT_FAILED, /* ns, name, uid */
     SCHED_INPUT_BIND_UNDONE,  /* ns, name, uid */
     SCHED_INPUT_WRITTEN,      /* ns, name of the group, failed, now_ms */
     SCHED_INPUT_SHARE,        /* name of the node, failed, now_ms */

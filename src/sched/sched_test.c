@@ -122,9 +122,32 @@ TEST(a_bind_that_failed_is_decided_again)
     sched_cycle(sched, 1000, &arena, &plan);
     EXPECT(plan.bind_count == 1);
     EXPECT(!sched_needs_cycle(sched));
-    sched_bind_failed(sched, STR("ns"), STR("g-0"));
+    sched_bind_failed(sched, &(struct sched_pod_ref){STR("ns"), STR("g-0"), STR("")});
     EXPECT(sched_needs_cycle(sched));
     sched_cycle(sched, 2000, &arena, &plan);
+    EXPECT(plan.bind_count == 1);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
+/* A pod is deleted and made again under its name before the answer about the first one comes. */
+TEST(a_bind_that_failed_is_of_the_pod_with_its_uid)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1, 4);
+    struct sched_plan plan;
+
+    gang(sched, "g", 1, 4);
+    sched_cycle(sched, 1000, &arena, &plan);
+    EXPECT(plan.bind_count == 1);
+    sched_bind_failed(sched, &(struct sched_pod_ref){STR("ns"), STR("g-0"), STR("older")});
+    sched_evict_failed(sched, &(struct sched_pod_ref){STR("ns"), STR("g-0"), STR("older")});
+    EXPECT(!sched_needs_cycle(sched));
+    gang(sched, "other", 1, 4);
+    sched_cycle(sched, 2000, &arena, &plan);
+    EXPECT(plan.bind_count == 0); /* its GPUs are not free */
+    sched_bind_failed(sched, &(struct sched_pod_ref){STR("ns"), STR("g-0"), STR("g-0")});
+    sched_cycle(sched, 3000, &arena, &plan);
     EXPECT(plan.bind_count == 1);
     sched_free(sched);
     arena_done(&arena);

@@ -95,7 +95,7 @@ static void put_half(struct cluster *cluster, const char *name)
 static void fail_on(struct cluster *cluster, const char *pod, const char *node)
 {
     sched_share_opened(cluster->sched, str_from(node), true, cluster->now);
-    sched_bind_failed(cluster->sched, STR("ns"), str_from(pod));
+    sched_bind_failed(cluster->sched, &(struct sched_pod_ref){STR("ns"), str_from(pod), STR("")});
     sched_written(cluster->sched, STR("ns"), STR("g"), true, cluster->now);
 }
 
@@ -176,7 +176,7 @@ TEST(a_device_that_a_pod_was_to_have_keeps_its_name_for_those_who_got_it)
     /* Another pod is on the second device; the gang could not be bound. */
     observe_share(&c, "joined", "\"gpu-fraction\":\"0.49\"", label, "a");
     for (size_t i = 0; i < 3; i++)
-        sched_bind_failed(c.sched, STR("ns"), str_from(pods[i]));
+        sched_bind_failed(c.sched, &(struct sched_pod_ref){STR("ns"), str_from(pods[i]), STR("")});
     observe_share(&c, "joined", "\"gpu-fraction\":\"0.49\"", label, "a");
     cluster_decide(&c, 1000);
     size_t beside = 0;
@@ -215,7 +215,7 @@ TEST(a_device_that_a_pod_was_to_share_may_be_a_whole_ones_by_the_next_time)
     cluster_decide(&c, 1000);
     EXPECT(device_of(&c, "first") == 0);
     /* The bind was refused, and is tried again later. Other work takes the device. */
-    sched_bind_failed(c.sched, STR("ns"), STR("first"));
+    sched_bind_failed(c.sched, &(struct sched_pod_ref){STR("ns"), STR("first"), STR("")});
     sched_written(c.sched, STR("ns"), STR("g"), true, c.now);
     cluster_put(&c, &(struct job){.name = "whole", .pods = 1, .gpus = 1, .priority = 50});
     cluster_decide(&c, 1);

@@ -211,7 +211,7 @@ TEST(a_suspended_pod_waits_for_the_very_gpu_it_had)
     sched_drop_pod(sched, STR("ns"), STR("other"));
     plan = cycle(sched, &arena);
     EXPECT(plan.bind_count == 1 && plan.binds[0].devices[0] == 1);
-    sched_bind_failed(sched, STR("ns"), STR("a"));
+    sched_bind_failed(sched, &(struct sched_pod_ref){STR("ns"), STR("a"), STR("")});
     plan = cycle(sched, &arena);
     EXPECT(plan.bind_count == 1 && plan.binds[0].resume && plan.binds[0].devices[0] == 1);
     sched_free(sched);
@@ -488,7 +488,7 @@ TEST(a_suspended_share_opens_its_device_anew_where_nobody_has_it)
     EXPECT(plan.bind_count == 2);
     for (size_t i = 0; i < plan.bind_count; i++)
         EXPECT(plan.binds[i].devices[0] == (plan.binds[i].resume ? 1 : 0));
-    sched_bind_failed(sched, STR("ns"), STR("a"));
+    sched_bind_failed(sched, &(struct sched_pod_ref){STR("ns"), STR("a"), STR("")});
     plan = cycle(sched, &arena);
     EXPECT(plan.bind_count == 1 && plan.binds[0].resume && plan.binds[0].devices[0] == 1);
     sched_free(sched);

@@ -42,6 +42,7 @@ QUICK = ("operator.makes", "operator.metrics", "operator.second_replica_follows_
          "gangs.a_gang_with_one", "kubeflow.the_operator", "rbac.the_shipped", "deploy.the_plain",
          "e2e/scheduling.default_queues", "e2e/scheduling.plain_pods", "e2e/scheduling.build_pod", "e2e/scheduling.two_halves",
          "e2e/plugin_commands.every_command", "e2e/jobset.")
+OPTIONS = ("--list", "--jobs", "--e2e", "--own", "--quick", "--worker")
 QUICK_S = 200  # the limit of the suite in meson.build is this and the longest test
 LIMIT_S = 900  # for one test; the real node's is the longest
 RETRY_LIMIT = 8  # more failures than this are no matter of a crowded machine
@@ -175,6 +176,10 @@ def run_all(names, folders, jobs, limit_s=None):
 
 
 def main(argv):
+    unknown = [a for a in argv if a.startswith("-") and a not in OPTIONS]
+    if unknown:
+        print(__doc__.strip())
+        return 0 if unknown[0] in ("-h", "--help") else f"run.py: there is no option {unknown[0]}"
     folders = [HERE] if "--own" in argv else [E2E] if "--e2e" in argv else [HERE, E2E]
     if "--worker" in argv:
         return serve(folders)

@@ -508,7 +508,7 @@ static void play_evictions(struct world *world, const struct sched_plan *plan)
 
         if (below(20) == 0) {
             for (int s = 0; s < 2; s++) {
-                sched_evict_failed(world->sched[s], STR("ns"), plan->evicts[i].pod.name);
+                sched_evict_failed(world->sched[s], &plan->evicts[i].pod);
                 sched_written(world->sched[s], STR("ns"), plan->evicts[i].for_group, true,
                               world->now);
             }
@@ -575,7 +575,7 @@ static bool play(struct world *world, const struct sched_plan *plan)
             for (int s = 0; s < 2; s++) {
                 if (shut) /* its node did not give a device for sharing */
                     sched_share_opened(world->sched[s], plan->binds[i].node, true, world->now);
-                sched_bind_failed(world->sched[s], STR("ns"), plan->binds[i].pod.name);
+                sched_bind_failed(world->sched[s], &plan->binds[i].pod);
                 sched_written(world->sched[s], STR("ns"), plan->binds[i].group, true, world->now);
             }
             continue;

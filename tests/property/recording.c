@@ -200,7 +200,7 @@ static void on_bind(const struct sched_bind *bind)
     world.binds++;
     sched_written(world.sched, bind->pod.ns, bind->group, failed, world.now_ms);
     if (failed) {
-        sched_bind_failed(world.sched, bind->pod.ns, bind->pod.name);
+        sched_bind_failed(world.sched, &bind->pod);
         return;
     }
     for (int i = 0; i < NODES; i++)
@@ -218,7 +218,7 @@ static void on_evict(const struct sched_evict *evict)
     if (!pod_find(&evict->pod, &j, &p))
         abort();
     if (rng_below(&world.rng, 10) == 0) {
-        sched_evict_failed(world.sched, evict->pod.ns, evict->pod.name);
+        sched_evict_failed(world.sched, &evict->pod);
         return;
     }
     world.jobs[j].life[p] = LEAVING;

@@ -273,7 +273,7 @@ static void apply_bind(struct world *world, const struct sched_bind *bind)
     if (bind->resume && below(8) == 0) { /* the write failed */
         world->groups[g].failed = world->now;
         for (int i = 0; i < 2; i++)
-            sched_bind_failed(world->sched[i], bind->pod.ns, bind->pod.name);
+            sched_bind_failed(world->sched[i], &bind->pod);
         return;
     }
     if (below(4) == 0)
