@@ -129,9 +129,12 @@ enum daemon_place daemon_place(struct arena *arena,
 
     if (name.len && !str_eq(name, node->name))
         return DAEMON_AWAY;
-    JSON_FOREACH(json_get(spec, "nodeSelector"), label)
-        if (!str_eq(object_label(node, str_c(arena, json_key(label))), json_str(label)))
-            return DAEMON_AWAY;
+    JSON_FOREACH(json_get(spec, "nodeSelector"), label) {
+        struct str value = object_label(node, str_c(arena, json_key(label)));
+
+        if (!str_is_set(value) || !str_eq(value, json_str(label)))
+            return DAEMON_AWAY; /* "" is the value of a label that is there, as of roles */
+    }
     if (!affinity_holds(arena, spec, node))
         return DAEMON_AWAY;
     JSON_FOREACH(json_at(object_json(node, arena), "spec.taints"), taint) {

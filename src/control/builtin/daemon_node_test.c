@@ -21,14 +21,16 @@
     AFFINITY("{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"" op \
              "\",\"values\":[" values "]}]}")
 
-/* A node with the labels zone=a and cores=8, and a taint. */
+/* A node with the labels zone=a, cores=8 and role, and a taint. */
 static void node_make(struct arena *arena, const char *taint, struct object **ret)
 {
-    struct str text = str_printf(arena,
-                                 "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":"
-                                 "\"n1\",\"labels\":{\"zone\":\"a\",\"cores\":\"8\"}},\"spec\":{"
-                                 "\"taints\":[%s]}}",
-                                 taint);
+    struct str text =
+        str_printf(arena,
+                   "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":"
+                   "\"n1\",\"labels\":{\"zone\":\"a\",\"cores\":\"8\",\"role\":\"\"}},"
+                   "\"spec\":{"
+                   "\"taints\":[%s]}}",
+                   taint);
 
     EXPECT(object_new(&kind_node, text, ret, NULL) == 0);
 }
@@ -104,6 +106,9 @@ TEST(daemonset_goes_where_name_selector_and_taints_let_it)
         {"another name", "{\"nodeName\":\"n2\"}", NULL, DAEMON_AWAY},
         {"its label", "{\"nodeSelector\":{\"zone\":\"a\"}}", NULL, DAEMON_RUN},
         {"another label", "{\"nodeSelector\":{\"zone\":\"b\"}}", NULL, DAEMON_AWAY},
+        {"a label without a value, as of roles", "{\"nodeSelector\":{\"role\":\"\"}}", NULL,
+         DAEMON_RUN},
+        {"which it does not have", "{\"nodeSelector\":{\"boss\":\"\"}}", NULL, DAEMON_AWAY},
         {"NoSchedule: what is there stays", "{}", none, DAEMON_STAY},
         {"NoExecute", "{}", out, DAEMON_AWAY},
         {"PreferNoSchedule is a wish", "{}", rather, DAEMON_RUN},
