@@ -59,13 +59,14 @@ static int parse_head(struct http_response *response, struct str head, struct er
     return 0;
 }
 
-static int read_head(struct http_response *response,
+/* One head, if all of it is there. */
+static int take_head(struct http_response *response,
                      struct arena *arena,
                      struct buf *in,
                      struct err *err)
 {
     struct str bytes = buf_str(in);
-    const char *end = memmem(bytes.p, bytes.len, "\r\n\r\n", 4);
+    const char *end = bytes.len ? memmem(bytes.p, bytes.len, "\r\n\r\n", 4) : NULL;
 
     if (!end) {
         if (response->eof || bytes.len > HTTP_HEAD_BYTES_MAX)
@@ -75,14 +76,31 @@ static int read_head(struct http_response *response,
         return 0;
     }
     size_t size = (size_t)(end - bytes.p) + 4;
-    *response = (struct http_response){.no_body = response->no_body, .eof = response->eof};
+    *response = (struct http_response){.no_body = response->no_body,
+                                       .eof = response->eof,
+                                       .interim_count = response->interim_count};
     int r = parse_head(response, str_dup(arena, str_sub(bytes, 0, size)), err);
     if (r < 0)
         return r;
     buf_consume(in, size);
-    /* 1xx announce the real answer, which follows. */
     response->head_done = response->status >= 200;
-    return response->head_done ? 0 : read_head(response, arena, in, err);
+    return 1;
+}
+
+/* 1xx announce the real answer, which follows. A server that announces without end would have us
+ * keep all of it, and wait. */
+static int read_head(struct http_response *response,
+                     struct arena *arena,
+                     struct buf *in,
+                     struct err *err)
+{
+    int r;
+
+    while ((r = take_head(response, arena, in, err)) > 0 && !response->head_done)
+        if (++response->interim_count > HTTP_INTERIM_MAX)
+            return err_set(err, -EBADMSG, "the answer was announced more than %d times",
+                           HTTP_INTERIM_MAX);
+    return r < 0 ? r : 0;
 }
 
 int http_response_read(struct http_response *response,

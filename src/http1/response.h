@@ -11,11 +11,14 @@ struct buf;
 struct err;
 
 /* response: reads an HTTP/1.x answer piece by piece, for the proxy. Pure. Zero is the start. */
+#define HTTP_INTERIM_MAX 16 /* 1xx before it; one is usual, and a few hints for browsers */
+
 struct http_response {
     bool head_done;
     int status;
     struct http_header headers[HTTP_HEADERS_MAX]; /* strings in the arena */
     size_t header_count;
+    int interim_count; /* answers that only announced this one */
     bool chunked;
     int64_t left; /* of the body; -1: up to the end of the connection */
     struct http_chunked chunks;
