@@ -36,6 +36,12 @@ TEST(page_names_that_nobody_gave_the_server_are_refused)
         {"localhost.evil.org", false, "begins like localhost"},
         {"127.0.0.1evil.", false, "three dots and letters"},
         {"[evil]", false, "brackets around a name"},
+        {"[FE80::aF09.1]", true, "every kind of digit"},
+        {"[::1/]", false, "a byte below the digits"},
+        {"[::1", false, "a bracket that does not close"},
+        {"[", false, "a bracket alone"},
+        {"1.2.3/4", false, "no digit"},
+        {"1.2.3", false, "too few dots"},
         {"[]", false, "brackets around nothing"},
         {"", false, "no name at all"},
     };
@@ -166,6 +172,32 @@ TEST(page_of_a_pod_only_what_is_shown_travels)
                   "\"status\":{\"phase\":\"Running\"}}"));
 }
 
+TEST(page_of_other_objects_what_is_long_stays_behind)
+{
+    static const struct {
+        const char *object;
+        const char *want;
+        const char *why;
+    } rows[] = {
+        {"{\"kind\":\"Node\",\"status\":{\"images\":[1],\"daemonEndpoints\":{},\"phase\":\"x\"}}",
+         "{\"kind\":\"Node\",\"status\":{\"phase\":\"x\"}}", "a node's images"},
+        {"{\"kind\":\"Job\",\"metadata\":{\"annotations\":{"
+         "\"kubectl.kubernetes.io/last-applied-configuration\":\"{}\",\"a\":\"b\"}},\"spec\":{}}",
+         "{\"kind\":\"Job\",\"metadata\":{\"annotations\":{\"a\":\"b\"}},\"spec\":{}}",
+         "what kubectl keeps for itself"},
+        {"{\"kind\":\"Pod\"}", "{\"kind\":\"Pod\"}", "a pod without a spec"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *object = NULL;
+
+        test_case(rows[i].why);
+        EXPECT(json_parse(&arena, str_from(rows[i].object), &object, NULL) == 0);
+        EXPECT(str_is(json_text(&arena, slim(object)), rows[i].want));
+    }
+}
+
 TEST(page_is_small_and_has_no_code_in_its_markup)
 {
     size_t bytes = 0;
@@ -236,6 +268,10 @@ TEST(page_believes_headers_of_the_proxy_that_was_configured_and_of_nobody_else)
         {SECRET "X-Remote-User: system:admin\r\n", "", -EPERM, "no person has such a name"},
         {SECRET "X-Remote-User: ann\r\nX-Remote-Group: a, system:masters\r\n", "", -EPERM,
          "nor is a person in such a group"},
+        {SECRET "X-Remote-User: ann\r\nX-Remote-Group: a,, b,\r\n", "", 1, "empty groups are none"},
+        {SECRET "X-Remote-User: \r\n", "", -EPERM, "a user without a name"},
+        {SECRET "X-Remote-User: \xc3\xa4nn\r\n", "", -EPERM, "no ASCII"},
+        {"X-Muster-Proxy-Secret: \r\nX-Remote-User: ann\r\n", "", -EPERM, "an empty secret"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -271,4 +307,57 @@ TEST(page_takes_groups_of_a_proxy_and_nothing_where_none_is_configured)
     EXPECT(proxied_read(&(struct proxied_rules){.user_header = "X-Remote-User",
                                                 .group_header = "X-Remote-Group"},
                         &head, STR_NONE, &user, &why) == 0);
+    /* A certificate alone is enough, and a name that has another one behind it is not that name. */
+    struct proxied_rules certified = {
+        .user_header = "X-Remote-User", .group_header = "X-Remote-Group", .peer_name = "front"};
+    EXPECT(proxied_is_on(&certified) && !proxied_is_on(&(struct proxied_rules){.peer_name = ""}));
+    EXPECT(proxied_read(&certified, &head, STR_NONE, &user, &why) == -EPERM);
+    EXPECT(proxied_read(&certified, &head, (struct str){"front\0team", 10}, &user, &why) == 1);
+    EXPECT(proxied_read(&certified, &head, (struct str){"fron\0t", 6}, &user, &why) == -EPERM);
+}
+
+TEST(page_takes_only_so_many_groups_and_so_long_names)
+{
+    for (int more = 0; more < 2; more++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct http_head head;
+        struct proxied_user user;
+        const char *why = "";
+        struct str groups = STR("");
+        struct str name = STR("");
+
+        test_case(more ? "one more than there may be" : "as many as there may be");
+        for (int i = 0; i < PROXIED_GROUPS_MAX + more; i++)
+            groups = str_printf(&arena, STR_FMT "g%d,", STR_ARG(groups), i);
+        for (int i = 0; i < PROXIED_NAME_MAX + more; i++)
+            name = str_printf(&arena, STR_FMT "n", STR_ARG(name));
+        for (int i = 0; i < 2; i++) {
+            struct str text = str_printf(
+                &arena,
+                "GET / HTTP/1.1\r\nHost: a\r\nX-Muster-Proxy-Secret: 0123456789abcdef\r\n"
+                "X-Remote-User: " STR_FMT "\r\nX-Remote-Group: " STR_FMT "\r\n\r\n",
+                STR_ARG(i ? name : STR("ann")), STR_ARG(i ? STR("") : groups));
+
+            EXPECT(http_head_parse(text, &head, NULL) > 0);
+            EXPECT(proxied_read(&proxied_rules, &head, STR_NONE, &user, &why) ==
+                   (more ? -EPERM : 1));
+        }
+    }
+}
+
+TEST(page_secrets_of_another_length_are_none)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct sessions sessions = {0};
+    struct str token = STR_NONE;
+
+    sessions_add_link(&sessions, STR("short"), STR(""), STR("ann"), 0);
+    EXPECT(!sessions_use_link(&sessions, &arena, STR("short"), 1, &token));
+    sessions_open(&sessions, secret_of(&arena, 1), secret_of(&arena, 2), STR(""), STR(""), 0);
+    sessions_open(&sessions, secret_of(&arena, 3), secret_of(&arena, 4), STR("b"), STR("bob"),
+                  SESSION_MS_MAX); /* with it the first one, which is over, goes */
+    EXPECT(sessions.open.count == 1);
+    sessions_close(&sessions, secret_of(&arena, 1));
+    EXPECT(sessions.open.count == 1);
+    sessions_done(&sessions);
 }
