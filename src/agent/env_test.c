@@ -54,7 +54,8 @@ TEST(fields_of_the_pod_are_found)
         {"metadata.name", "p", "name"},
         {"metadata.labels['a.b/c']", "d", "a label with dots and a slash"},
         {"metadata.labels['none']", "", "an absent label is empty"},
-        {"metadata.labels", "a.b/c=\"d\"", "all labels"},
+        {"metadata.labels", "a.b/c=\"d\"\ne=\"f\"", "all labels, one a line"},
+        {"metadata.annotations", "", "all annotations, of which there are none"},
         {"spec.nodeName", "n", "the node"},
         {"status.podIP", "127.64.0.1", "the address"},
         {"spec.containers", NULL, "what is not a field"},
@@ -63,8 +64,8 @@ TEST(fields_of_the_pod_are_found)
     struct arena arena = {0};
     struct err err = {0};
     struct json *pod = NULL;
-    struct str text =
-        STR("{\"metadata\":{\"name\":\"p\",\"labels\":{\"a.b/c\":\"d\"}},\"spec\":{}}");
+    struct str text = STR("{\"metadata\":{\"name\":\"p\",\"labels\":{\"a.b/c\":\"d\",\"e\":\"f\"}},"
+                          "\"spec\":{}}");
     EXPECT(json_parse(&arena, text, &pod, &err) == 0);
     struct env_context context = {
         .pod = pod, .pod_ip = STR("127.64.0.1"), .node_name = STR("n"), .ns = STR("x")};

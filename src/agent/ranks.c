@@ -444,10 +444,10 @@ static void ranks_tell(struct pod *pod, int64_t now_ms)
 
 /* ---- turns ---- */
 
-static struct look look_begin(void)
+static struct look look_begin(int64_t now_ms)
 {
     struct look look = {
-        .now_ms = agent_now_ms(), .inner_opens = INNER_OPENS_MAX, .wait_opens = WAIT_OPENS_MAX};
+        .now_ms = now_ms, .inner_opens = INNER_OPENS_MAX, .wait_opens = WAIT_OPENS_MAX};
     struct timespec clock;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &clock);
@@ -550,16 +550,20 @@ static bool pods_look(struct agent *agent, struct look *look, bool greedy)
     return any;
 }
 
-static void ranks_turn(void *user)
+void ranks_look(struct agent *agent, int64_t now_ms)
 {
-    struct agent *agent = user;
-    struct look look = look_begin();
+    struct look look = look_begin(now_ms);
 
     look.fifth = agent->ranks_turns++ % STARTING_TURNS == 0;
     (void)pods_look(agent, &look, false);
     if (!pods_look(agent, &look, true))
         timer_cancel(agent->ranks);
     VEC_DONE(&look.all);
+}
+
+static void ranks_turn(void *user)
+{
+    ranks_look(user, agent_now_ms());
 }
 
 void ranks_begin(struct pod *pod)
@@ -580,7 +584,7 @@ void ranks_begin(struct pod *pod)
 void ranks_end(struct pod *pod, size_t index)
 {
     struct ranks *ranks = pod->ranks;
-    struct look look = look_begin();
+    struct look look = look_begin(agent_now_ms());
     char path[PATH_MAX];
 
     if (!ranks || ranks->container != index ||

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct agent;
 struct arena;
@@ -39,5 +40,7 @@ bool ranks_have_stepped(const struct pod *pod);
 void ranks_begin(struct pod *pod);
 /* A container of the pod has ended: how far its ranks came is told before anything else of that. */
 void ranks_end(struct pod *pod, size_t index);
+/* At all of them, as every RANKS_LOOK_MS. */
+void ranks_look(struct agent *agent, int64_t now_ms);
 /* The pod goes. */
 void ranks_free(struct pod *pod);
