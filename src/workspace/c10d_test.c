@@ -71,6 +71,7 @@ TEST(c10d_keeps_compares_adds_and_waits)
     buf_clear(&one.out);
     EXPECT(ask(&one, 1, "k", "value", NULL) == 0 && one.out.len == 0);
     c10d_wake(&two);
+    c10d_wake(&two); /* it waits no more, and is not told again */
     EXPECT(two.out.len == 1 && two.out.p[0] == 0);
     buf_clear(&two.out);
     EXPECT(ask(&two, 3, "k", NULL, NULL) == 0 && answered(&two, "value"));
@@ -146,5 +147,8 @@ TEST(c10d_strangers_who_wait_give_way_to_others)
     EXPECT(c10d_gives_way(waiting, C10D_WAITING_OF_ONE_MAX, eve) == C10D_WAITING_OF_ONE_MAX - 1);
     EXPECT(c10d_gives_way(waiting, C10D_WAITING_MAX - 1, joe) == SIZE_MAX);
     EXPECT(c10d_gives_way(waiting, C10D_WAITING_MAX, joe) == C10D_WAITING_MAX - 1);
+    for (size_t i = 0; i < C10D_WAITING_OF_ONE_MAX; i++) /* who came first, at the same moment */
+        waiting[i].until_ms = 1;
+    EXPECT(c10d_gives_way(waiting, C10D_WAITING_OF_ONE_MAX, eve) == 0);
     mem_free(waiting);
 }

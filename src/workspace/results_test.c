@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "test.h"
 #include "workspace/disk.h"
 #include "workspace/results.h"
@@ -180,6 +181,33 @@ TEST(results_without_a_manifest_are_everything_and_a_broken_one_hides_nothing_el
     EXPECT(mkdir(path, 0700) == 0);
     write_file(place.job, ".muster/manifest", "no frames at all");
     EXPECT(look(place.job, &(struct results_request){0}).file_count == 2);
+}
+
+/* One that nobody changed is read all the same: that takes as many turns as it is long. */
+TEST(results_compare_only_so_much_in_a_turn)
+{
+    enum {
+        BYTES = 3 * RESULTS_TURN_HASHED
+    };
+    _cleanup_(place_done) struct place place;
+    char *content = mem_alloc(BYTES + 1);
+    struct err err = {0};
+    int turns = 0;
+
+    place_open(&place);
+    memset(content, 'x', BYTES);
+    content[BYTES] = '\0';
+    ship(place.job, "large", content);
+    mem_free(content);
+    int fd = open(place.job, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct results *results = results_new(fd, &(struct results_request){0});
+    for (int r = 1; r == 1; turns++) {
+        _cleanup_(buf_done) struct buf out = {0};
+        r = results_turn(results, &out, &err);
+        EXPECT(r >= 0 && out.len < 1024); /* it is what was shipped: nothing of it travels */
+    }
+    EXPECT(turns >= 3);
+    results_free(results);
 }
 
 /* A reader that follows a link reads the machine's own files; one that opens a pipe hangs. */

@@ -366,6 +366,46 @@ static void damage(const struct place *place, const char *name, struct str text)
     EXPECT(fd >= 0 && disk_write(fd, text) == 0);
 }
 
+TEST(scan_of_a_path_finds_what_is_there_unless_it_is_ignored)
+{
+    static const struct {
+        const char *path;
+        size_t entries;
+        int result;
+        const char *why;
+    } rows[] = {
+        {"two", 1, 0, "a file at the top"},
+        {"d/one", 1, 0, "one below"},
+        {"d", 2, 0, "a folder, with what is in it"},
+        {"d/e/three", 0, 0, "in a folder that is gone"},
+        {"two/three", 0, 0, "below a file"},
+        {"four", 0, 0, "nothing"},
+        {"log/one", 0, 0, "in a folder that is ignored"},
+        {"log", 0, 0, "that folder itself"},
+        {"d/x.tmp", 0, 0, "ignored by the folder that it is in"},
+        {"../two", 0, -EINVAL, "outside"},
+    };
+    _cleanup_(place_done) struct place place;
+    struct ws_entry first[] = {
+        folder("d"),          folder("log"),        file("d/one", "1"),          file("two", "2"),
+        file("log/one", "1"), file("d/x.tmp", "2"), file(".gitignore", "log/\n")};
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "1") == 0 && send(&place.tree, "2") == 0);
+    EXPECT(send(&place.tree, "log/\n") == 0);
+    EXPECT(commit(&place.tree, first, COUNT_OF(first), NULL) == 0);
+    damage(&place, "d/.torchrunignore", STR("*.tmp\n.torchrunignore\n"));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
+        const struct scan_options options = {0};
+
+        test_case(rows[i].why);
+        EXPECT(scan_path(place.path, str_from(rows[i].path), &options, manifest, NULL) ==
+               rows[i].result);
+        EXPECT(manifest->entries.count == rows[i].entries);
+    }
+}
+
 TEST(after_a_power_cut_a_tree_says_what_is_there)
 {
     _cleanup_(place_done) struct place place;

@@ -1,0 +1,336 @@
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "test.h"
+#include "workspace/disk.h"
+#include "workspace/door.h"
+#include "workspace/frame.h"
+#include "workspace/hash.h"
+#include "workspace/manifest.h"
+#include "workspace/pull.h"
+#include "workspace/sync.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The sync service in a thread of its own, people that speak HTTP to it, and a worker's folder. */
+
+#define ANSWER_S_MAX 20
+
+struct service {
+    char folder[64]; /* has the service's, and the worker's */
+    char served[80];
+    char pulled[80];
+    struct door *door;
+    pthread_t thread;
+    atomic_int port;
+    atomic_bool stop;
+    int result;
+};
+
+static void service_ready(void *user, uint16_t port)
+{
+    struct service *service = user;
+
+    atomic_store(&service->port, port);
+}
+
+static bool service_stop(void *user)
+{
+    struct service *service = user;
+
+    return atomic_load(&service->stop);
+}
+
+static void *service_run(void *user)
+{
+    struct service *service = user;
+
+    service->result = sync_serve(&(struct sync_options){.folder = service->served,
+                                                        .door = service->door,
+                                                        .address = "127.0.0.1",
+                                                        .ready = service_ready,
+                                                        .stop = service_stop,
+                                                        .user = service},
+                                 NULL);
+    if (service->result)
+        atomic_store(&service->port, -1);
+    return NULL;
+}
+
+static void service_open(struct service *service)
+{
+    *service = (struct service){.folder = "/tmp/muster-sync-XXXXXX"};
+    EXPECT(mkdtemp(service->folder));
+    (void)snprintf(service->served, sizeof(service->served), "%s/served", service->folder);
+    (void)snprintf(service->pulled, sizeof(service->pulled), "%s/pulled", service->folder);
+    EXPECT(disk_make_folders(service->served) == 0 && disk_make_folders(service->pulled) == 0);
+    service->door =
+        door_new(&(struct door_options){.job = "team/job", .secret = "secret", .peer_uid = -1});
+    EXPECT(pthread_create(&service->thread, NULL, service_run, service) == 0);
+    while (!atomic_load(&service->port))
+        (void)poll(NULL, 0, 1);
+}
+
+static void service_close(struct service *service)
+{
+    atomic_store(&service->stop, true);
+    EXPECT(pthread_join(service->thread, NULL) == 0 && service->result == 0);
+    door_free(service->door);
+    (void)disk_remove_path(service->folder);
+}
+
+/* Sends a request; the answer is read from what it returns. */
+static int ask(struct service *service, const char *line, struct str body)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atomic_load(&service->port)),
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct timeval limit = {.tv_sec = ANSWER_S_MAX};
+    _cleanup_(buf_done) struct buf text = {0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    buf_addf(&text,
+             "%s HTTP/1.1\r\nHost: sync\r\nConnection: close\r\n" DOOR_HEADER
+             ": secret\r\nContent-Length: %zu\r\n\r\n",
+             line, body.len);
+    buf_add(&text, body);
+    EXPECT(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
+    EXPECT(connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+    EXPECT(send(fd, text.p, text.len, MSG_NOSIGNAL) == (ssize_t)text.len);
+    return fd;
+}
+
+/* The whole answer, head and body; closes. */
+static struct str answer(struct arena *arena, int fd)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    char piece[4096];
+    ssize_t got;
+
+    while ((got = recv(fd, piece, sizeof(piece), 0)) > 0)
+        buf_add(&text, (struct str){piece, (size_t)got});
+    (void)close(fd);
+    EXPECT(got == 0);
+    return str_dup(arena, buf_str(&text));
+}
+
+static bool has(struct str text, const char *part)
+{
+    return str_contains(text, str_from(part));
+}
+
+/* One file, `path`, is all there is. */
+static struct str commit(struct service *service,
+                         struct arena *arena,
+                         const char *path,
+                         const char *content,
+                         struct hash *ret_revision)
+{
+    _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
+    _cleanup_(buf_done) struct buf frames = {0};
+    struct ws_entry entry = {.type = WS_FILE,
+                             .path = str_from(path),
+                             .mode = 0644,
+                             .size = strlen(content),
+                             .hash = hash_of(str_from(content))};
+
+    manifest_add(manifest, &entry);
+    EXPECT(manifest_finish(manifest, NULL) == 0);
+    *ret_revision = manifest->revision;
+    frame_add_begin(&frames, &(struct frame_begin){.target = manifest->revision, .full = true});
+    frame_add_blob(&frames, &(struct frame_blob){.hash = entry.hash,
+                                                 .size = entry.size,
+                                                 .mode = entry.mode,
+                                                 .bytes = str_from(content)});
+    frame_add_entry(&frames, &entry);
+    frame_add_empty(&frames, FRAME_COMMIT);
+    return answer(arena, ask(service, "POST /v1/commit?by=ada", buf_str(&frames)));
+}
+
+/* ---- a worker ---- */
+
+struct worker {
+    struct pull pull;
+    struct hash at;
+    uint64_t stop;
+    uint64_t go;
+    int troubles;
+};
+
+static void worker_committed(void *user, struct hash revision)
+{
+    ((struct worker *)user)->at = revision;
+}
+
+static void worker_stop(void *user, uint64_t restart)
+{
+    ((struct worker *)user)->stop = restart;
+}
+
+static void worker_go(void *user, uint64_t restart)
+{
+    ((struct worker *)user)->go = restart;
+}
+
+static void worker_trouble(void *user, const struct err *err)
+{
+    (void)err;
+    ((struct worker *)user)->troubles++;
+}
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void worker_open(struct worker *worker, struct service *service)
+{
+    char url[64];
+
+    *worker = (struct worker){0};
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d", atomic_load(&service->port));
+    EXPECT(pull_open(&worker->pull, &(struct pull_source){.url = url, .secret = "secret"},
+                     service->pulled, 3,
+                     &(struct pull_handler){.committed = worker_committed,
+                                            .stop = worker_stop,
+                                            .go = worker_go,
+                                            .trouble = worker_trouble,
+                                            .user = worker},
+                     NULL) == 0);
+}
+
+static void worker_turn(struct worker *worker)
+{
+    (void)poll(&(struct pollfd){.fd = pull_fd(&worker->pull), .events = pull_events(&worker->pull)},
+               1, 1);
+    pull_turn(&worker->pull, clock_ms());
+}
+
+static bool worker_comes_to(struct worker *worker, struct hash revision)
+{
+    for (int64_t until_ms = clock_ms() + ANSWER_S_MAX * 1000;
+         !hash_eq(worker->at, revision) && clock_ms() < until_ms;)
+        worker_turn(worker);
+    return hash_eq(worker->at, revision);
+}
+
+static bool number_comes(struct worker *worker, const uint64_t *number, uint64_t wanted)
+{
+    for (int64_t until_ms = clock_ms() + ANSWER_S_MAX * 1000;
+         *number != wanted && clock_ms() < until_ms;)
+        worker_turn(worker);
+    return *number == wanted;
+}
+
+TEST(sync_hands_a_commit_to_its_workers_and_says_when_they_have_it)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct hash first, second;
+    struct service service;
+    struct worker worker;
+    char hex[HASH_HEX_BYTES];
+
+    service_open(&service);
+    EXPECT(has(answer(&arena, ask(&service, "GET /v1/state", STR(""))), "\"entries\":0"));
+    struct str said = commit(&service, &arena, "train.py", "import torch\n", &first);
+    EXPECT(str_starts(said, STR("HTTP/1.1 200 ")) && has(said, hash_hex(first, hex)));
+    worker_open(&worker, &service);
+    EXPECT(worker_comes_to(&worker, first));
+    EXPECT(has(commit(&service, &arena, "train.py", "import jax\n", &second), "\"entries\":1"));
+    int waits = ask(
+        &service, str_printf(&arena, "GET /v1/wait?revision=%s", hash_hex(second, hex)).p, STR(""));
+    EXPECT(worker_comes_to(&worker, second));
+    said = answer(&arena, waits);
+    EXPECT(has(said, str_printf(&arena, "\"workers\":[{\"rank\":3,\"revision\":\"%s\"}]", hex).p));
+    EXPECT(worker.troubles == 0);
+    pull_done(&worker.pull);
+    service_close(&service);
+}
+
+TEST(sync_lets_ranks_go_when_all_have_stopped)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct hash revision;
+    struct service service;
+    struct worker worker;
+
+    service_open(&service);
+    (void)commit(&service, &arena, "train.py", "1", &revision);
+    worker_open(&worker, &service);
+    EXPECT(worker_comes_to(&worker, revision));
+    EXPECT(has(answer(&arena, ask(&service, "POST /v1/restart", STR(""))), "\"restart\":1"));
+    EXPECT(number_comes(&worker, &worker.stop, 1));
+    for (int i = 0; i < 3; i++) { /* the service has had its turns, and nobody has stopped */
+        (void)answer(&arena, ask(&service, "GET /v1/state", STR("")));
+        worker_turn(&worker);
+    }
+    EXPECT(worker.go == 0);
+    pull_stopped(&worker.pull, 1);
+    EXPECT(number_comes(&worker, &worker.go, 1));
+    EXPECT(worker.troubles == 0);
+    pull_done(&worker.pull);
+    service_close(&service);
+}
+
+TEST(sync_answers_who_waits_for_a_key_when_it_is_set)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct service service;
+
+    service_open(&service);
+    int waits = ask(&service, "GET /v2/keys/job/state?wait=true", STR(""));
+    EXPECT(has(answer(&arena, ask(&service, "PUT /v2/keys/other", STR("value=no"))), "\"no\""));
+    EXPECT(has(answer(&arena, ask(&service, "PUT /v2/keys/job/state", STR("value=yes"))),
+               "HTTP/1.1 201 "));
+    struct str said = answer(&arena, waits);
+    EXPECT(str_starts(said, STR("HTTP/1.1 200 ")) && has(said, "\"yes\""));
+    service_close(&service);
+}
+
+TEST(sync_refuses_what_is_no_upload)
+{
+    static const struct {
+        const char *line;
+        const char *body;
+        const char *says;
+        const char *why;
+    } rows[] = {
+        {"GET /v1/nothing", "", "HTTP/1.1 404 ", "no such path"},
+        {"POST /v1/commit", "", "HTTP/1.1 400 ", "an upload without a commit"},
+        {"POST /v1/commit", "T", "HTTP/1.1 400 ", "one that ends in the middle of a frame"},
+        {"POST /v1/missing", "C\0\0\0\0", "HTTP/1.1 400 ", "what is no question"},
+        {"POST /v1/blobs", "C\0\0\0\0", "HTTP/1.1 400 ", "what is no content"},
+        {"POST /v1/pull", "C\0\0\0\0", "HTTP/1.1 400 ", "what is no entry"},
+    };
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct service service;
+
+    service_open(&service);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        struct str body = {rows[i].body, rows[i].body[0] == 'C' ? 5 : strlen(rows[i].body)};
+        EXPECT(
+            str_starts(answer(&arena, ask(&service, rows[i].line, body)), str_from(rows[i].says)));
+    }
+    service_close(&service);
+}
