@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/podio.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -15,10 +16,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -27,7 +30,7 @@
 
 #define OWNER_TOKEN   "0123456789abcdef0123456789abcdef"
 #define ANSWER_MS_MAX 30000
-#define ANSWER_BYTES  ((size_t)1 << 20)
+#define ANSWER_BYTES  ((size_t)64 << 20)
 #define CONFIGMAPS    "/api/v1/namespaces/default/configmaps"
 #define NAMED(name)   "{\"metadata\":{\"name\":\"" name "\"}}"
 
@@ -65,8 +68,8 @@ struct answer {
     struct json *body;
 };
 
-/* Turns the loop until the whole answer is there. */
-static struct str received(struct world *world, int fd)
+/* Turns the loop until the connection ends, or `until` is in what came. */
+static struct str received(struct world *world, int fd, const char *until)
 {
     struct buf text = {.bytes_max = ANSWER_BYTES};
     ssize_t got = -1;
@@ -74,14 +77,27 @@ static struct str received(struct world *world, int fd)
     for (int ms = 0; ms < ANSWER_MS_MAX && got != 0; ms++) {
         (void)uv_run(&world->harness.loop, UV_RUN_NOWAIT);
         (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1);
-        char piece[4096];
-        got = recv(fd, piece, sizeof(piece), MSG_DONTWAIT);
-        if (got > 0)
+        char piece[65536];
+        while ((got = recv(fd, piece, sizeof(piece), MSG_DONTWAIT)) > 0)
             buf_add(&text, (struct str){piece, (size_t)got});
+        if (until && str_contains(buf_str(&text), str_from(until)))
+            break;
     }
     struct str result = str_dup(&world->arena, buf_str(&text));
     buf_done(&text);
     return result;
+}
+
+static int dial(struct world *world, struct str text)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(server_port(world->server)),
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    EXPECT(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+    EXPECT(send(fd, text.p, text.len, MSG_NOSIGNAL) == (ssize_t)text.len);
+    return fd;
 }
 
 /* As the owner; `more` are further headers. */
@@ -91,20 +107,15 @@ static struct answer ask(struct world *world,
                          const char *more,
                          const char *body)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons(server_port(world->server)),
-                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
     struct str text = str_printf(&world->arena,
                                  "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                                  "Authorization: Bearer " OWNER_TOKEN "\r\n%s"
                                  "Content-Length: %zu\r\n\r\n%s",
                                  method, path, more, str_from(body).len, body);
     struct answer answer = {0};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = dial(world, text);
 
-    EXPECT(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
-    EXPECT(send(fd, text.p, text.len, MSG_NOSIGNAL) == (ssize_t)text.len);
-    text = received(world, fd);
+    text = received(world, fd, NULL);
     (void)close(fd);
     harness_settle(&world->harness);
     for (size_t i = 0; i + 4 <= text.len; i++)
@@ -273,5 +284,171 @@ TEST(who_writes_without_a_name_is_known_by_the_program)
                "Content-Type: application/apply-patch+yaml\r\nUser-Agent: kubectl/v1.33.0\r\n",
                "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"b\"}}")
                .status == 400);
+    world_close(&world);
+}
+
+TEST(every_path_leads_where_it_says)
+{
+    static const struct {
+        const char *path;
+        int status;
+        const char *why;
+    } rows[] = {
+        {"/openapi/v2", 200, "all types in one document"},
+        {"/openapi/v3", 200, "or one of each group"},
+        {"/openapi/v3/api/v1", 200, "the first"},
+        {"/openapi/v9", 404, "a form of it that there is not"},
+        {"/apis/metrics.k8s.io/v1beta1/pods", 503, "what pods use, where nobody measures"},
+        {"/apis/metrics.k8s.io/v1beta1/nodes", 503, "and nodes"},
+        {"/apis/metrics.k8s.io/v1beta1/namespaces/default/pods", 503, "those of a namespace"},
+        {"/apis/metrics.k8s.io/v1beta1/pods/p", 404, "one pod, of no namespace"},
+        {"/apis/metrics.k8s.io/v1beta1/namespaces/default/nodes", 404, "nodes of a namespace"},
+        {"/apis/metrics.k8s.io/v1beta1/nodes/n/status", 404, "a part of a node's"},
+        {"/ui/", 200, "the page"},
+        {"/ui/a/nothing.js", 404, "what it has not"},
+    };
+    struct world world;
+
+    world_open(&world, NULL);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        EXPECT(ask(&world, "GET", rows[i].path, "Accept: application/json\r\n", "").status ==
+               rows[i].status);
+    }
+    test_case("a session of the page");
+    EXPECT(post(&world, "/ui/session", "{\"token\":\"" OWNER_TOKEN "\"}").status == 201);
+    EXPECT(post(&world, "/ui/session", "{\"token\":\"another\"}").status == 401);
+    world_close(&world);
+}
+
+/* More than may wait for a slow reader: the rest comes when there is room. */
+TEST(a_watcher_gets_all_of_a_large_state_as_it_reads)
+{
+    enum {
+        OBJECTS = 160,
+        BYTES = 60000
+    };
+    struct world world;
+    struct str value;
+
+    world_open(&world, NULL);
+    char *bytes = arena_alloc(&world.arena, BYTES + 1, 1, 1);
+    memset(bytes, 'x', BYTES);
+    bytes[BYTES] = '\0';
+    value = (struct str){bytes, BYTES};
+    for (int i = 0; i < OBJECTS; i++)
+        EXPECT(harness_create(
+                   &world.harness, &kind_configmap, "default",
+                   str_printf(&world.arena,
+                              "{\"metadata\":{\"name\":\"c-%d\"},\"data\":{\"k\":\"" STR_FMT "\"}}",
+                              i, STR_ARG(value))
+                       .p) == 0);
+    int fd = dial(&world, STR("GET " CONFIGMAPS "?watch=true HTTP/1.1\r\nHost: localhost\r\n"
+                              "Authorization: Bearer " OWNER_TOKEN "\r\n\r\n"));
+    for (int i = 0; i < 200; i++) /* it has filled all there is to fill */
+        (void)uv_run(&world.harness.loop, UV_RUN_NOWAIT);
+    struct str text = received(&world, fd, "\"name\":\"c-159\"");
+    EXPECT(str_contains(text, STR("\"name\":\"c-0\"")));
+    EXPECT(str_contains(text, STR("\"name\":\"c-159\"")));
+    (void)close(fd);
+    world_close(&world);
+}
+
+/* ---- into pods ---- */
+
+struct podio_stream {
+    struct podio podio; /* there is one stream */
+    struct podio_reader reader;
+    char written[64];
+    uint16_t columns;
+    uint16_t rows;
+    bool closed;
+};
+
+static struct podio_stream *stream_exec(struct podio *podio,
+                                        const struct podio_exec_request *request,
+                                        const struct podio_reader *reader)
+{
+    struct podio_stream *stream = (struct podio_stream *)podio;
+
+    EXPECT(request->tty && request->command_count == 1 && str_is(request->command[0], "sh"));
+    stream->reader = *reader;
+    reader->data(reader->user, 1, STR("hello"));
+    return stream;
+}
+
+static void stream_write(struct podio_stream *stream, struct str bytes)
+{
+    (void)snprintf(stream->written, sizeof(stream->written), STR_FMT, STR_ARG(bytes));
+}
+
+static void stream_resize(struct podio_stream *stream, uint16_t columns, uint16_t rows)
+{
+    stream->columns = columns;
+    stream->rows = rows;
+}
+
+static void stream_pause(struct podio_stream *stream, bool paused)
+{
+    (void)stream;
+    (void)paused;
+}
+
+static void stream_close(struct podio_stream *stream)
+{
+    stream->closed = true;
+}
+
+/* A message of a client on a channel; its mask changes nothing. */
+static void message_send(int fd, char channel, const char *text)
+{
+    char frame[128] = {(char)0x82, (char)(0x80 | (strlen(text) + 1)), 0, 0, 0, 0, channel};
+    size_t len = strlen(text);
+
+    memcpy(frame + 7, text, len);
+    EXPECT(send(fd, frame, 7 + len, MSG_NOSIGNAL) == (ssize_t)(7 + len));
+}
+
+TEST(a_terminal_in_a_pod_is_as_large_as_the_clients)
+{
+    static const struct podio_ops ops = {.exec = stream_exec,
+                                         .write = stream_write,
+                                         .resize = stream_resize,
+                                         .pause = stream_pause,
+                                         .close = stream_close};
+    struct podio_stream stream = {.podio = {&ops}};
+    struct world world;
+
+    world_open(&world, NULL);
+    server_set_podio(world.server, &stream.podio);
+    EXPECT(harness_create(
+               &world.harness, &kind_pod, "default",
+               "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"nodeName\":\"n\",\"containers\":["
+               "{\"name\":\"c\",\"image\":\"i\"}]}}") == 0);
+    int fd = dial(&world, STR("GET /api/v1/namespaces/default/pods/p/exec?command=sh&tty=true"
+                              "&stdin=true&stdout=true HTTP/1.1\r\nHost: localhost\r\n"
+                              "Authorization: Bearer " OWNER_TOKEN "\r\nConnection: Upgrade\r\n"
+                              "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                              "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
+                              "Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n"));
+    EXPECT(str_contains(received(&world, fd, "ready"), STR("101 Switching Protocols")));
+    message_send(fd, 0, "ls"); /* stdin; the first message begins it */
+    EXPECT(str_contains(received(&world, fd, "hello"), STR("hello")));
+    message_send(fd, 4, "{\"Width\":0,\"Height\":24}");
+    message_send(fd, 4, "{\"Width\":80,\"Height\":24}");
+    message_send(fd, 0, "pwd");
+    for (int ms = 0; ms < ANSWER_MS_MAX && strcmp(stream.written, "pwd") != 0; ms++) {
+        (void)uv_run(&world.harness.loop, UV_RUN_NOWAIT);
+        (void)poll(NULL, 0, 1);
+    }
+    EXPECT(strcmp(stream.written, "pwd") == 0);
+    EXPECT(stream.columns == 80 && stream.rows == 24);
+    (void)close(fd);
+    for (int ms = 0; ms < ANSWER_MS_MAX && !stream.closed; ms++) {
+        (void)uv_run(&world.harness.loop, UV_RUN_NOWAIT);
+        (void)poll(NULL, 0, 1);
+    }
+    EXPECT(stream.closed);
+    server_set_podio(world.server, NULL);
     world_close(&world);
 }
