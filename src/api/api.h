@@ -210,6 +210,13 @@ struct api_ops {
                                api_watch_fn *fn,
                                void *user);
     void (*watch_stop)(struct api *api, struct api_watch *watch);
+    /* Asks how a kind is served that `kinds` does not have, and adds it there. NULL: `kinds` has all
+     * there are. */
+    void (*learn)(struct api *api,
+                  struct str api_version,
+                  struct str kind,
+                  api_done_fn *done,
+                  void *user);
 };
 
 /* A backend embeds this as its first member. */
@@ -249,6 +256,19 @@ static inline struct api_watch *api_watch(struct api *api,
                                           void *user)
 {
     return api->ops->watch(api, request, fn, user);
+}
+
+/* Of a kind that somebody else defines, by its name: it is in api->kinds when `done` is told of
+ * success. False: there is nobody to ask, and `done` is not called. */
+static inline bool api_learn(struct api *api,
+                             struct str api_version,
+                             struct str kind,
+                             api_done_fn *done,
+                             void *user)
+{
+    if (api->ops->learn)
+        api->ops->learn(api, api_version, kind, done, user);
+    return api->ops->learn != NULL;
 }
 
 /* No event arrives after this. NULL is fine. */

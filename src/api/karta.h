@@ -15,7 +15,6 @@ struct query;
  * many pods each has, by what a pod of each is known, and which of them start together. The pod
  * grouper (control/grouping/grouping_karta.c) groups pods of kinds without a rule of their own by
  * it. Its expressions are queries (api/query.h). */
-#define KARTA_API            "run.ai/v1alpha1"
 #define KARTA_KIND           "Karta"
 #define KARTA_COMPONENTS_MAX 64
 

@@ -152,7 +152,8 @@ struct kind_crd {
     X(resourceslice, "resource.k8s.io", "v1", "ResourceSlice", "resourceslices", "resourceslice",  \
       "", "", false, false, false)                                                                 \
     X(deviceclass, "resource.k8s.io", "v1", "DeviceClass", "deviceclasses", "deviceclass", "", "", \
-      false, false, false)
+      false, false, false)                                                                         \
+    X(karta, "run.ai", "v1alpha1", "Karta", "kartas", "karta", "", "", false, false, true)
 
 /* KINDS_EMBEDDED(X): kinds of Kubernetes that only the embedded API server serves and our own
  * controllers act on. On a cluster they are the cluster's: nothing here reads them there, so the

@@ -141,6 +141,7 @@ static struct api_request request_for(struct arena *arena, const struct action *
     case ACTION_POST: request.body = json_text(arena, action->body); break; /* no request, yet */
     case ACTION_EVENT:
     case ACTION_WATCH:
+    case ACTION_LEARN:
     case ACTION_LOOK_AGAIN: break; /* no request */
     }
     return request;
@@ -240,7 +241,8 @@ static void send_wave(struct execution *execution)
     for (; execution->next < actions->list.count; execution->next++) {
         const struct action *action = &actions->list.items[execution->next];
 
-        if (action->type == ACTION_LOOK_AGAIN || action->type == ACTION_WATCH)
+        if (action->type == ACTION_LOOK_AGAIN || action->type == ACTION_WATCH ||
+            action->type == ACTION_LEARN)
             continue;
         if (action->type == ACTION_EVENT) {
             tell(execution, action);

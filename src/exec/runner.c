@@ -18,6 +18,7 @@
 #include "control/grouping/group.h"
 #include "exec/executor.h"
 #include "exec/job_counts.h"
+#include "exec/learner.h"
 #include "tool/clock.h"
 #include "tool/log.h"
 #include "tool/timer.h"
@@ -102,6 +103,7 @@ struct runner {
     VEC(struct work *) lingering;
     VEC(const struct kind *) foreign; /* whose CRD is known to be somebody else's */
     struct job_counts job_counts;
+    struct learner *learner;
     size_t watches_synced;
     size_t under_way;
     int64_t next_due_ms; /* no work is due before this */
@@ -471,6 +473,24 @@ static void watch_for(struct work *work, const struct kind *kind)
              (struct wanting){work->unit, heap_dup(work_ns(work)), heap_dup(work_name(work))});
 }
 
+/* A kind of others was asked for. One that is not served may be soon: its CRD is on the way. */
+static void on_learned(void *user, const struct learner_key *key, bool found)
+{
+    struct runner *runner = user;
+    struct work *work = work_make(key->unit, key->ns, key->name);
+
+    if (found)
+        enqueue(work);
+    else
+        due_at(work, clock_of(runner) + RUNNER_LEARN_AGAIN_MS);
+}
+
+static void learn(struct work *work, const struct action *action)
+{
+    learner_ask(work->unit->runner->learner, action->api_version, action->name,
+                &(struct learner_key){work->unit, work_ns(work), work_name(work)});
+}
+
 /* Once for a kind, however many of its jobs find out. */
 static void tell_foreign(struct runner *runner, const struct action *action)
 {
@@ -492,6 +512,7 @@ static void reconcile(struct work *work, int64_t now_ms)
                                   .config = &runner->config,
                                   .now_ms = now_ms,
                                   .kinds = runner->api->kinds,
+                                  .learns = runner->api->ops->learn != NULL,
                                   .is_watched = is_watched,
                                   .user = work->unit,
                                   .refusal = work->refusal,
@@ -511,6 +532,8 @@ static void reconcile(struct work *work, int64_t now_ms)
             due_at(work, action->at_ms);
         else if (action->type == ACTION_WATCH)
             watch_for(work, action->kind);
+        else if (action->type == ACTION_LEARN)
+            learn(work, action);
         else if (action->type == ACTION_EVENT)
             tell_foreign(runner, action);
     }
@@ -722,6 +745,8 @@ int runner_start(uv_loop_t *loop,
                               .next_due_ms = INT64_MAX};
     config_defaults(&runner->config);
     runner->started_config = runner->config;
+    runner->learner = learner_new(&(struct learner_options){
+        .api = api, .log = options->log, .told = on_learned, .user = runner});
     if (loop)
         runner->timer = timer_new(loop, runner);
     for (size_t i = 0; controllers[i]; i++)
@@ -748,6 +773,7 @@ void runner_stop(struct runner *runner)
 {
     if (!runner)
         return;
+    learner_free(runner->learner);
     for (size_t i = 0; i < runner->watches.count; i++) {
         api_watch_stop(runner->api, runner->watches.items[i]->watch);
         wanting_clear(runner->watches.items[i]);

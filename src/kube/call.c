@@ -39,7 +39,7 @@ struct kube_call {
 
 /* ---- addresses ---- */
 
-static void add_escaped(struct buf *buf, struct str text)
+void kube_escape(struct buf *buf, struct str text)
 {
     static const char safe[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:";
@@ -64,16 +64,16 @@ void kube_path(struct buf *buf,
         buf_addf(buf, "/api/%s", kind->version);
     if (kind->namespaced && ns.len > 0) {
         buf_addf(buf, "/namespaces/");
-        add_escaped(buf, ns);
+        kube_escape(buf, ns);
     }
     buf_addf(buf, "/%s", kind->plural);
     if (name.len > 0) {
         buf_addc(buf, '/');
-        add_escaped(buf, name);
+        kube_escape(buf, name);
     }
     if (subresource.len > 0) {
         buf_addc(buf, '/');
-        add_escaped(buf, subresource);
+        kube_escape(buf, subresource);
     }
 }
 
@@ -84,7 +84,7 @@ void kube_query(struct buf *buf, bool *first, const char *key, struct str value)
     buf_addc(buf, *first ? '?' : '&');
     *first = false;
     buf_addf(buf, "%s=", key);
-    add_escaped(buf, value);
+    kube_escape(buf, value);
 }
 
 static void call_path(struct buf *buf, const struct api_request *request)

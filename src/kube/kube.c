@@ -16,6 +16,7 @@ static const struct api_ops kube_ops = {
     .bind = kube_bind,
     .watch = kube_watch,
     .watch_stop = kube_watch_stop,
+    .learn = kube_learn,
 };
 
 int kube_open(struct uv_loop_s *loop,
@@ -83,8 +84,10 @@ void kube_close(struct kube *kube)
     (void)err_set(&err, -ECANCELED, "the connection to the API server is being closed");
     kube_gangs_close(kube, &err);
     kube_calls_close(kube, &err);
+    kube_lessons_close(kube, &err);
     client_free(kube->client);
     timer_free(kube->trim);
     kinds_free(kube->kinds);
+    kube_learned_free(kube);
     mem_free(kube);
 }

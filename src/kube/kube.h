@@ -41,6 +41,8 @@ struct uv_loop_s;
 #define KUBE_PER_SECOND 1000
 #define KUBE_BURST      2000
 #define KUBE_UNDER_WAY  64
+/* Kinds of others that are found by name: each may become a watch, which costs the server and us. */
+#define KUBE_LEARNED_MAX 64
 
 struct kube;
 

@@ -24,6 +24,9 @@ struct kube {
     struct kube_call *calls; /* under way */
     struct kube_hub *hubs;   /* watches, by what they watch */
     struct kube_gang *gangs; /* being bound */
+    struct kube_lesson *lessons;  /* kinds that are asked for */
+    struct kube_learned *learned; /* kinds of others that were found; as long as this lives */
+    size_t learned_count;
     struct kube_stats stats;
     struct refusals refusals;
     uint64_t random;        /* of jitter */
@@ -42,6 +45,8 @@ void kube_path(struct buf *buf,
                struct str ns,
                struct str name,
                struct str subresource);
+/* As a part of a path or query. */
+void kube_escape(struct buf *buf, struct str text);
 /* "?a=b" or "&a=b"; nothing when the value is empty. *first turns false. */
 void kube_query(struct buf *buf, bool *first, const char *key, struct str value);
 
@@ -68,7 +73,7 @@ void kube_settles(struct kube *kube);
 /* 0.5 to 1.5 times `ms`. */
 int64_t kube_jitter(struct kube *kube, int64_t ms);
 
-/* ---- the files that serve struct api: call.c, watch.c, bind.c ---- */
+/* ---- the files that serve struct api: call.c, watch.c, bind.c, learn.c ---- */
 void kube_call(struct api *api, const struct api_request *request, api_done_fn *done, void *user);
 /* Those under way are told of `err`, and forgotten. */
 void kube_calls_close(struct kube *kube, const struct err *err);
@@ -86,3 +91,11 @@ void kube_bind(struct api *api,
                void *user);
 /* Told of `err`, and forgotten. */
 void kube_gangs_close(struct kube *kube, const struct err *err);
+void kube_learn(struct api *api,
+                struct str api_version,
+                struct str kind,
+                api_done_fn *done,
+                void *user);
+/* Told of `err`, and forgotten. */
+void kube_lessons_close(struct kube *kube, const struct err *err);
+void kube_learned_free(struct kube *kube);

@@ -140,3 +140,11 @@ void action_watch(struct actions *actions, const struct kind *kind)
 {
     VEC_PUSH(actions->arena, &actions->list, (struct action){.type = ACTION_WATCH, .kind = kind});
 }
+
+void action_learn(struct actions *actions, struct str api_version, struct str kind)
+{
+    VEC_PUSH(actions->arena, &actions->list,
+             (struct action){.type = ACTION_LEARN,
+                             .api_version = str_dup(actions->arena, api_version),
+                             .name = str_dup(actions->arena, kind)});
+}

@@ -24,6 +24,7 @@ enum action_type {
     ACTION_LOOK_AGAIN,   /* reconcile this key again at at_ms, without waiting for a change */
     ACTION_POST,         /* body goes to a person's address (name), as JSON (exec/notify.h) */
     ACTION_WATCH,        /* watch this kind from now on, and look again when it is known */
+    ACTION_LEARN,        /* find out how kind `name` of `api_version` is served, and look again */
 };
 
 struct action {
@@ -31,6 +32,7 @@ struct action {
     const struct kind *kind;
     struct str ns;
     struct str name;
+    struct str api_version; /* learn */
     struct str uid;        /* delete: precondition; patch: precondition when set; event: subject */
     uint64_t revision;     /* patch: 409 unless the object still has this resourceVersion; 0: any */
     struct json *body;     /* create, patch, patch status */
@@ -75,3 +77,5 @@ void action_warn(struct actions *actions,
 void action_post(struct actions *actions, struct str ns, struct str url, struct json *body);
 void action_look_again(struct actions *actions, int64_t at_ms);
 void action_watch(struct actions *actions, const struct kind *kind);
+/* A kind of others that the registry does not have. */
+void action_learn(struct actions *actions, struct str api_version, struct str kind);

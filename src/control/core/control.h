@@ -63,6 +63,7 @@ struct control_input {
     const struct control_config *config;
     int64_t now_ms;
     const struct kinds *kinds; /* every kind there is; may be NULL */
+    bool learns;               /* of others it has those that were asked for (action_learn()) */
     /* Whether the cache knows all objects of a kind; NULL: of every kind. */
     bool (*is_watched)(const void *user, const struct kind *kind);
     const void *user;

@@ -195,6 +195,7 @@ static void carry_out(struct scene *scene, const struct action *action)
                        STR_ARG(action->name), STR_ARG(json_text(&scene->arena, action->body)));
         break;
     case ACTION_LOOK_AGAIN:
+    case ACTION_LEARN:
     case ACTION_WATCH: break;
     }
 }

@@ -264,3 +264,76 @@ TEST(what_becomes_of_our_group_and_its_pods_wakes_the_group_it_was_made_for)
     EXPECT(!wakes(&stage, &kind_podgroup, "pg-g-gu"));
     stage_close(&stage);
 }
+
+/* ---- kinds of others ---- */
+
+#define FLOW_POD                                                                                   \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"namespace\":\"d\","    \
+    "\"uid\":\"pu\",\"creationTimestamp\":\"1970-01-01T00:00:01Z\",\"ownerReferences\":[{"           \
+    "\"apiVersion\":\"x/v1\",\"kind\":\"Flow\",\"name\":\"f\",\"uid\":\"fu\"}]},\"spec\":{"        \
+    "\"schedulerName\":\"kai-scheduler\",\"containers\":[{\"name\":\"c\"}]}}"
+#define FLOWS                                                                                  \
+    "{\"apiVersion\":\"run.ai/v1alpha1\",\"kind\":\"Karta\",\"metadata\":{\"name\":\"flows\"," \
+    "\"uid\":\"ku\"},\"spec\":{\"structureDefinition\":{\"rootComponent\":{\"name\":\"flow\","   \
+    "\"kind\":{\"group\":\"x\",\"version\":\"v1\",\"kind\":\"Flow\"}}},"                       \
+    "\"optimizationInstructions\":{\"gangScheduling\":{\"podGroup\":{\"name\":\"all\"}}}}}"
+
+static const struct action *asked(const struct stage *stage, enum action_type type)
+{
+    for (size_t i = 0; i < stage->actions.list.count; i++)
+        if (stage->actions.list.items[i].type == type)
+            return &stage->actions.list.items[i];
+    return NULL;
+}
+
+static void react_on_cluster(struct stage *stage, int64_t now_ms)
+{
+    struct control_config config = {.scheduler_name = STR("kai-scheduler"),
+                                    .other_schedulers = true,
+                                    .queue_label_key = STR("kai.scheduler/queue"),
+                                    .default_queue = STR("default-queue")};
+    struct kinds *kinds = kinds_new_cluster();
+    struct control_input input = {.cache = stage->cache,
+                                  .config = &config,
+                                  .now_ms = now_ms,
+                                  .kinds = kinds,
+                                  .learns = true};
+    struct control_key key = {.ns = STR("d"), .name = STR("p")};
+
+    stage->actions.list.count = 0;
+    group_controller.reconcile(&input, &key, &stage->actions);
+    kinds_free(kinds);
+}
+
+TEST(a_kind_of_others_is_asked_for_when_a_karta_names_it)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, FLOW_POD);
+    react_on_cluster(&stage, 2000);
+    EXPECT(!asked(&stage, ACTION_LEARN));
+    EXPECT(done(&stage, ACTION_CREATE, &kind_podgroup)); /* alone, as nobody says more of it */
+    put(&stage, &kind_karta, FLOWS);
+    react_on_cluster(&stage, 2000);
+    const struct action *learn = asked(&stage, ACTION_LEARN);
+    EXPECT(learn && str_is(learn->api_version, "x/v1") && str_is(learn->name, "Flow"));
+    EXPECT(!done(&stage, ACTION_CREATE, &kind_podgroup));
+    EXPECT(!done(&stage, ACTION_PATCH_STATUS, &kind_pod));
+    EXPECT(asked(&stage, ACTION_LOOK_AGAIN));
+    stage_close(&stage);
+}
+
+TEST(a_pod_whose_owner_cannot_be_read_says_so_after_a_moment)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, FLOW_POD);
+    put(&stage, &kind_karta, FLOWS);
+    react_on_cluster(&stage, 20000);
+    const struct json *status = done(&stage, ACTION_PATCH_STATUS, &kind_pod);
+    EXPECT(str_contains(json_str_at(status, "status.conditions.0.message"),
+                        STR("Flow of x/v1: the operator needs get, list and watch")));
+    stage_close(&stage);
+}

@@ -34,11 +34,14 @@
  * A key is a pod. Owners may be of any kind: one that is not watched yet is asked for, and the pod
  * is looked at again when it is. */
 
+#define UNREAD_MS 5000 /* so long an owner that cannot be read is not worth a word */
+
 struct run {
     const struct control_input *input;
     struct actions *actions;
     struct arena *arena;
     bool waits; /* for a kind to be watched */
+    struct object_owner unread; /* the owner that it waits for; no kind: it waits for others */
 };
 
 /* ---- what is around ---- */
@@ -64,15 +67,11 @@ static bool is_known(struct run *run, const struct kind *kind)
 static const struct kind *kind_named(const struct run *run, const char *name)
 {
     static const struct kind *const own[] = {&kind_priorityclass, &kind_podgroup, &kind_pod,
-                                             &kind_job};
+                                             &kind_job, &kind_karta};
 
     for (size_t i = 0; i < COUNT_OF(own); i++)
         if (str_is(str_from(name), own[i]->name))
             return own[i];
-    /* A kind of others, where there is one: its name alone could be anybody's. */
-    if (str_is(str_from(name), KARTA_KIND))
-        return run->input->kinds ? kinds_by_name(run->input->kinds, STR(KARTA_API), STR(KARTA_KIND))
-                                 : NULL;
     for (size_t i = 0; run->input->kinds && i < kinds_count(run->input->kinds); i++)
         if (str_is(str_from(name), kinds_at(run->input->kinds, i)->name))
             return kinds_at(run->input->kinds, i);
@@ -99,6 +98,19 @@ static const struct json *next(void *user, const char *name, struct str ns, size
     return tree(run, cache_next(run->input->cache, kind, ns, cursor));
 }
 
+/* Whether a Karta names the kind. Where the kinds of others are found by name (api_learn()), only
+ * those are: whoever wrote the Karta grants the right to read them. */
+static bool is_described(struct run *run, const struct object_owner *owner)
+{
+    const struct json *karta;
+    size_t cursor = 0;
+
+    while ((karta = next(run, KARTA_KIND, STR(""), &cursor)))
+        if (grouping_karta_names(karta, owner->api_version, owner->kind))
+            return true;
+    return false;
+}
+
 static const struct object *owner_object(struct run *run,
                                          struct str ns,
                                          const struct object_owner *owner)
@@ -109,8 +121,15 @@ static const struct object *owner_object(struct run *run,
         kind = kinds_by_name(run->input->kinds, owner->api_version, owner->kind);
     else if (str_is(owner->kind, kind_torchrunjob.name))
         kind = &kind_torchrunjob;
-    if (!kind || !is_known(run, kind))
+    if (!kind && run->input->learns && is_described(run, owner)) {
+        action_learn(run->actions, owner->api_version, owner->kind);
+        run->waits = true;
+    }
+    if (!kind || !is_known(run, kind)) {
+        if (run->waits)
+            run->unread = *owner;
         return NULL;
+    }
     const struct object *object =
         cache_get(run->input->cache, kind, kind->namespaced ? ns : STR(""), owner->name);
     return object && str_eq(object->uid, owner->uid) ? object : NULL;
@@ -357,6 +376,26 @@ static void reconcile_named(struct run *run, const struct object *pod, struct st
     write_pod(run, pod, &grouping);
 }
 
+/* A kind is read within a moment, or a right is missing: then its pods say what they wait for. */
+static void tell_unread(struct run *run, const struct object *pod)
+{
+    const struct object_owner *owner = &run->unread;
+    int64_t at_ms = pod->created_ms + UNREAD_MS;
+
+    if (!owner->kind.len)
+        return;
+    if (run->input->now_ms < at_ms) {
+        action_look_again(run->actions, at_ms);
+        return;
+    }
+    group_tell_pod(run->actions, pod,
+                   str_printf(run->arena,
+                              "The pod waits until its owner can be read, " STR_FMT " of " STR_FMT
+                              ": the operator needs get, list and watch of that kind",
+                              STR_ARG(owner->kind), STR_ARG(owner->api_version)),
+                   run->input->now_ms);
+}
+
 /* The PodGroup of scheduling.k8s.io that the pod is to be in; empty: none. */
 static struct str named_by(const struct json *pod)
 {
@@ -398,8 +437,10 @@ static void reconcile(const struct control_input *input,
         return; /* somebody else says which group it is in */
     if (r == 0)
         r = grouping_decide(&in, NULL, &grouping, &err);
-    if (run.waits)
+    if (run.waits) {
+        tell_unread(&run, pod);
         return;
+    }
     if (r < 0) {
         action_warn(actions, pod, "PodGrouperWarning", str_from(err.text));
         return;
@@ -514,7 +555,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 {
     if (object->kind == &kind_pod) {
         control_keys_add(ret, object->ns, object->name);
-    } else if (str_is(STR(KARTA_KIND), object->kind->name)) {
+    } else if (object->kind == &kind_karta) {
         pods_described(cache, ret);
     } else if (object->kind == &kind_podgroup_k8s) {
         pods_naming(cache, object, ret);

@@ -109,6 +109,9 @@ void grouping_workload(const struct grouping_input *input,
 struct str grouping_label_topology(struct arena *arena, struct str label);
 struct json *grouping_topology_manifest(struct arena *arena, struct str label);
 
+/* Whether a component of the Karta is of that kind. */
+bool grouping_karta_names(const struct json *karta, struct str api_version, struct str kind);
+
 /* Whether the pod, or an owner of it, asks that no group is made for it. */
 bool grouping_skips(const struct grouping_input *input);
 

@@ -35,16 +35,33 @@ static bool instructs(const struct json *object)
            (!json_is_null(json_get(gang, "podGroup")) || json_count(json_get(gang, "podGroups")));
 }
 
-static bool describes(const struct json *object, const struct json *owner)
+static bool is_of_kind(const struct json *component, struct str api, struct str name)
 {
-    const struct json *kind = json_at(object, "spec.structureDefinition.rootComponent.kind");
-    struct str api = json_str(json_get(owner, "apiVersion"));
+    const struct json *kind = json_get(component, "kind");
     struct str group = grouping_api_group(api);
     struct str version = group.len ? str_sub(api, group.len + 1, api.len) : api;
 
-    return str_eq(json_str(json_get(kind, "kind")), json_str(json_get(owner, "kind"))) &&
+    return str_eq(json_str(json_get(kind, "kind")), name) &&
            str_eq(json_str(json_get(kind, "version")), version) &&
            str_eq(json_str(json_get(kind, "group")), group);
+}
+
+static bool describes(const struct json *object, const struct json *owner)
+{
+    return is_of_kind(json_at(object, "spec.structureDefinition.rootComponent"),
+                      json_str(json_get(owner, "apiVersion")), json_str(json_get(owner, "kind")));
+}
+
+bool grouping_karta_names(const struct json *karta, struct str api_version, struct str kind)
+{
+    const struct json *parts = json_at(karta, "spec.structureDefinition");
+
+    if (is_of_kind(json_get(parts, "rootComponent"), api_version, kind))
+        return true;
+    JSON_FOREACH(json_get(parts, "childComponents"), part)
+        if (is_of_kind(part, api_version, kind))
+            return true;
+    return false;
 }
 
 /* NULL: there is none that can be used. Why not is in ret->warning where there is one. */
