@@ -3,11 +3,14 @@
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cel/cel.h"
+#include "cel/estimate.h"
 #include "cel/object.h"
+#include "cel/shape.h"
 #include "cel/value.h"
 
 #include <errno.h>
@@ -37,6 +40,52 @@ int cel_device_compile(struct arena *arena,
                        STR_ARG(cel_type_name(program->result)));
     *ret = program;
     return 0;
+}
+
+/* ---- what an expression may cost ---- */
+
+/* As large as a ResourceSlice may have it. */
+#define NAME_BYTES_MAX   32
+#define VALUE_BYTES_MAX  64
+#define DOMAIN_BYTES_MAX 63
+#define MEMBERS_MAX      32
+
+static const struct shape domain_shape = {.type = CEL_STRING, .max = DOMAIN_BYTES_MAX};
+static const struct shape name_shape = {.type = CEL_STRING, .max = NAME_BYTES_MAX};
+static const struct shape attribute_shape = {.type = CEL_DYN, .max = VALUE_BYTES_MAX};
+static const struct shape quantity_shape = {.type = CEL_QUANTITY};
+static const struct shape truth_shape = {.type = CEL_BOOL};
+static const struct shape attributes_shape = {.type = CEL_MAP,
+                                              .named = true,
+                                              .max = MEMBERS_MAX,
+                                              .key = &name_shape,
+                                              .item = &attribute_shape};
+static const struct shape capacities_shape = {.type = CEL_MAP,
+                                              .max = MEMBERS_MAX,
+                                              .key = &name_shape,
+                                              .item = &quantity_shape};
+static const struct shape all_attributes_shape = {.type = CEL_MAP,
+                                                  .max = MEMBERS_MAX,
+                                                  .key = &domain_shape,
+                                                  .item = &attributes_shape};
+static const struct shape all_capacities_shape = {.type = CEL_MAP,
+                                                  .max = MEMBERS_MAX,
+                                                  .key = &domain_shape,
+                                                  .item = &capacities_shape};
+static const struct shape_field device_fields[] = {/* sorted */
+                                                   {STR("allowMultipleAllocations"), &truth_shape},
+                                                   {STR("attributes"), &all_attributes_shape},
+                                                   {STR("capacity"), &all_capacities_shape},
+                                                   {STR("driver"), &domain_shape}};
+static const struct shape device_shape = {.type = CEL_MAP,
+                                          .object = true,
+                                          .alone = true,
+                                          .fields = device_fields,
+                                          .field_count = COUNT_OF(device_fields)};
+
+bool cel_device_is_too_complex(struct arena *arena, const struct cel_program *program)
+{
+    return cel_estimate(arena, program, &device_shape) > CEL_COST_MAX;
 }
 
 /* ---- a device as a value ---- */

@@ -25,6 +25,8 @@ int cel_device_compile(struct arena *arena,
                        struct str text,
                        struct cel_program **ret,
                        struct err *err);
+/* It may cost more than an evaluation may, by estimate. */
+bool cel_device_is_too_complex(struct arena *arena, const struct cel_program *program);
 /* `device`: as a ResourceSlice has it. -EINVAL: the expression has no answer for it. */
 int cel_device_matches(const struct cel_program *program,
                        struct str driver,

@@ -75,3 +75,33 @@ TEST(an_expression_that_means_no_device_is_refused)
         EXPECT(strlen(err.text) > 0);
     }
 }
+
+TEST(an_expression_that_may_cost_too_much_is_too_complex)
+{
+    static const struct {
+        const char *text;
+        bool much;
+    } rows[] = {
+        {"device.driver == 'a'", false},
+        {"device.attributes['a.com'].name == device.attributes['b.com'].name", false},
+        {"device.attributes.all(d, device.attributes[d].all(n, n == d))", false},
+        {"device.attributes.all(d, device.attributes.all(e, device.attributes.all(f, d == e || e "
+         "== "
+         "f)))",
+         false},
+        {"device.attributes.all(d, device.attributes.all(e, device.attributes.all(f, "
+         "device.attributes.all(g, d == e || f == g))))",
+         true},
+        {"device.capacity['a.com'].memory != device.capacity['b.com'].memory", true},
+        {"quantity('1') != quantity('2')", true}, /* nothing says how large one is */
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct cel_program *program = NULL;
+
+        test_case(rows[i].text);
+        EXPECT(cel_device_compile(&arena, str_from(rows[i].text), &program, NULL) == 0);
+        EXPECT(program && cel_device_is_too_complex(&arena, program) == rows[i].much);
+    }
+}

@@ -47,7 +47,12 @@ bool field_schema(const struct schema *schema,
 
 enum cel_type field_type(const struct schema *schema)
 {
-    if (!schema || schema->int_or_string || schema->nullable)
+    return schema && !schema->nullable ? field_type_unless_null(schema) : CEL_DYN;
+}
+
+enum cel_type field_type_unless_null(const struct schema *schema)
+{
+    if (schema->int_or_string)
         return CEL_DYN;
     switch (schema->type) {
     case SCHEMA_ANY: return CEL_DYN;

@@ -8,9 +8,12 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "cel/budget.h"
 #include "cel/cel.h"
+#include "cel/estimate.h"
 #include "cel/field.h"
 #include "cel/fieldpath.h"
+#include "cel/shape.h"
 #include "cel/value.h"
 
 #include <stdbool.h>
@@ -50,7 +53,8 @@ struct rules {
 
 struct compiling {
     struct arena *arena;
-    struct admit *admit; /* NULL: nobody is told */
+    struct admit *admit;   /* NULL: nobody is told */
+    struct budget *budget; /* NULL: costs are not estimated */
     VEC(struct rule_list) lists;
 };
 
@@ -59,6 +63,8 @@ struct place {
     struct str path;
     struct str uncorrelated; /* STR_NONE: they have */
     bool root;
+    const struct shape *shape; /* NULL: costs are not estimated */
+    struct budget_times times;
 };
 
 static struct str place_of(const struct compiling *c,
@@ -171,6 +177,28 @@ static void compile_message(const struct compiling *c,
         compile_wrong(c, path, source, "", "messageExpression must evaluate to a string");
 }
 
+/* What the rule and its words may cost at worst. */
+static void estimate_rule(const struct compiling *c,
+                          const struct place *place,
+                          size_t index,
+                          const struct rule *rule)
+{
+    struct budget_item item = {.path = place_of(c, place, index, "rule"),
+                               .what = "estimated rule cost"};
+
+    if (!c->budget || !place->shape || !rule->program || rule->wrong.len)
+        return;
+    item.cost = budget_cost(cel_estimate(c->arena, rule->program, place->shape), place->shape,
+                            place->times);
+    budget_add(c->budget, c->admit, &item);
+    if (!rule->words)
+        return;
+    item = (struct budget_item){.path = place_of(c, place, index, "messageExpression"),
+                                .what = "estimated messageExpression cost",
+                                .cost = cel_estimate(c->arena, rule->words, place->shape)};
+    budget_add(c->budget, c->admit, &item);
+}
+
 /* oldSelf needs a counterpart, and optionalOldSelf needs oldSelf. */
 static void check_old(const struct compiling *c,
                       const struct place *place,
@@ -225,6 +253,7 @@ static struct rule compile_rule(const struct compiling *c,
     if (path.len && !fieldpath_text(c->arena, schema, path, &rule.field))
         compile_wrong(c, place_of(c, place, index, "fieldPath"), json_get(source, "fieldPath"), "",
                       "fieldPath must be a valid path");
+    estimate_rule(c, place, index, &rule);
     return rule;
 }
 
@@ -232,14 +261,31 @@ static void compile_below(struct compiling *c,
                           const struct schema *schema,
                           const struct place *place);
 
+/* The place of what is below; `shape` is NULL where the schema above does not show it. */
+static struct place place_below(const struct compiling *c,
+                                const struct schema *schema,
+                                const struct place *place,
+                                const struct schema *below,
+                                const struct shape *shape)
+{
+    struct place next = {.uncorrelated = place->uncorrelated};
+
+    if (!c->budget)
+        return next;
+    next.times = budget_times_below(place->times, schema);
+    next.shape = shape ? shape : shape_of(c->arena, below, below->embedded);
+    return next;
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static void compile_items(struct compiling *c,
                           const struct schema *schema,
                           const struct place *place)
 {
-    struct place below = {.path = str_printf(c->arena, STR_FMT ".items", STR_ARG(place->path)),
-                          .uncorrelated = place->uncorrelated};
+    struct place below =
+        place_below(c, schema, place, schema->items, place->shape ? place->shape->item : NULL);
 
+    below.path = str_printf(c->arena, STR_FMT ".items", STR_ARG(place->path));
     if (!below.uncorrelated.p && schema->list != SCHEMA_LIST_MAP)
         below.uncorrelated = place->path;
     compile_below(c, schema->items, &below);
@@ -264,21 +310,24 @@ static void compile_below(struct compiling *c,
         VEC_PUSH(c->arena, &c->lists, (struct rule_list){items, count});
     }
     for (size_t i = 0; i < schema->property_count; i++) {
-        struct place below = {.path = str_printf(c->arena, STR_FMT ".properties[" STR_FMT "]",
-                                                 STR_ARG(place->path),
-                                                 STR_ARG(schema->properties[i].name)),
-                              .uncorrelated = place->uncorrelated};
+        const struct schema_property *property = &schema->properties[i];
 
-        compile_below(c, schema->properties[i].schema, &below);
+        if (!property->schema->rules_inside)
+            continue;
+        struct place below = place_below(c, schema, place, property->schema,
+                                         shape_field(place->shape, property->name));
+        below.path = str_printf(c->arena, STR_FMT ".properties[" STR_FMT "]", STR_ARG(place->path),
+                                STR_ARG(property->name));
+        compile_below(c, property->schema, &below);
     }
-    if (schema->additional) {
-        struct place below = {
-            .path = str_printf(c->arena, STR_FMT ".additionalProperties", STR_ARG(place->path)),
-            .uncorrelated = place->uncorrelated};
+    if (schema->additional && schema->additional->rules_inside) {
+        struct place below = place_below(c, schema, place, schema->additional,
+                                         place->shape ? place->shape->item : NULL);
 
+        below.path = str_printf(c->arena, STR_FMT ".additionalProperties", STR_ARG(place->path));
         compile_below(c, schema->additional, &below);
     }
-    if (schema->items)
+    if (schema->items && schema->items->rules_inside)
         compile_items(c, schema, place);
 }
 
@@ -298,19 +347,40 @@ const struct rules *rules_compile(struct arena *arena,
     return rules;
 }
 
+/* The version's schema is what it was: a rule in it that costs too much was taken before. */
+static bool is_unchanged(const struct admit *admit, const struct json *version)
+{
+    JSON_FOREACH(json_at(admit->old, "spec.versions"), old) {
+        if (json_equal(json_get(old, "name"), json_get(version, "name")))
+            return json_equal(json_get(old, "schema"), json_get(version, "schema"));
+    }
+    return false;
+}
+
+static void check_version(struct admit *admit, const struct json *version, struct str path)
+{
+    const struct schema *schema = NULL;
+    struct budget budget = {.one_may_be_over = is_unchanged(admit, version)};
+    struct compiling c = {.arena = admit->arena, .admit = admit, .budget = &budget};
+    struct place place = {.path = path, .root = true, .times = {.count = 1}};
+
+    if (schema_compile(admit->arena, json_at(version, "schema.openAPIV3Schema"), &schema, NULL) <
+            0 ||
+        !schema || !schema->rules_inside)
+        return;
+    place.shape = shape_of(admit->arena, schema, true);
+    compile_below(&c, schema, &place);
+    budget_check(&budget, admit, path);
+}
+
 void rules_check_crd(struct admit *admit)
 {
     size_t index = 0;
 
-    JSON_FOREACH(json_at(admit->object, "spec.versions"), version) {
-        const struct schema *schema = NULL;
-        struct str path =
-            str_printf(admit->arena, "spec.versions[%zu].schema.openAPIV3Schema", index++);
-
-        if (schema_compile(admit->arena, json_at(version, "schema.openAPIV3Schema"), &schema,
-                           NULL) == 0)
-            (void)rules_compile(admit->arena, schema, admit, path);
-    }
+    JSON_FOREACH(json_at(admit->object, "spec.versions"), version)
+        check_version(
+            admit, version,
+            str_printf(admit->arena, "spec.versions[%zu].schema.openAPIV3Schema", index++));
 }
 
 /* ---- evaluating ---- */

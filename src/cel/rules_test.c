@@ -10,6 +10,7 @@
 #include "cel/rules.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -242,6 +243,116 @@ TEST(old_values_need_a_counterpart)
                 ">= oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema "
                 "within s.properties[list]\n");
     arena_done(&arena);
+}
+
+/* A CRD with these rules for a spec, of which the last field is bounded or not. */
+static struct json *crd_of(struct arena *arena, const char *rules, const char *bound)
+{
+    return parsed(
+        arena,
+        str_printf(arena,
+                   "{spec: {versions: [{name: v1, schema: {openAPIV3Schema: {type: object, "
+                   "properties: {spec: {type: object, x-kubernetes-validations: [%s], properties: "
+                   "{names: {type: array, items: {type: string, maxLength: 10000}, maxItems: "
+                   "5000}, name: {type: string%s}}}}}}}]}}",
+                   rules, bound)
+            .p);
+}
+
+#define COST_PATH   "spec.versions[0].schema.openAPIV3Schema"
+#define COST_RULE   COST_PATH ".properties[spec].x-kubernetes-validations"
+#define COST_BUDGET "exceeds budget by factor of "
+#define COST_HINT                                                                                 \
+    " (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, " \
+    "maps, and strings are declared)\n"
+#define COST_PART                                                                          \
+    "Forbidden: contributed to estimated rule cost total exceeding cost limit for entire " \
+    "OpenAPIv3 schema\n"
+#define COST_TOTAL                                                                          \
+    COST_PATH ": Forbidden: x-kubernetes-validations estimated rule cost total for entire " \
+              "OpenAPIv3 schema " COST_BUDGET
+
+TEST(rules_that_may_cost_too_much_are_refused)
+{
+    static const char twice[] = "{rule: 'self.names.all(x, x == self.name)'}";
+    static const struct {
+        const char *rules;
+        const char *bound;
+        const char *wanted;
+        const char *unchanged; /* when the schema was there before */
+        const char *why;
+    } rows[] = {
+        {twice, "",
+         COST_RULE "[0].rule: Forbidden: estimated rule cost " COST_BUDGET "2.0x" COST_HINT, "",
+         "a rule over its bound"},
+        {twice, ", maxLength: 100", "", "", "what bounds a field bounds the rule"},
+        {"{rule: 'true', messageExpression: \"self.names.map(x, x == self.name ? 'a' : 'b')[0]\"}",
+         "",
+         COST_RULE "[0].messageExpression: Forbidden: estimated messageExpression cost " COST_BUDGET
+                   "2.0x" COST_HINT,
+         "", "its words count, too"},
+        {"{rule: 'self.name.contains(self.name)'}", "",
+         COST_RULE "[0].rule: Forbidden: estimated rule cost " COST_BUDGET
+                   "more than 100x" COST_HINT COST_RULE "[0].rule: " COST_PART COST_TOTAL
+                   "more than 100x" COST_HINT,
+         COST_RULE "[0].rule: " COST_PART COST_TOTAL "more than 100x" COST_HINT,
+         "all together are over theirs, whether they were there before or not"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct json *crd = crd_of(&arena, rows[i].rules, rows[i].bound);
+        struct json *other = crd_of(&arena, rows[i].rules, ", maxLength: 7");
+        struct admit creation = {.arena = &arena, .object = crd};
+        struct admit update = {.arena = &arena, .object = crd, .old = crd};
+        struct admit change = {.arena = &arena, .object = crd, .old = other};
+
+        test_case(rows[i].why);
+        rules_check_crd(&creation);
+        expect_text(causes(&arena, &creation), rows[i].wanted);
+        rules_check_crd(&update);
+        expect_text(causes(&arena, &update), rows[i].unchanged);
+        rules_check_crd(&change);
+        expect_text(causes(&arena, &change), rows[i].wanted);
+        arena_done(&arena);
+    }
+}
+
+TEST(a_rule_below_a_list_counts_for_every_item)
+{
+    static const struct {
+        const char *list;
+        bool refused;
+        const char *why;
+    } rows[] = {
+        {"type: array, maxItems: 100, items: ", false, "a hundred times"},
+        {"type: array, maxItems: 100000, items: ", true, "a hundred thousand times"},
+        {"type: array, items: ", true, "as often as it fits into a request"},
+        {"type: object, maxProperties: 100, additionalProperties: ", false, "maps as lists"},
+        {"type: object, additionalProperties: ", true, "maps without a bound as well"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct admit admit = {.arena = &arena};
+
+        test_case(rows[i].why);
+        admit.object = parsed(
+            &arena,
+            str_printf(&arena,
+                       "{spec: {versions: [{name: v1, schema: {openAPIV3Schema: {type: object, "
+                       "properties: {spec: {%s{type: string, maxLength: 1000, "
+                       "x-kubernetes-validations: [{rule: 'self == oldSelf || self < \"a\"'}, "
+                       "{rule: 'self + self != self'}]}}}}}}]}}",
+                       rows[i].list)
+                .p);
+        rules_check_crd(&admit);
+        size_t forbidden = 0;
+        for (size_t at = 0; at < admit.causes.count; at++)
+            forbidden += str_starts(admit.causes.items[at].message, STR("Forbidden: estimated"));
+        EXPECT((forbidden > 0) == rows[i].refused);
+        arena_done(&arena);
+    }
 }
 
 TEST(the_rules_of_our_own_crds_compile)

@@ -23,9 +23,12 @@ static void list_check(struct admit *admit, const struct json *list, struct str 
         struct str at = str_printf(admit->arena, STR_FMT ".selectors[%zu].cel.expression",
                                    STR_ARG(path), index++);
 
-        if (json_str(text).len && json_str(text).len <= CEL_DEVICE_TEXT_MAX &&
-            cel_device_compile(&arena, json_str(text), &program, &err) < 0)
+        if (!json_str(text).len || json_str(text).len > CEL_DEVICE_TEXT_MAX)
+            continue;
+        if (cel_device_compile(&arena, json_str(text), &program, &err) < 0)
             admit_invalid(admit, at, text, str_c(admit->arena, str_from(err.text)));
+        else if (cel_device_is_too_complex(&arena, program))
+            admit_forbidden(admit, at, "too complex, exceeds cost limit");
     }
 }
 

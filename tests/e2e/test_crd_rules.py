@@ -36,6 +36,8 @@ def test_rules_of_a_crd_are_compiled_and_evaluated():
         check("undefined field 'z'" in words, words)
         words = refused(crd([{"rule": "self.min >"}]))
         check("Syntax error" in words, words)
+        words = refused(crd([{"rule": "self.name.contains(self.name)"}]))  # by estimate: nothing bounds the name
+        check("estimated rule cost exceeds budget by factor of more than 100x" in words and "maxLength" in words, words)
         m.kubectl("apply", "-f", "-", input=crd(RULES))
         m.kubectl("wait", "--for=condition=Established", "crd/ranges.test.local")
         words = refused(span(3, 2, "a"))
