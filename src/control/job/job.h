@@ -83,6 +83,15 @@ static inline bool job_phase_is_final(enum job_phase phase)
 #define JOB_ROLE_SPARE       "spare" /* until it takes the place of a pod that was lost */
 /* Annotation of a pod: of how many it is one, so that a job that was resized is noticed. */
 #define JOB_ANNOTATION_SIZE "torchrun.ai/size"
+/* Labels of the scheduling queue of a TorchrunQueue: whose it is. */
+#define JOB_QUEUE_LABEL_NAME  "torchrun.ai/jobqueue"
+#define JOB_QUEUE_LABEL_SPACE "torchrun.ai/jobqueue-namespace"
+/* What the TorchrunQueue that a job of another kind is in has in this field of spec.reliability; empty:
+ * it is in none, or that says nothing. */
+struct str job_queue_says(const struct control_input *input,
+                          const struct object *job,
+                          const char *field,
+                          struct arena *arena);
 /* Annotation of a job of any kind: InPlace or Pods. */
 #define JOB_ANNOTATION_RESTART_MODE "muster.dev/restart-mode"
 /* Annotation of a job of any kind: Restart, Report or Ignore. */
@@ -147,6 +156,7 @@ struct job_role {
     enum job_done done;
     bool leads; /* the job runs when a pod of such a role does; without any: when every min does */
     bool later; /* made when the pods of all other roles are ready */
+    bool last;  /* reaches into the pods of the others: in place it goes when these run */
     bool bare;  /* one pod, named without an index */
 };
 

@@ -28,8 +28,21 @@
 
 static bool pod_may_stay(const struct job_role *role)
 {
-    return role->min == role->max && !role->later && role->restart != JOB_RESTART_NEVER &&
+    return role->min == role->max && (!role->later || role->last) &&
            str_is(json_str(json_get(role->pod_spec, "restartPolicy")), "Never");
+}
+
+/* A role whose own failure is final restarts with the others. */
+static bool roles_may_stay(const struct job_model *model)
+{
+    bool restarts = false;
+
+    for (size_t i = 0; i < model->roles.count; i++) {
+        if (!pod_may_stay(&model->roles.items[i]))
+            return false;
+        restarts = restarts || model->roles.items[i].restart != JOB_RESTART_NEVER;
+    }
+    return restarts;
 }
 
 /* Whether the next container is kept warm; what cannot be done is said. */
@@ -58,6 +71,8 @@ void job_place_read(struct job_run *run)
     struct job_model *model = &run->model;
     struct str word = object_annotation(model->object, JOB_ANNOTATION_RESTART_MODE);
 
+    if (!word.len)
+        word = job_queue_says(run->input, model->object, "restartMode", run->arena);
     if (str_is(word, "InPlace")) {
         model->restart_mode = JOB_MODE_IN_PLACE;
     } else if (word.len) {
@@ -69,9 +84,7 @@ void job_place_read(struct job_run *run)
                                         STR_ARG(word));
     }
     model->in_place = model->restart_mode == JOB_MODE_IN_PLACE && model->scope == JOB_SCOPE_GANG &&
-                      model->max_restarts != 0 && !model->parts;
-    for (size_t i = 0; i < model->roles.count; i++)
-        model->in_place = model->in_place && pod_may_stay(&model->roles.items[i]);
+                      model->max_restarts != 0 && !model->parts && roles_may_stay(model);
     warm_read(run);
 }
 
@@ -109,12 +122,27 @@ bool job_can_stay(const struct job_run *run, const struct job_look *look)
     return true;
 }
 
-static void order(struct job_run *run, bool go)
+/* What reaches into the other pods goes when these run. */
+static bool may_go(const struct job_run *run, const struct job_member *member)
+{
+    if (!member->role || !member->role->last)
+        return true;
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *other = &run->members.items[i];
+
+        if (other->role && !other->role->last && (!other->ready || other->moving))
+            return false;
+    }
+    return true;
+}
+
+static void order(struct job_run *run, bool all_go)
 {
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
         struct json *patch = json_new_object(run->arena);
         struct json *annotations = json_make_path(run->arena, patch, "metadata.annotations");
+        bool go = all_go && may_go(run, member);
 
         if (member->leaving || member->lost ||
             (member->place.round == run->state.round && member->place.go == go))

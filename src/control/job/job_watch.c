@@ -51,6 +51,8 @@ static enum job_hang policy(struct job_run *run, struct str *ret_note)
 {
     struct str word = object_annotation(run->model.object, JOB_ANNOTATION_HANG);
 
+    if (!word.len)
+        word = job_queue_says(run->input, run->model.object, "onHang", run->arena);
     for (size_t i = 0; i < COUNT_OF(hang_words); i++)
         if (str_is(word, hang_words[i]))
             return (enum job_hang)i;

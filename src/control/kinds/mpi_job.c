@@ -284,6 +284,7 @@ static void adjust(struct kubeflow *k, struct job_model *model)
                                            : JOB_CLEAN_RUNNING;
     make_launcher(k, launcher);
     launcher->later = str_is(spec->launcher_creation, "WaitForWorkersReady");
+    launcher->last = true;
     if (worker)
         make_worker(k, worker);
     make_config(k, model, spec);

@@ -287,6 +287,28 @@ TEST(a_long_back_off_is_not_waited_for_in_place)
     "':2,'restartPolicy':'" policy                                                                \
     "','template':{'spec':{'containers':[{'name':'c','image':'i'}]}}}]}}"
 
+#define GANG                                                                           \
+    "'annotations':{'muster.dev/restart-mode':'InPlace','torchrun.ai/restart-scope':'" \
+    "gang'}"
+#define REPLICAS(type, count, container)                                                 \
+    "'" type "':{'replicas':" count                                                      \
+    ",'restartPolicy':'OnFailure','template':{'spec':{'containers':[{'name':'" container \
+    "','image':'i'}]}}}"
+#define KUBEFLOW(annotations, specs, replicas) \
+    "{'metadata':{'name':'j'," annotations "},'spec':{'" specs "':{" replicas "}}}"
+
+/* Every pod that there is. */
+static void pods_are(struct scene *scene, const char *patch)
+{
+    struct str rest = str_dup(&scene->arena, scene_names(scene, &kind_pod));
+    struct str name;
+
+    while (rest.len) {
+        (void)str_cut(&rest, ' ', &name);
+        scene_patch(scene, &kind_pod, str_c(&scene->arena, name), patch);
+    }
+}
+
 TEST(kinds_of_others_restart_in_place_where_their_pods_restart_together)
 {
     static const struct {
@@ -310,6 +332,22 @@ TEST(kinds_of_others_restart_in_place_where_their_pods_restart_together)
          TENSORSTACK(STAYS, "ExitCode"), true},
         {"it is never restarted", &kind_pytorchtrainingjob, &tensorstack_job_controller,
          TENSORSTACK(STAYS, "Never"), false},
+        {"a TFJob whose pods restart together", &kind_tfjob, &tf_job_controller,
+         KUBEFLOW(GANG, "tfReplicaSpecs", REPLICAS("Worker", "2", "tensorflow")), true},
+        {"a TFJob, whose pods restart alone", &kind_tfjob, &tf_job_controller,
+         KUBEFLOW(STAYS, "tfReplicaSpecs", REPLICAS("Worker", "2", "tensorflow")), false},
+        {"an XGBoostJob", &kind_xgboostjob, &xgboost_job_controller,
+         KUBEFLOW(STAYS, "xgbReplicaSpecs",
+                  REPLICAS("Master", "1", "xgboost") "," REPLICAS("Worker", "2", "xgboost")),
+         true},
+        {"a PaddleJob", &kind_paddlejob, &paddle_job_controller,
+         KUBEFLOW(STAYS, "paddleReplicaSpecs", REPLICAS("Worker", "2", "paddle")), true},
+        {"a JAXJob", &kind_jaxjob, &jax_job_controller,
+         KUBEFLOW(STAYS, "jaxReplicaSpecs", REPLICAS("Worker", "2", "jax")), true},
+        {"an MPIJob whose pods restart together", &kind_mpijob, &mpi_job_controller,
+         KUBEFLOW(GANG, "mpiReplicaSpecs",
+                  REPLICAS("Launcher", "1", "mpi") "," REPLICAS("Worker", "2", "mpi")),
+         true},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -323,13 +361,113 @@ TEST(kinds_of_others_restart_in_place_where_their_pods_restart_together)
         EXPECT(str_is(order_of(&scene, "j-worker-1"), rows[i].stays ? "0 go" : ""));
         if (!rows[i].stays)
             continue;
-        scene_patch(&scene, &kind_pod, "j-worker-0", RUNS("0"));
-        scene_patch(&scene, &kind_pod, "j-worker-1", RUNS("0"));
+        pods_are(&scene, RUNS("0"));
         scene_run(&scene, rows[i].controller, "j");
         scene_patch(&scene, &kind_pod, "j-worker-1", KILLED);
         scene_run(&scene, rows[i].controller, "j");
         EXPECT(str_is(order_of(&scene, "j-worker-0"), "1 stop"));
     }
+}
+
+/* They are in its scheduling queue, not in it. */
+TEST(a_queue_says_how_jobs_of_every_kind_restart)
+{
+    static const struct {
+        const char *why;
+        const char *says; /* the queue */
+        const char *notes;
+        bool stays;
+    } rows[] = {
+        {"the queue says nothing", "", "'labels':{'kai.scheduler/queue':'n-q'}", false},
+        {"it does", IN_PLACE, "'labels':{'kai.scheduler/queue':'n-q'}", true},
+        {"the job is not in it", IN_PLACE, "'labels':{'kai.scheduler/queue':'other'}", false},
+        {"the annotation has the last word", IN_PLACE,
+         "'labels':{'kai.scheduler/queue':'n-q'},'annotations':{'muster.dev/restart-mode':'Pods'}",
+         false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        char text[512];
+
+        test_case(rows[i].why);
+        open_with_node(&scene);
+        (void)snprintf(text, sizeof(text),
+                       "{'metadata':{'name':'q'},'spec':{'nodeResources':{'gpus':2}%s}}",
+                       rows[i].says);
+        scene_put(&scene, &kind_torchrunqueue, text);
+        scene_put(&scene, &kind_queue,
+                  "{'metadata':{'name':'n-q','labels':{'torchrun.ai/jobqueue':'q','torchrun.ai/"
+                  "jobqueue-namespace':'n'}}}");
+        (void)snprintf(text, sizeof(text),
+                       "{'metadata':{'name':'j',%s},'spec':{'pytorchReplicaSpecs':{%s}}}",
+                       rows[i].notes, REPLICAS("Worker", "2", "pytorch"));
+        scene_put(&scene, &kind_pytorchjob, text);
+        scene_run(&scene, &pytorch_job_controller, "j");
+        EXPECT(str_is(order_of(&scene, "j-worker-1"), rows[i].stays ? "0 go" : ""));
+    }
+}
+
+/* mpirun starts its ranks in the other pods: it would not find a container there. */
+TEST(a_launcher_goes_when_its_workers_run)
+{
+    static const char ready[] = "{'status':{'conditions':[{'type':'Ready','status':'True'}]}}";
+    static const char unready[] = "{'status':{'conditions':[{'type':'Ready','status':'False'}]}}";
+    _cleanup_(scene_close) struct scene scene;
+
+    open_with_node(&scene);
+    scene_put(
+        &scene, &kind_mpijob,
+        "{'metadata':{'name':'j'," GANG
+        "},'spec':{'launcherCreationPolicy':'WaitForWorkersReady','mpiReplicaSpecs':{" REPLICAS(
+            "Launcher", "1", "mpi") ",'Worker':{'replicas':2,'template':{'spec':{'containers'"
+                                    ":[{'name':'mpi','image':'i'}]}}}}}}");
+    scene_run(&scene, &mpi_job_controller, "j");
+    pods_are(&scene, RUNS("0"));
+    pods_are(&scene, ready);
+    scene_run(&scene, &mpi_job_controller, "j");
+    scene_patch(&scene, &kind_pod, "j-launcher", RUNS("0"));
+    scene_run(&scene, &mpi_job_controller, "j");
+    scene_patch(&scene, &kind_pod, "j-launcher", ENDED("0"));
+    scene_run(&scene, &mpi_job_controller, "j");
+    EXPECT(str_is(order_of(&scene, "j-worker-0"), "1 stop"));
+    pods_are(&scene, ENDED("0"));
+    pods_are(&scene, unready);
+    scene_run(&scene, &mpi_job_controller, "j");
+    EXPECT(str_is(order_of(&scene, "j-worker-0"), "1 go"));
+    EXPECT(str_is(order_of(&scene, "j-launcher"), "1 stop"));
+    scene_patch(&scene, &kind_pod, "j-worker-0", RUNS("1"));
+    scene_patch(&scene, &kind_pod, "j-worker-1", RUNS("1"));
+    scene_patch(&scene, &kind_pod, "j-worker-0", ready);
+    scene_run(&scene, &mpi_job_controller, "j");
+    EXPECT(str_is(order_of(&scene, "j-launcher"), "1 stop"));
+    scene_patch(&scene, &kind_pod, "j-worker-1", ready);
+    scene_run(&scene, &mpi_job_controller, "j");
+    EXPECT(str_is(order_of(&scene, "j-launcher"), "1 go"));
+}
+
+TEST(failures_by_code_are_not_retried_in_place_for_ever_by_a_job)
+{
+    static const char *const runs[] = {RUNS("0"), RUNS("1"), RUNS("2"), RUNS("3")};
+    static const char *const ends[] = {ENDED("0"), ENDED("1"), ENDED("2"), ENDED("3")};
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB("", IN_PLACE));
+    for (int i = 0; i < 3; i++) {
+        scene_patch(&scene, &kind_pod, "j-worker-1", ends[i]);
+        look(&scene);
+        pods_are(&scene, ends[i]);
+        look(&scene);
+        pods_are(&scene, runs[i + 1]);
+        look(&scene);
+    }
+    EXPECT(status_number(&scene, "restartsInPlace") == 3);
+    scene_patch(&scene, &kind_pod, "j-worker-1", ends[3]);
+    look(&scene);
+    EXPECT(str_is(status_word(&scene, "phase"), "Failed"));
+    EXPECT(str_contains(status_word(&scene, "message"), STR("all 3 restarts are used up")));
+    EXPECT(str_is(order_of(&scene, "j-worker-1"), "over"));
+    EXPECT(status_number(&scene, "generation") == 0);
 }
 
 TEST(a_gang_whose_restart_was_counted_and_not_told_is_told_later)

@@ -28,8 +28,8 @@
  * deleted, once no job of it is under way. A Queue that somebody else made is used and left alone;
  * one that another TorchrunQueue made is not taken from it. */
 #define LABEL_MANAGED "torchrun.ai/managed-by"
-#define LABEL_QUEUE   "torchrun.ai/jobqueue"
-#define LABEL_SPACE   "torchrun.ai/jobqueue-namespace"
+#define LABEL_QUEUE   JOB_QUEUE_LABEL_NAME
+#define LABEL_SPACE   JOB_QUEUE_LABEL_SPACE
 #define MANAGED_BY    "jobqueue-controller"
 
 struct run {
