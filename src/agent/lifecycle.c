@@ -20,12 +20,20 @@ static bool container_is_live(const struct run_container *c)
     return c->state == RUN_STARTING || c->state == RUN_RUNNING;
 }
 
+static bool container_is_main(const struct run_container *c)
+{
+    return !c->init && !c->ephemeral;
+}
+
 static bool container_restarts(const struct run *run, const struct run_container *c)
 {
     if (c->ephemeral)
         return false;
     if (c->sidecar)
         return true;
+    /* In place it is started again with its gang, not alone. */
+    if (run->stays && !run->let_go && container_is_main(c))
+        return false;
     /* An init container that has succeeded has done its work, whatever the policy. */
     if (c->end.code == 0 && c->init)
         return false;
@@ -75,11 +83,6 @@ static void container_schedule_restart(struct run_container *c)
     c->post_start = c->pre_stop = HOOK_NONE;
     c->stop_ms = 0;
     c->term_sent = c->kill_sent = false;
-}
-
-static bool container_is_main(const struct run_container *c)
-{
-    return !c->init && !c->ephemeral;
 }
 
 /* ---- in place ---- */
@@ -277,7 +280,10 @@ void lifecycle_step(struct run *run, int64_t now_ms, struct run_plan *plan)
         plan_wake_at(plan, held_ms);
         return;
     }
-    run->let_go = run->let_go || held_ms > 0;
+    if (held_ms > 0) {
+        run->let_go = true;
+        plan_wake_at(plan, now_ms + 1); /* what its own policy restarts alone, from now on */
+    }
     if (run_mains_over(run) || container_init_failed(run)) {
         run_stop_all(run, now_ms, plan);
         return;

@@ -333,6 +333,32 @@ TEST(a_pod_that_nobody_asks_for_again_has_failed)
     EXPECT(strcmp(lifecycle_phase(&play.run), "Failed") == 0);
 }
 
+TEST(a_program_that_would_be_restarted_alone_waits_for_its_gang)
+{
+    struct play play;
+
+    setup(&play, RUN_ON_FAILURE, "m");
+    play.run.stays = play.run.go = true;
+    (void)step(&play, 0);
+    started(&play, 0, 0);
+    ended(&play, 0, 3, 1000);
+    EXPECT(strcmp(step(&play, 1000), "") == 0);
+    EXPECT(!lifecycle_is_over(&play.run));
+    EXPECT(strcmp(lifecycle_phase(&play.run), "Running") == 0);
+    play.run.round = 1;
+    EXPECT(strcmp(step(&play, 2000), "S0") == 0);
+    started(&play, 0, 2000);
+    /* Nobody asks for it any more: it is restarted as its pod says. */
+    ended(&play, 0, 3, 3000);
+    EXPECT(strcmp(step(&play, 3000), "") == 0);
+    EXPECT(play.plan.wake_ms == 3000 + RUN_HOLD_MS);
+    (void)step(&play, 3000 + RUN_HOLD_MS);
+    EXPECT(!lifecycle_is_over(&play.run));
+    EXPECT(play.plan.wake_ms == 3001 + RUN_HOLD_MS);
+    EXPECT(strcmp(step(&play, 3001 + RUN_HOLD_MS), "S0") == 0);
+    EXPECT(play.containers[0].instance == 2);
+}
+
 TEST(a_shim_that_does_not_stay_is_started_less_and_less_often)
 {
     struct run_shim shim = {0};

@@ -705,7 +705,7 @@ static void pod_begin_stop(struct pod *pod, const struct object *object)
 static void pod_take_place(struct pod *pod)
 {
     struct place place = place_parse(object_annotation(pod->object, PLACE_ANNOTATION));
-    pod->run.stays = place.set && pod->run.policy == RUN_NEVER;
+    pod->run.stays = place.set && pod->run.policy != RUN_ALWAYS;
     pod->run.go = place.go;
     pod->run.round = (unsigned)place.round;
 }

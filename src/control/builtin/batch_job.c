@@ -2,6 +2,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/place.h"
 #include "api/pod.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -291,18 +292,32 @@ static struct str count(struct batch *b)
     return final;
 }
 
+static int64_t restarts_of(const struct batch_pod *pod)
+{
+    static const char *const lists[] = {"status.containerStatuses", "status.initContainerStatuses"};
+    int64_t told = place_parse(object_annotation(pod->object, PLACE_ANNOTATION)).round;
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < 2; i++)
+        JSON_FOREACH(json_at(pod->tree, lists[i]), container) {
+            int64_t count = json_i64_or(json_get(container, "restartCount"), 0);
+
+            /* Those that its JobSet told it to are counted there (api/place.h). */
+            sum += i == 0 && told ? (count > told ? count - told : 0) : count;
+        }
+    return sum;
+}
+
 /* restartPolicy OnFailure: restarts in place count as well, of the pods that are still there. */
 static bool restarted_too_often(const struct batch *b, int64_t limit)
 {
-    static const char *const lists[] = {"status.containerStatuses", "status.initContainerStatuses"};
     int64_t sum = 0;
 
     if (!str_is(json_str_at(b->spec, "template.spec.restartPolicy"), "OnFailure"))
         return false;
     for (size_t i = 0; i < b->pods.count; i++)
-        for (size_t j = 0; b->pods.items[i].state == BATCH_ACTIVE && j < 2; j++)
-            JSON_FOREACH(json_at(b->pods.items[i].tree, lists[j]), container)
-                sum += json_i64_or(json_get(container, "restartCount"), 0);
+        if (b->pods.items[i].state == BATCH_ACTIVE)
+            sum += restarts_of(&b->pods.items[i]);
     return limit == 0 ? sum > 0 : sum >= limit;
 }
 

@@ -18,7 +18,8 @@
 #define JOB(spec) JOB_THAT("Never", spec)
 #define RESTARTED(times) \
     "{'status':{'phase':'Running','containerStatuses':[{'name':'c','restartCount':" times "}]}}"
-#define INDEXED "'completionMode':'Indexed','completions':3,'parallelism':3,"
+#define TOLD(word) "{'metadata':{'annotations':{'muster.dev/restart-in-place':'" word "'}}}"
+#define INDEXED    "'completionMode':'Indexed','completions':3,'parallelism':3,"
 
 /* The pods are numbered in the order in which they were made. */
 #define DONE "{'status':{'phase':'Succeeded'}}"
@@ -123,6 +124,20 @@ static const struct {
     {"OnFailure: with backoffLimit 0 the first restart is one too many",
      JOB_THAT("OnFailure", "'completions':1,'parallelism':1,'backoffLimit':0,"),
      {POD(0, RESTARTED("1"))},
+     "FailureTarget=True Failed=True",
+     "'reason':'BackoffLimitExceeded'",
+     0,
+     0},
+    {"OnFailure: restarts that a JobSet told the pod to do not count",
+     JOB_THAT("OnFailure", "'completions':1,'parallelism':1,'backoffLimit':2,"),
+     {POD(0, TOLD("3 go")), POD(0, RESTARTED("4"))},
+     "",
+     "'active':1",
+     1,
+     0},
+    {"OnFailure: those beyond do",
+     JOB_THAT("OnFailure", "'completions':1,'parallelism':1,'backoffLimit':2,"),
+     {POD(0, TOLD("3 go")), POD(0, RESTARTED("5"))},
      "FailureTarget=True Failed=True",
      "'reason':'BackoffLimitExceeded'",
      0,

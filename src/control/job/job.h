@@ -421,6 +421,11 @@ struct job_member {
 };
 struct job_members VEC_FIELDS(struct job_member);
 
+/* One pod, whoever made it: of a model without roles it has none. */
+struct job_member job_observe_pod(const struct control_input *input,
+                                  const struct job_model *model,
+                                  const struct object *pod,
+                                  struct arena *arena);
 /* All worker pods that the job owns, whatever their generation. `spares` may be NULL. */
 void job_observe(const struct control_input *input,
                  const struct job_model *model,

@@ -84,6 +84,14 @@ struct job_look {
     size_t min;    /* the fewest of those */
 };
 struct job_look job_look(const struct job_run *run);
+/* Whether a is to blame rather than b, which may be NULL. */
+bool job_is_worse(const struct job_member *a, const struct job_member *b);
+/* Until when it is open which pod of the gang is to blame, while others of it run; 0: it is not. */
+int64_t job_peers_until(const struct job_failure *failure);
+/* How the pod ended. */
+struct str job_exit_words(const struct job_failure *failure, struct arena *arena);
+/* Whether our own agent runs the pods of that node: only there they restart in place. */
+bool job_is_our_node(const struct control_input *input, struct str node, struct arena *arena);
 /* Whether a pod that failed like this is never made again. */
 bool job_failure_is_final(const struct job_model *model, const struct job_member *member);
 /* A pod failed: count it and return true, or end the job. A failure is counted once, however often

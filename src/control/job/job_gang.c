@@ -159,15 +159,20 @@ static bool replace_alone(struct job_run *run, const struct job_look *gang)
     return true;
 }
 
-static bool awaits_peers(struct job_run *run, const struct job_look *gang)
+int64_t job_peers_until(const struct job_failure *failure)
 {
-    const struct job_failure *failure = &gang->failed->failure;
     bool lost_peer = failure->evidence == JOB_EVIDENCE_PEER;
     bool victim = lost_peer || failure->evidence == JOB_EVIDENCE_TOLD;
     int64_t from_ms = failure->first_ms ? failure->first_ms : lost_peer ? failure->time_ms : 0;
-    int64_t until_ms = from_ms + (victim ? CULPRIT_MS : FIRST_FAILURE_MS);
 
-    if (!from_ms || !gang->running || run->input->now_ms >= until_ms)
+    return from_ms ? from_ms + (victim ? CULPRIT_MS : FIRST_FAILURE_MS) : 0;
+}
+
+static bool awaits_peers(struct job_run *run, const struct job_look *gang)
+{
+    int64_t until_ms = job_peers_until(&gang->failed->failure);
+
+    if (!gang->running || run->input->now_ms >= until_ms)
         return false;
     action_look_again(&run->actions, until_ms);
     return true;

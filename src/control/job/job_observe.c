@@ -45,6 +45,15 @@ static int64_t node_lost_at(const struct control_input *input, struct str node, 
     return moment(json_get(ready, "lastTransitionTime")) + NODE_SILENT_MS;
 }
 
+bool job_is_our_node(const struct control_input *input, struct str node, struct arena *arena)
+{
+    const struct object *object = cache_get(input->cache, &kind_node, STR(""), node);
+
+    return object && str_starts(json_str_at(object_json(object, arena),
+                                            "status.nodeInfo.containerRuntimeVersion"),
+                                STR("muster-shim://"));
+}
+
 static bool ended_badly(const struct json *container)
 {
     return json_i64_or(json_at(container, "state.terminated.exitCode"), 0) != 0;
@@ -275,10 +284,10 @@ static void observe_place(const struct json *status, struct job_member *member)
         member->phase = JOB_POD_FAILED;
 }
 
-static struct job_member observe(const struct control_input *input,
-                                 const struct job_model *model,
-                                 const struct object *pod,
-                                 struct arena *arena)
+struct job_member job_observe_pod(const struct control_input *input,
+                                  const struct job_model *model,
+                                  const struct object *pod,
+                                  struct arena *arena)
 {
     arena_defer(arena, object_release, object_ref(pod));
     const struct json *root = object_json(pod, arena);
@@ -346,6 +355,6 @@ void job_observe(const struct control_input *input,
         struct job_members *list = str_is(role, JOB_ROLE_SPARE) ? spares : ret;
 
         if (list && !str_is(role, JOB_ROLE_SYNC) && list->count < JOB_PODS_MAX)
-            VEC_PUSH(arena, list, observe(input, model, pod, arena));
+            VEC_PUSH(arena, list, job_observe_pod(input, model, pod, arena));
     }
 }

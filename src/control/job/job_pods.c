@@ -31,8 +31,7 @@ static int64_t failed_at(const struct job_member *member)
     return member->failure.first_ms ? member->failure.first_ms : member->failure.time_ms;
 }
 
-/* Whether a is to blame rather than b. */
-static bool is_worse(const struct job_member *a, const struct job_member *b)
+bool job_is_worse(const struct job_member *a, const struct job_member *b)
 {
     if (!b || a->failure.evidence != b->failure.evidence)
         return !b || a->failure.evidence < b->failure.evidence;
@@ -62,7 +61,7 @@ static void look_at(struct job_look *look, const struct job_member *member)
         return;
     if (member->leaving || member->lost || member->taken)
         look->disrupted = member;
-    else if (member->phase == JOB_POD_FAILED && is_worse(member, look->failed))
+    else if (member->phase == JOB_POD_FAILED && job_is_worse(member, look->failed))
         look->failed = member;
     else if (member->phase == JOB_POD_RUNNING)
         look->staying++;
@@ -114,7 +113,7 @@ struct job_look job_look(const struct job_run *run)
 
 /* ---- failures ---- */
 
-static struct str exit_words(const struct job_failure *failure, struct arena *arena)
+struct str job_exit_words(const struct job_failure *failure, struct arena *arena)
 {
     bool plain = !failure->reason.len || str_is(failure->reason, "Error");
     struct str broken = job_broken_program(failure);
@@ -162,7 +161,7 @@ bool job_may_restart(struct job_run *run, const struct job_member *member)
 {
     const struct job_model *model = &run->model;
     struct job_state *state = &run->state;
-    struct str words = exit_words(&member->failure, run->arena);
+    struct str words = job_exit_words(&member->failure, run->arena);
 
     /* Counted already, but the pod is still there: the delete did not get through, or its node kept
      * it for a round that never came. One made since then is another pod of that name, and one that
@@ -191,7 +190,7 @@ bool job_may_restart(struct job_run *run, const struct job_member *member)
 
 struct str job_restart_words(const struct job_run *run)
 {
-    struct str words = exit_words(&run->state.failure, run->arena);
+    struct str words = job_exit_words(&run->state.failure, run->arena);
     int64_t done = run->state.restarts + run->state.in_place;
 
     if (run->model.max_restarts < 0)

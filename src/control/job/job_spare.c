@@ -6,7 +6,6 @@
 #include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/core/group_name.h"
@@ -185,17 +184,7 @@ bool job_spare_take(struct job_run *run)
 
 /* ---- making and removing them ---- */
 
-/* Only our own node agent restarts pods in place: elsewhere a spare would be of no use. */
-static bool is_our_node(const struct job_run *run, struct str name)
-{
-    const struct object *node = cache_get(run->input->cache, &kind_node, STR(""), name);
-
-    return node && str_starts(json_str_at(object_json(node, run->arena),
-                                          "status.nodeInfo.containerRuntimeVersion"),
-                              STR("muster-shim://"));
-}
-
-/* The gang has all of its pods, on nodes of ours. */
+/* The gang has all of its pods, on nodes of ours: elsewhere a spare would be of no use. */
 static bool is_placed(const struct job_run *run)
 {
     size_t placed = 0;
@@ -204,7 +193,7 @@ static bool is_placed(const struct job_run *run)
         const struct job_member *member = &run->members.items[i];
 
         placed += is_of_now(run, member) && member->node.len && !is_gone(member) &&
-                  is_our_node(run, member->node);
+                  job_is_our_node(run->input, member->node, run->arena);
     }
     return placed >= job_size(&run->model);
 }

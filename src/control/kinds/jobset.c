@@ -2,6 +2,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/place.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -77,9 +78,17 @@ static int64_t lead(const struct json *memory, const struct json *status)
     return 0;
 }
 
+/* Rounds that began, and those that are done: either number only grows. */
+static int64_t rounds_total(const struct json *books)
+{
+    return json_i64_or(json_get(books, JOBSET_ROUND_PAST), -1) +
+           json_i64_or(json_get(books, JOBSET_ROUND_DONE), 0) + 1;
+}
+
 static void copy_books(struct arena *arena, const struct json *from, struct json *to)
 {
-    static const char *const members[] = {"restarts", "restartsCountTowardsMax", OWN_RESTARTS};
+    static const char *const members[] = {"restarts", "restartsCountTowardsMax", OWN_RESTARTS,
+                                          JOBSET_ROUND_PAST, JOBSET_ROUND_DONE};
 
     for (size_t i = 0; i < COUNT_OF(members); i++) {
         const struct json *value = json_get(from, members[i]);
@@ -100,8 +109,10 @@ static void recall(struct jobset *set)
         return;
     int64_t ahead = lead(set->memory, set->before);
     bool own_ahead = ahead == 0 && own_total(set->memory) > own_total(set->before);
-    set->foreign = pruned || (own_ahead && !json_get(set->before, OWN_RESTARTS));
-    if (pruned || ahead > 0 || own_ahead)
+    bool round_ahead = ahead == 0 && rounds_total(set->memory) > rounds_total(set->before);
+    set->foreign = pruned || (own_ahead && !json_get(set->before, OWN_RESTARTS)) ||
+                   (round_ahead && !json_get(set->before, JOBSET_ROUND_PAST));
+    if (pruned || ahead > 0 || own_ahead || round_ahead)
         copy_books(set->arena, set->memory, set->status);
 }
 
@@ -111,6 +122,7 @@ static bool remember(struct jobset *set, struct actions *actions)
     struct json *memory = json_new_object(set->arena);
 
     if (!set->memory && !set->suspect && !jobset_restarts(set) && !own_total(set->status) &&
+        !rounds_total(set->status) &&
         !json_i64_or(json_get(set->status, "restartsCountTowardsMax"), 0))
         return false;
     copy_books(set->arena, set->status, memory);
@@ -128,6 +140,7 @@ static void read_set(struct jobset *set)
     set->suspended = set->spec.suspend;
     recall(set);
     read_parts(set);
+    jobset_place_read(set);
 }
 
 static struct jobset_part *part_of(struct jobset *set, const struct object *job)
@@ -197,6 +210,7 @@ static void observe(struct jobset *set)
         count_job(part, &job);
         VEC_PUSH(set->arena, &part->jobs, job);
     }
+    jobset_place_observe(set);
 }
 
 /* After a restart was counted every Job that counted so far is of the past. */
@@ -266,7 +280,7 @@ static void write_progress(struct jobset *set)
         say(set, "RestartingJobSet", true, "RemovingJobs",
             str_printf(set->arena, "%zu jobs of the last attempt are not gone yet",
                        set->stale.count));
-    else if (condition_is_true(set->before, "RestartingJobSet"))
+    else if (condition_is_true(set->status, "RestartingJobSet") && !jobset_is_moving(set))
         say(set, "RestartingJobSet", false, "JobsCreated", STR("all jobs belong to this attempt"));
     if (!jobset_in_order(set) || set->suspended)
         return;
@@ -401,7 +415,7 @@ static void clean_up(struct jobset *set)
         for (size_t j = 0; j < set->parts.items[i].jobs.count; j++) {
             const struct jobset_job *job = &set->parts.items[i].jobs.items[j];
 
-            if (!job->complete && !job->failed)
+            if (!job->complete && !job->failed && (well || !jobset_let_go(set, job)))
                 action_delete_foreground(set->actions, job->object);
         }
     if (seconds < 0 || !time_parse(json_str(json_get(end, "lastTransitionTime")), &ended_ms))
@@ -449,7 +463,8 @@ static void reconcile(const struct control_input *input,
         return;
     observe(&set);
     if (!is_over(set.status)) {
-        if (jobset_judge_failures(&set))
+        jobset_place_blame(&set);
+        if (jobset_attempts(&set) || jobset_judge_failures(&set))
             observe_again(&set);
         else if (jobset_has_succeeded(&set))
             jobset_finish(&set, true, "AllJobsCompleted", STR("jobset completed successfully"));
@@ -458,9 +473,12 @@ static void reconcile(const struct control_input *input,
         clean_up(&set);
     } else {
         write_suspension(&set);
+        jobset_place_step(&set);
         write_progress(&set);
         keep_jobs(&set);
     }
+    if (set.unstayed.len && !json_count(set.before))
+        action_warn(set.actions, set.object, "Ignored", set.unstayed);
     jobset_hold(&set, is_over(set.status));
     write_parts(&set);
 
@@ -476,13 +494,16 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     (void)cache;
     if (object->kind == &kind_jobset)
         control_keys_add(ret, object->ns, object->name);
+    else if (object->kind == &kind_pod && (object_annotation(object, PLACE_ANNOTATION).len ||
+                                           object_annotation(object, JOBSET_POD_ATTEMPT).len))
+        control_keys_add(ret, object->ns, object_label(object, JOBSET_NAME));
     else if (owner && str_is(owner->kind, kind_jobset.name) &&
              str_is(owner->api_version, "jobset.x-k8s.io/v1alpha2"))
         control_keys_add(ret, object->ns, owner->name);
 }
 
-static const struct kind *const watches[] = {&kind_jobset, &kind_job, &kind_service, &kind_pvc,
-                                             NULL};
+static const struct kind *const watches[] = {&kind_jobset, &kind_job,  &kind_service, &kind_pvc,
+                                             &kind_pod,    &kind_node, NULL};
 
 const struct controller jobset_controller = {.name = "jobset",
                                              .watches = watches,

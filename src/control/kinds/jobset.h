@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
+#include "control/job/job.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,9 +29,14 @@ struct object;
 #define JOBSET_JOB_INDEX       JOBSET_DOMAIN "job-index"
 /* Ours: how often this Job alone was restarted (action RestartJob). */
 #define JOBSET_OWN_ATTEMPT JOBSET_DOMAIN "job-restart-attempt"
-#define JOBSET_EXCLUSIVE   "alpha.jobset.sigs.k8s.io/exclusive-topology"
-#define JOBSET_MANAGER     "jobset.sigs.k8s.io/jobset-controller"
-#define JOBSET_JOBS_MAX    10000 /* Jobs of one set */
+/* Of a pod, by JobSet's agent in it: the attempt that it is at. */
+#define JOBSET_POD_ATTEMPT JOBSET_DOMAIN "in-place-restart-attempt"
+/* Members of the status. A round that is on has the number after the previous one. */
+#define JOBSET_ROUND_DONE "currentInPlaceRestartAttempt"
+#define JOBSET_ROUND_PAST "previousInPlaceRestartAttempt"
+#define JOBSET_EXCLUSIVE  "alpha.jobset.sigs.k8s.io/exclusive-topology"
+#define JOBSET_MANAGER    "jobset.sigs.k8s.io/jobset-controller"
+#define JOBSET_JOBS_MAX   10000 /* Jobs of one set */
 
 struct jobset_job {
     const struct object *object;
@@ -42,6 +48,13 @@ struct jobset_job {
     int64_t failed_ms;
     struct str reason; /* of the failure */
     struct str message;
+    bool kept; /* it has not failed yet: a pod of it has, and its node keeps that (api/place.h) */
+};
+
+/* A pod that restarts in place. */
+struct jobset_pod {
+    struct job_member member;
+    struct jobset_job *job;
 };
 
 /* Names of parts; none means every part. */
@@ -154,6 +167,10 @@ struct jobset {
     VEC(const struct object *) stale; /* Jobs of earlier attempts */
     int64_t total;                    /* Jobs wanted */
     bool suspended;
+    bool stays;                  /* its pods are made so that they can restart in place */
+    bool agents;                 /* agents in its pods see to it: jobset_attempts.c */
+    struct str unstayed;         /* why not, although it is asked for; empty: nobody asks */
+    VEC(struct jobset_pod) pods; /* of the Jobs of this attempt, where they are made so */
 };
 
 /* jobset_policy.c: what the set's Jobs mean for the set. */
@@ -177,6 +194,31 @@ void jobset_hold_mark(const struct jobset *set, struct json *template);
 /* What its pod groups are to be told now. Goes by its Jobs, not by what was just decided: whoever
  * died between the two has it told. */
 void jobset_hold(struct jobset *set, bool over);
+
+/* jobset_place.c: restarts in the pods that exist (api/place.h). */
+/* Whether pods of this set are made for it. */
+void jobset_place_read(struct jobset *set);
+void jobset_place_mark(const struct jobset *set, struct json *template);
+void jobset_place_observe(struct jobset *set);
+/* A pod that failed, and that its node keeps, is a failure of its Job from now on. */
+void jobset_place_blame(struct jobset *set);
+/* Whether all pods are there, and well enough to stay. */
+bool jobset_can_stay(const struct jobset *set);
+/* Begin a round; its restart is counted. */
+void jobset_stay(struct jobset *set);
+bool jobset_is_moving(const struct jobset *set);
+/* A round is on, and has been for too long. */
+bool jobset_is_stuck(const struct jobset *set);
+void jobset_give_up(struct jobset *set);
+/* Bring a round about. */
+void jobset_place_step(struct jobset *set);
+/* The set is over: whether the Job is about to fail by itself, because what its nodes keep of it is
+ * let go; its pods, and with them their logs, stay then. */
+bool jobset_let_go(struct jobset *set, const struct jobset_job *job);
+
+/* jobset_attempts.c: the same with JobSet's agents in the pods, where kubelets run them. */
+/* True: it was the end of the set. */
+bool jobset_attempts(struct jobset *set);
 
 /* jobset_make.c: objects of the set, ready to be created. */
 struct str jobset_job_name(const struct jobset *set, const struct jobset_part *part, int64_t index);

@@ -26,19 +26,28 @@ void jobset_hold_mark(const struct jobset *set, struct json *template)
         hold_mark(set->arena, template, ms);
 }
 
-/* When the last of the Jobs failed that a restart has made a thing of the past; 0: none is left. */
+static int64_t condition_ms(const struct json *status, const char *type)
+{
+    int64_t ms = 0;
+
+    if (condition_is_true(status, type))
+        (void)time_parse(json_str(json_get(condition_find(status, type), "lastTransitionTime")),
+                         &ms);
+    return ms;
+}
+
+/* When the last of the Jobs failed that a restart has made a thing of the past; 0: none is left. Those
+ * of a set that was to restart in place go before they fail. */
 static int64_t stale_failed_ms(const struct jobset *set)
 {
-    int64_t last_ms = 0;
+    int64_t last_ms =
+        set->stays && set->stale.count ? condition_ms(set->status, "RestartingJobSet") : 0;
 
     for (size_t i = 0; i < set->stale.count; i++) {
         const struct json *status =
             json_get(object_json(set->stale.items[i], set->arena), "status");
-        int64_t ms = 0;
+        int64_t ms = condition_ms(status, "Failed");
 
-        if (condition_is_true(status, "Failed"))
-            (void)time_parse(
-                json_str(json_get(condition_find(status, "Failed"), "lastTransitionTime")), &ms);
         last_ms = ms > last_ms ? ms : last_ms;
     }
     return last_ms;
@@ -56,12 +65,7 @@ static bool all_run(const struct jobset *set)
 /* It failed for good, and its pods may have said that their room is held. */
 static int64_t failed_for_good_ms(const struct jobset *set)
 {
-    const struct json *failed = condition_find(set->status, "Failed");
-    int64_t ms = 0;
-
-    if (set->spec.may_fail && condition_is_true(set->status, "Failed"))
-        (void)time_parse(json_str(json_get(failed, "lastTransitionTime")), &ms);
-    return ms;
+    return set->spec.may_fail ? condition_ms(set->status, "Failed") : 0;
 }
 
 /* Until when a group is to be told to hold its room; `told_ms`: as it is. 0: it is not to be told. */

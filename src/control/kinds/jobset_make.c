@@ -257,6 +257,7 @@ struct json *jobset_make_job(const struct jobset *set,
         add_number(arena, json_get(meta, "annotations"), JOBSET_OWN_ATTEMPT,
                    jobset_own_restarts(set, name));
     jobset_hold_mark(set, json_get(spec, "template"));
+    jobset_place_mark(set, json_get(spec, "template"));
     struct json *pod_spec = json_make_path(arena, spec, "template.spec");
     if (json_is_null(json_get(spec, "completionMode")))
         json_add_c(arena, spec, "completionMode", "Indexed");

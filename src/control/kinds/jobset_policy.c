@@ -158,6 +158,13 @@ static void restart_one(struct jobset *set, struct str job)
     json_add_str(set->arena, entry, "name", str_dup(set->arena, job));
 }
 
+/* All Jobs of the set are of the past from now on. */
+static void remake(struct jobset *set)
+{
+    json_add_i64(set->arena, set->status, "restarts", jobset_restarts(set) + 1);
+    json_remove(set->status, STR("individualJobRestarts"));
+}
+
 static void act(struct jobset *set, const struct jobset_rule *rule, const struct failed *failed)
 {
     enum jobset_action action = rule->action;
@@ -183,12 +190,17 @@ static void act(struct jobset *set, const struct jobset_rule *rule, const struct
     }
     if (!free)
         json_add_i64(set->arena, set->status, "restartsCountTowardsMax", counted(set) + 1);
-    if (alone)
+    if (alone) {
         restart_one(set, failed->job->object->name);
-    else
-        json_add_i64(set->arena, set->status, "restarts", jobset_restarts(set) + 1);
-    if (!alone)
-        json_remove(set->status, STR("individualJobRestarts"));
+    } else if (failed->job->kept && jobset_can_stay(set)) {
+        what =
+            free ? str_printf(set->arena, STR_FMT "; restart, in place", STR_ARG(what))
+                 : str_printf(set->arena, STR_FMT "; restart %lld of %lld, in place", STR_ARG(what),
+                              (long long)counted(set), (long long)set->spec.max_restarts);
+        jobset_stay(set);
+    } else {
+        remake(set);
+    }
     action_warn(set->actions, set->object,
                 alone ? "RestartJobFailurePolicyAction" : "RestartJobSetFailurePolicyAction", what);
 }
@@ -197,6 +209,14 @@ bool jobset_judge_failures(struct jobset *set)
 {
     struct failed failed = {0};
 
+    if (jobset_is_stuck(set)) {
+        jobset_give_up(set);
+        remake(set);
+        action_warn(set->actions, set->object, "RestartJobSetFailurePolicyAction",
+                    STR("the pods did not restart in place within a minute; the jobs are made "
+                        "again"));
+        return true;
+    }
     if (!first_failed(set, NULL, &failed))
         return false;
     if (!set->spec.may_fail) {

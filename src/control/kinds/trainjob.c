@@ -21,6 +21,7 @@
 #include "control/core/status.h"
 #include "control/job/job.h"
 #include "control/job/job_engine.h"
+#include "control/kinds/jobset.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -367,7 +368,9 @@ static void say_progress(struct train *t)
     bool unschedulable = false;
     struct str words = waiting_words(t, &unschedulable);
     struct str first = initializing(t);
-    int64_t restarts = json_i64_or(json_at(t->set_tree, "status.restarts"), 0);
+    const struct json *status = json_get(t->set_tree, "status");
+    int64_t rounds = json_i64_or(json_get(status, JOBSET_ROUND_PAST), -1) + 1; /* in place */
+    int64_t restarts = json_i64_or(json_get(status, "restarts"), 0) + rounds;
 
     if (first.len && !words.len)
         become(t, "Pending", "Initializing",
@@ -381,9 +384,11 @@ static void say_progress(struct train *t)
         become(t, "Pending", unschedulable ? "Unschedulable" : "PodsNotReady", words);
     else
         become(t, "Pending", restarts ? "Restarting" : "PodsNotReady",
-               restarts ? str_printf(t->arena, "restart %lld: pods are being created again",
-                                     (long long)restarts)
-                        : STR("pods are being created"));
+               !restarts ? STR("pods are being created")
+                         : str_printf(t->arena, "restart %lld: %s", (long long)restarts,
+                                      rounds && condition_is_true(status, "RestartingJobSet")
+                                          ? "all ranks start again, in place"
+                                          : "pods are being created again"));
 }
 
 /* ---- the end ---- */

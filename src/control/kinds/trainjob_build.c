@@ -3,11 +3,13 @@
 #include "api/object.h"
 #include "api/patch.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
 #include "control/core/owner.h"
+#include "control/job/job.h"
 #include "control/kinds/trainjob.h"
 
 #include <errno.h>
@@ -227,6 +229,7 @@ static void copy_kai(struct arena *arena, struct json *to, const struct json *fr
 static void add_labels(struct trainjob_build *build)
 {
     static const char *const maps[] = {"labels", "annotations"};
+    static const char *const restarting[] = {HOLD_ANNOTATION, JOB_ANNOTATION_RESTART_MODE};
     struct arena *arena = build->arena;
 
     for (size_t i = 0; i < 2; i++) {
@@ -236,9 +239,11 @@ static void add_labels(struct trainjob_build *build)
 
         owner_merge_map(arena, to, asked);
         copy_kai(arena, to, own);
-        /* Its pods are told by the JobSet, where a restart is left. */
-        if (json_get(own, HOLD_ANNOTATION))
-            json_set(to, STR(HOLD_ANNOTATION), json_clone(arena, json_get(own, HOLD_ANNOTATION)));
+        /* What the JobSet is to know of restarts; it tells its pods. */
+        for (size_t j = 0; i == 1 && j < COUNT_OF(restarting); j++)
+            if (json_get(own, restarting[j]))
+                json_set(to, str_from(restarting[j]),
+                         json_clone(arena, json_get(own, restarting[j])));
         JSON_FOREACH(build->parts, part) {
             struct json *meta = json_make_path(arena, part, "template.spec.template.metadata");
 

@@ -504,6 +504,31 @@ TEST(how_long_its_room_is_held_is_the_jobsets_to_tell_its_pods)
     EXPECT(!json_get(json_at(job, "template.metadata.annotations"), HOLD_ANNOTATION));
 }
 
+TEST(whether_it_restarts_in_place_is_the_jobsets_to_know)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_clustertrainingruntime, RUNTIME("", NODE));
+    scene_put(
+        &scene, &kind_trainjob,
+        "{'metadata':{'name':'tj','annotations':{'muster.dev/restart-mode':'InPlace'}},'spec':"
+        "{'runtimeRef':{'name':'rt'}}}");
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *set = scene_get(&scene, &kind_jobset, "tj");
+    EXPECT(
+        str_is(json_str(json_get(json_at(set, "metadata.annotations"), "muster.dev/restart-mode")),
+               "InPlace"));
+    scene_patch(&scene, &kind_jobset, "tj",
+                "{'status':{'restarts':1,'previousInPlaceRestartAttempt':0,'conditions':[{'type':"
+                "'RestartingJobSet','status':'True'}]}}");
+    scene_run(&scene, &trainjob_controller, "tj");
+    const struct json *status = json_get(scene_get(&scene, &kind_trainjob, "tj"), "status");
+    EXPECT(str_is(json_str(json_get(status, "reason")), "Restarting"));
+    EXPECT(str_is(json_str(json_get(status, "message")),
+                  "restart 2: all ranks start again, in place"));
+}
+
 TEST(conditions_of_an_earlier_version_go)
 {
     _cleanup_(scene_close) struct scene scene;
