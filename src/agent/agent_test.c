@@ -489,9 +489,10 @@ TEST(ranks_are_told_with_their_gpus_and_again_when_the_word_was_lost)
         int64_t now_ms = agent_now_ms();
         struct str name = pod->name;
 
-        pod->name = STR("nobody"); /* the next word is lost */
+        pod->name = STR("nobody");                           /* the next word is lost */
+        uint64_t pid = (uint64_t)pod->run.containers[0].pid; /* one that is there, and waits */
         page_write(pod, &(struct rank_page){.magic = RANK_PAGE_MAGIC,
-                                            .pid = 7,
+                                            .pid = pid,
                                             .rank = 5,
                                             .local_rank = 1,
                                             .started_ns = 1,
@@ -502,7 +503,7 @@ TEST(ranks_are_told_with_their_gpus_and_again_when_the_word_was_lost)
         pod->name = name;
         ranks_look(scene.agent, now_ms + RANKS_REFRESH_MS / 4);
         EXPECT(ranks_parse(&arena, ranks_told(&scene, &arena), reports) == 1);
-        EXPECT(reports[0].rank == 5 && reports[0].pid == 7 && reports[0].gpu == 2);
+        EXPECT(reports[0].rank == 5 && reports[0].pid == (int64_t)pid && reports[0].gpu == 2);
     }
     scene_close(&scene);
 }

@@ -1,14 +1,23 @@
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "test.h"
 #include "workspace/c10d.h"
+#include "workspace/door.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void text(struct buf *out, const char *s)
 {
@@ -151,4 +160,65 @@ TEST(c10d_strangers_who_wait_give_way_to_others)
         waiting[i].until_ms = 1;
     EXPECT(c10d_gives_way(waiting, C10D_WAITING_OF_ONE_MAX, eve) == 0);
     mem_free(waiting);
+}
+
+/* ---- who is served ---- */
+
+static void note_nothing(void *user, const char *words)
+{
+    (void)user;
+    (void)words;
+}
+
+/* 1: it is answered; 0: it is shut out; -1: neither. */
+static int knock(uint16_t port)
+{
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct timeval limit = {.tv_sec = 10};
+    _cleanup_(buf_done) struct buf out = {0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char answer[64];
+
+    buf_add(&out, (struct str){"\0\xce\xf7\x85\x3c\1", 6});
+    text(&out, "k");
+    text(&out, "v");
+    buf_addc(&out, 3);
+    text(&out, "k");
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+        return -1;
+    (void)send(fd, out.p, out.len, MSG_NOSIGNAL);
+    ssize_t got = recv(fd, answer, sizeof(answer), 0);
+    bool reset = got < 0 && errno == ECONNRESET;
+    (void)close(fd);
+    return got > 0 ? 1 : got == 0 || reset ? 0 : -1;
+}
+
+TEST(c10d_serves_the_jobs_own_user_and_shuts_others_out)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    static struct door *door; /* its thread serves to the end of the process */
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int status = 0;
+
+    EXPECT(bind(fd, (struct sockaddr *)&at, size) == 0);
+    EXPECT(getsockname(fd, (struct sockaddr *)&at, &size) == 0);
+    (void)close(fd); /* a port that was free just now */
+    door = door_new(&(struct door_options){.job = "team/job", .secret = "s", .peer_uid = -1});
+    EXPECT(c10d_start(&(struct c10d_options){.address = "127.0.0.1",
+                                             .port = ntohs(at.sin_port),
+                                             .door = door,
+                                             .note = note_nothing},
+                      NULL) == 0);
+    EXPECT(knock(ntohs(at.sin_port)) == 1);
+    if (geteuid() != 0)
+        return; /* nobody else can be played */
+    pid_t child = fork();
+    if (child == 0) {
+        bool other = setgid(65534) == 0 && setuid(65534) == 0;
+        _exit(other ? knock(ntohs(at.sin_port)) + 1 : 9);
+    }
+    EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
