@@ -85,7 +85,7 @@ def take_system(pack):
     for name in ("cc1", "collect2", "lto-wrapper", "liblto_plugin.so"):
         pack.add_program(said("cc", f"-print-prog-name={name}").strip())
     inner = os.path.dirname(said("cc", "-print-libgcc-file-name").strip())
-    wanted = re.compile(r"(\.h|crt\w+\.o|libgcc\w*\.(a|so)|liblto_plugin\.so)$")
+    wanted = re.compile(r"(\.h|crt\w+\.o|libgcc\w*\.(a|so)|lib(a|ub)san\w*\.(o|so)|liblto_plugin\.so)$")
     pack.add_folder(inner, lambda p: os.path.isfile(p) and not wanted.search(p))
     for path in said("dpkg", "-L", "libc6-dev").split():
         if re.search(r"\.(o|so|a)$", path) and os.path.isfile(path) and os.path.getsize(path) < PROGRAM_BYTES_MAX:

@@ -58,6 +58,9 @@ SUITES = [
     ("suspension", "sched-suspension", ["{}", "1", "20", "200"]),
     ("store-kill", "src/store/store_kill", ["{}", "8"]),
 ]
+# Who survives all of these is compiled once more with gcc's sanitizers: what it reads beyond the end of something is seen then.
+SANITIZED = "units, sanitized"
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # What these programs have of a folder is not what the suite is about: it would only cost time.
 ONLY_FOR = {"scenarios": {"sched", "api"}, "store-kill": {"store"}, "suspension": {"sched"}, "properties": {"sched"}}
 
@@ -85,11 +88,12 @@ class Judge:
         self.names = unit_names()
         self.gold = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []
         self.limits = {}
+        self.sanitary = {}
 
     def has(self, program, folder):
         return f"src/{folder}/lib" in self.link[program]
 
-    def object(self, file, text, place):
+    def object(self, file, text, place, more=()):
         source, out = os.path.join(place, os.path.basename(file)), os.path.join(place, "fault.o")
         with open(source, "w") as f:
             f.write(text)
@@ -99,18 +103,18 @@ class Judge:
                 given.pop()
             elif arg not in ("ccache", "-MD", "-c") and not arg.endswith(".c") and "FORTIFY" not in arg:
                 given.append("-O0" if arg == "-O2" else arg)
-        given += ["-w", "-g0", "-iquote", os.path.join(ROOT, os.path.dirname(file)), "-c", source, "-o", out]
+        given += ["-w", "-g0", "-iquote", os.path.join(ROOT, os.path.dirname(file)), *more, "-c", source, "-o", out]
         done = subprocess.run(given, cwd=BUILD, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
         return out if done.returncode == 0 else None
 
-    def program(self, name, fault, place):
+    def program(self, name, fault, place, more=()):
         out = os.path.join(place, os.path.basename(name))
         args = shlex.split(self.link[name])
         at = args.index("-o")
         args[at + 1] = out
         if fault:
             args.insert(at + 2, fault)
-        subprocess.run([*args, *self.gold, "-Wl,-s"], cwd=BUILD, check=True)
+        subprocess.run([*args, *(more or self.gold), "-Wl,-s"], cwd=BUILD, check=True)
         return out
 
     def runs(self, suite, command):
@@ -119,11 +123,13 @@ class Judge:
 
         def limit():
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+            if suite != SANITIZED:  # which sets a sixth of all addresses aside
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
+        environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
         with subprocess.Popen([BOX, ROOT, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=limit,
-                              start_new_session=True, text=True, errors="replace") as process:
+                              start_new_session=True, text=True, errors="replace", env=environment) as process:
             timer = threading.Timer(wall_s, lambda: os.killpg(process.pid, signal.SIGKILL))
             timer.start()
             said, tail = "", ""
@@ -184,7 +190,23 @@ class Judge:
             ok, said, _ = self.runs(suite, command) if command else (True, "", 0)
             if not ok:
                 return [suite, said, time.monotonic() - began]
+        said = self.sanitized(fault.file, fault.text, place)
+        if said:
+            if fault.file not in self.sanitary:  # it is no fault of this fault where the sound file does the same
+                self.sanitary[fault.file] = not self.sanitized(fault.file, rules.read(fault.file), place)
+            if self.sanitary[fault.file]:
+                return [SANITIZED, said, time.monotonic() - began]
         return ["", "", time.monotonic() - began]
+
+    def sanitized(self, file, text, place):
+        """What failed; empty: nothing."""
+        folder = file.split("/")[1]
+        made = self.object(file, text, place, SANITIZE)
+        if not made or not self.has("unit", folder):
+            return ""
+        command = self.command("units of the folder", folder, ["{}", "--first"], self.program("unit", made, place, SANITIZE))
+        ok, said, _ = self.runs(SANITIZED, command) if command else (True, "", 0)
+        return "" if ok else said
 
 
 def digest(*texts):
