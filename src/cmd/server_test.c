@@ -12,8 +12,10 @@
 #include "store/harness.h"
 #include "test.h"
 #include "tool/file.h"
+#include "tool/log.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -40,7 +42,7 @@ struct world {
     struct arena arena;
 };
 
-static void world_open(struct world *world, const char *audit_log)
+static void world_open_with(struct world *world, const char *audit_log, const struct log *log)
 {
     struct err err = {0};
 
@@ -50,9 +52,15 @@ static void world_open(struct world *world, const char *audit_log)
                         &(struct server_options){.address = "127.0.0.1",
                                                  .token = STR(OWNER_TOKEN),
                                                  .token_key = STR("a key that signs tokens, 32 b"),
-                                                 .audit_log = audit_log},
+                                                 .audit_log = audit_log,
+                                                 .log = log},
                         &world->server, &err) == 0);
     harness_settle(&world->harness);
+}
+
+static void world_open(struct world *world, const char *audit_log)
+{
+    world_open_with(world, audit_log, NULL);
 }
 
 static void world_close(struct world *world)
@@ -164,6 +172,21 @@ TEST(only_what_is_written_over_http_has_a_line_in_the_audit_log)
         (void)unlink(path);
     }
     (void)rmdir(folder);
+}
+
+TEST(a_line_that_the_audit_log_loses_is_told_in_the_servers_own)
+{
+    struct world world;
+    char text[512] = "";
+    int ends[2];
+
+    EXPECT(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    world_open_with(&world, "/dev/full", &(struct log){.fd = ends[1], .level = LEVEL_ERROR});
+    EXPECT(post(&world, CONFIGMAPS, NAMED("a")).status == 201);
+    EXPECT(read(ends[0], text, sizeof(text) - 1) > 0 && strstr(text, "audit.lost"));
+    world_close(&world);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
 }
 
 TEST(a_token_of_an_account_tells_its_name_and_groups)
