@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "server/openapi.h"
@@ -58,4 +59,34 @@ TEST(openapi_v2_keeps_the_fields_of_a_kind_whose_spec_takes_any)
     EXPECT(json_at(some, "properties.spec.x-kubernetes-preserve-unknown-fields"));
     EXPECT(str_starts(json_str(json_at(some, "properties.apiVersion.description")),
                       STR("APIVersion defines ")));
+}
+
+TEST(openapi_v2_has_no_words_that_only_version_3_has)
+{
+    static const struct {
+        const char *place;
+        const char *why;
+    } rows[] = {
+        {"properties.spec.properties.plain.nullable", "of a field"},
+        {"properties.spec.properties.list.items.oneOf", "of what is in a list"},
+        {"properties.spec.properties.map.additionalProperties.anyOf", "of what is in a map"},
+        {"properties.spec.not", "of a part"},
+    };
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *kind = definition_of(
+        &arena,
+        "{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":\"object\",\"not\":{},"
+        "\"properties\":{\"plain\":{\"type\":\"string\",\"nullable\":true},"
+        "\"list\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"oneOf\":[{}]}},"
+        "\"map\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"anyOf\":[{}]"
+        "}}}}}}");
+
+    EXPECT(str_is(json_str(json_at(kind, "properties.spec.properties.plain.type")), "string"));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        EXPECT(!json_at(kind, rows[i].place));
+    }
+    test_case("what is told of every object is told by its name");
+    EXPECT(str_starts(json_str(json_get(json_at(kind, "properties.metadata"), "$ref")),
+                      STR("#/definitions/")));
 }
