@@ -18,7 +18,6 @@
 #include "agent/recover.h"
 #include "agent/spawner.h"
 #include "agent/storage.h"
-#include "agent/token.h"
 #include "agent/trash.h"
 #include "agent/usage.h"
 #include "agent/volume.h"
@@ -130,7 +129,8 @@ static void on_other(void *user, const struct api_change *change)
         on_service(agent, change);
     /* One that is optional may come later, and go. */
     if (change->object &&
-        (change->object->kind == &kind_configmap || change->object->kind == &kind_secret))
+        (change->object->kind == &kind_configmap || change->object->kind == &kind_secret ||
+         change->object->kind == &kind_serviceaccount))
         volume_refresh(agent, change->object);
     if (change->event == API_DELETED && change->object->kind == &kind_pvc)
         volume_claim_gone(agent, change->object);
@@ -186,7 +186,6 @@ static void options_take(struct agent *agent, const struct agent_options *option
     own->node_count = options->node_count ? options->node_count : 1;
     own->gpu_time_slices = options->gpu_time_slices ? options->gpu_time_slices : 1;
     own->token_key = options->token_key.len ? str_dup(&agent->arena, options->token_key) : STR_NONE;
-    own->ca = options->ca.len ? str_dup(&agent->arena, options->ca) : STR_NONE;
     agent->log = options->log;
 }
 
@@ -223,7 +222,6 @@ static int folders_make(struct agent *agent, struct err *err)
         if (r)
             return r;
     }
-    token_start(agent);
     int r = ranks_start(agent, err);
     return r ? r : trash_open(&agent->trash, agent->options.data_dir, err);
 }

@@ -31,9 +31,8 @@ struct agent_options {
     const char *launch_path;  /* muster-launch, bound into every pod; NULL: beside the program */
     const char *kubeconfig;   /* hidden from pods besides the data folder; may be NULL */
     const char *api_url;      /* told to pods (KUBERNETES_SERVICE_HOST/PORT); may be NULL */
-    struct str token_key;     /* signs ServiceAccount tokens of pods; empty: they get none */
+    struct str token_key;     /* signs ServiceAccount tokens of pods */
     bool token_requests;      /* the API server signs them: it is asked */
-    struct str ca;            /* certificate authority of the API server, PEM */
     uint32_t node_count;      /* 0: 1 */
     uint32_t gpus_per_node;   /* pretend GPUs; AGENT_GPUS_FOUND: those NVML finds */
     bool gpu_uuids;           /* pretend GPUs are named as a device plugin does: GPU-node-0-1 */

@@ -19,6 +19,7 @@
 #include "agent/sysctl.h"
 #include "agent/token.h"
 #include "agent/volume.h"
+#include "api/account_volume.h"
 #include "api/api.h"
 #include "api/launch.h"
 #include "api/object.h"
@@ -69,14 +70,17 @@ static int check_mounts(const struct pod *pod, size_t first, struct err *err)
     if (pod->agent->machine.mount_ns)
         return 0;
     for (size_t i = first; i < pod->run.count; i++) {
-        struct json *mounts = json_get(pod_container_spec(pod, i), "volumeMounts");
-        struct str path = json_str(json_get(json_index(mounts, 0), "mountPath"));
-        if (json_count(mounts))
+        JSON_FOREACH(json_get(pod_container_spec(pod, i), "volumeMounts"), mount) {
+            struct str path = json_str(json_get(mount, "mountPath"));
+            /* Nearly every pod has the token's without having asked for it. */
+            if (str_is(path, ACCOUNT_MOUNT_PATH))
+                continue;
             return err_set(err, -ENOTSUP,
                            "container " STR_FMT " wants a volume at " STR_FMT
                            ", but this machine does not allow the namespaces to mount it: run "
                            "muster doctor to see how to allow them",
                            STR_ARG(pod->run.containers[i].name), STR_ARG(path));
+        }
     }
     return 0;
 }
@@ -342,9 +346,8 @@ static int add_file_system(struct pod *pod,
     device_files(pod, index, records);
     limit_mounts(pod, index, records);
     ranks_mounts(pod, index, records);
-    int r = token_add(pod, records, err);
-    if (r == 0)
-        r = volume_mount_all(pod, container, env, records, err);
+    token_add_old(pod, records);
+    int r = volume_mount_all(pod, container, env, records, err);
     if (r)
         return r;
     const struct run_container *c = &pod->run.containers[index];

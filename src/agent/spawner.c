@@ -1,6 +1,6 @@
 #include "agent/spawner.h"
 
-#include "agent/token.h"
+#include "api/account_volume.h"
 #include "api/launch.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -35,7 +35,8 @@ static void token_point(char out[static PATH_MAX])
     char run[PATH_MAX];
     if (!realpath("/var/run", run))
         (void)snprintf(run, sizeof(run), "/var/run");
-    (void)snprintf(out, PATH_MAX, "%.*s%s/", PATH_MAX - 128, run, &TOKEN_PATH[strlen("/var/run")]);
+    (void)snprintf(out, PATH_MAX, "%.*s%s/", PATH_MAX - 128, run,
+                   &ACCOUNT_MOUNT_PATH[strlen("/var/run")]);
 }
 
 static int program_start(const struct spawner *spawner, int fd, pid_t *ret_pid)

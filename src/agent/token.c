@@ -1,8 +1,8 @@
 #include "agent/token.h"
 
 #include "agent/core.h"
-#include "agent/machine.h"
 #include "agent/pod.h"
+#include "api/account_volume.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -19,7 +19,6 @@
 #include "cache/cache.h"
 #include "http/jwt.h"
 #include "shim/record.h"
-#include "tool/files.h"
 #include "tool/log.h"
 
 #include <errno.h>
@@ -31,33 +30,18 @@
 #include <unistd.h>
 
 /* Bound to the pod, so it is of no use once the pod is gone; it is not renewed while it runs. */
-#define TOKEN_FOLDER  "serviceaccount" /* of the data folder */
 #define TOKEN_LIFE_MS ((int64_t)365 * 24 * 3600 * 1000)
 #define TOKEN_ASKED_S ((int64_t)24 * 3600) /* of another API server, which may give less */
 
-static const struct object *account_of(const struct pod *pod)
+static struct str account_name(const struct pod *pod)
 {
     struct str name = json_str_at(pod->root, "spec.serviceAccountName");
-    return cache_get(pod->agent->cache, &kind_serviceaccount, pod->ns,
-                     name.len ? name : STR("default"));
+    return name.len ? name : STR("default");
 }
 
-static bool token_is_wanted(const struct pod *pod, const struct object *account)
+static const struct object *account_of(const struct pod *pod)
 {
-    const struct json *own = json_at(pod->root, "spec.automountServiceAccountToken");
-    if (own)
-        return json_bool_or(own, true);
-    _cleanup_(arena_done) struct arena arena = {0};
-    return json_bool_or(json_get(object_json(account, &arena), "automountServiceAccountToken"),
-                        true);
-}
-
-void token_start(const struct agent *agent)
-{
-    char folder[PATH_MAX];
-    (void)snprintf(folder, sizeof(folder), "%s/" TOKEN_FOLDER, agent->options.data_dir);
-    files_remove(folder); /* the certificate may be another one now */
-    (void)files_make_folder(folder, 0700, NULL);
+    return cache_get(pod->agent->cache, &kind_serviceaccount, pod->ns, account_name(pod));
 }
 
 /* ---- tokens of another API server ---- */
@@ -137,13 +121,17 @@ static bool token_ask(struct pod *pod,
     return false;
 }
 
-bool token_sign(struct pod *pod, struct str audience, struct buf *ret)
+int token_sign(struct pod *pod, struct str audience, struct buf *ret, struct err *err)
 {
     const struct object *account = account_of(pod);
-    if (account && pod->agent->options.token_requests)
-        return token_ask(pod, account, audience, ret);
-    if (!account || !pod->agent->options.token_key.len)
-        return false;
+    if (!account)
+        return err_set(err, -EAGAIN,
+                       "serviceaccount \"" STR_FMT "\" not found; the pod starts when it is there",
+                       STR_ARG(account_name(pod)));
+    if (pod->agent->options.token_requests)
+        return token_ask(pod, account, audience, ret)
+                   ? 0
+                   : err_set(err, -EAGAIN, "the token of its serviceaccount does not exist yet");
     int64_t now_ms = agent_now_ms();
     jwt_sign(ret, pod->agent->options.token_key,
              &(struct jwt){.ns = pod->ns,
@@ -154,59 +142,16 @@ bool token_sign(struct pod *pod, struct str audience, struct buf *ret)
                            .pod_uid = pod->uid,
                            .issued_ms = now_ms,
                            .expires_ms = now_ms + TOKEN_LIFE_MS});
-    return true;
-}
-
-static int token_put(struct pod *pod, const char *path, struct str content, struct err *err)
-{
-    const struct machine *machine = &pod->agent->machine;
-    int r = files_write(path, content, 0644, err);
-    if (r == 0 && machine->root && chown(path, machine->uid, machine->gid) < 0)
-        return err_set(err, -errno, "cannot give %s to the pod's user", path);
-    return r;
-}
-
-/* What many pods have the same is one file with many names: `key` is its own. The pods see it
- * read-only. */
-static int token_put_shared(struct pod *pod,
-                            const char *path,
-                            struct str key,
-                            struct str content,
-                            struct err *err)
-{
-    char shared[PATH_MAX];
-    (void)snprintf(shared, sizeof(shared), "%s/" TOKEN_FOLDER "/" STR_FMT,
-                   pod->agent->options.data_dir, STR_ARG(key));
-    if (link(shared, path) == 0 || errno == EEXIST)
-        return 0;
-    if (errno != ENOENT || token_put(pod, shared, content, NULL) || link(shared, path) < 0)
-        return token_put(pod, path, content, err); /* too many names, or no such thing here */
     return 0;
 }
 
-int token_add(struct pod *pod, struct buf *records, struct err *err)
+void token_add_old(const struct pod *pod, struct buf *records)
 {
-    const struct object *account = account_of(pod);
-    char folder[PATH_MAX], path[PATH_MAX], key[300];
-    _cleanup_(buf_done) struct buf token = {0};
-    /* Another API server's admission has given the pod a volume for it. */
-    if (pod->agent->options.token_requests)
-        return 0;
-    if (!account || !token_is_wanted(pod, account) || !token_sign(pod, STR_NONE, &token))
-        return 0;
+    char folder[PATH_MAX];
     (void)snprintf(folder, sizeof(folder), "%s/serviceaccount", pod->folder);
-    (void)snprintf(key, sizeof(key), "ns-" STR_FMT, STR_ARG(pod->ns));
-    int r = files_make_folder(folder, 0755, err);
-    (void)snprintf(path, sizeof(path), "%s/serviceaccount/token", pod->folder);
-    r = r ? r : token_put(pod, path, buf_str(&token), err);
-    (void)snprintf(path, sizeof(path), "%s/serviceaccount/ca.crt", pod->folder);
-    r = r ? r : token_put_shared(pod, path, STR("ca.crt"), pod->agent->options.ca, err);
-    (void)snprintf(path, sizeof(path), "%s/serviceaccount/namespace", pod->folder);
-    r = r ? r : token_put_shared(pod, path, str_from(key), pod->ns, err);
-    if (r == 0)
+    if (access(folder, F_OK) == 0)
         record_mount(records, &(struct record_mount){.type = "bind",
                                                      .source = str_from(folder),
-                                                     .target = STR(TOKEN_PATH),
+                                                     .target = STR(ACCOUNT_MOUNT_PATH),
                                                      .options = STR("ro")});
-    return r;
 }

@@ -54,6 +54,7 @@ struct content {
     mode_t mode;
     uid_t uid; /* who the files belong to */
     gid_t gid;
+    bool person;           /* the pod runs as one, whatever its image says */
     bool grouped;          /* fsGroup: the group reads them all */
     struct paths *written; /* what was written so far */
 };
@@ -208,12 +209,15 @@ mode_t volume_token_mode(const struct json *spec, int64_t *uid)
 static int put_token(const struct content *content, const struct json *part, struct err *err)
 {
     _cleanup_(buf_done) struct buf token = {0};
-    if (!token_sign(content->pod, json_str(json_get(part, "audience")), &token))
-        return err_set(err, -EAGAIN, "the token of its serviceaccount does not exist yet");
+    int r = token_sign(content->pod, json_str(json_get(part, "audience")), &token, err);
+    if (r)
+        return r;
     struct content its = *content;
-    int64_t uid = content->uid;
+    /* Whom an image runs as who does not say is known to the image. */
+    bool unknown = content->pod->agent->options.images_oci && !content->person;
+    int64_t uid = unknown ? -1 : (int64_t)content->uid;
     mode_t mode = volume_token_mode(json_get(content->pod->root, "spec"), &uid);
-    its.uid = (uid_t)uid;
+    its.uid = uid < 0 ? content->uid : (uid_t)uid;
     return put_file(&its, json_str(json_get(part, "path")), buf_str(&token), mode, err);
 }
 
@@ -300,6 +304,7 @@ static void content_own(struct content *content)
     if (people_find(pod, &person) && person.uid > 0 && person.gid > 0) {
         content->uid = (uid_t)person.uid;
         content->gid = (gid_t)person.gid;
+        content->person = true;
     }
     content->grouped = json_i64(json_at(pod->root, "spec.securityContext.fsGroup"), &gid) &&
                        gid >= 0 && gid < UINT32_MAX;
@@ -456,7 +461,13 @@ void volume_refresh(struct agent *agent, const struct object *object)
 {
     MAP_FOREACH(&agent->pods, entry) {
         struct pod *pod = entry->value;
-        if (pod->stage != POD_RUNNING || !str_eq(pod->ns, object->ns))
+        if (!str_eq(pod->ns, object->ns))
+            continue;
+        if (pod->stage == POD_NEW && str_is(pod->waiting_reason, "FailedMount")) {
+            pod->retry_ms = 0;
+            pod_mark(pod);
+        }
+        if (pod->stage != POD_RUNNING || object->kind == &kind_serviceaccount)
             continue;
         JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
             _cleanup_(arena_done) struct arena arena = {0};

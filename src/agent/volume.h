@@ -25,9 +25,11 @@ int volume_mount_all(struct pod *pod,
                      const struct env *env,
                      struct buf *records,
                      struct err *err);
-/* The mode of a projected token in a pod of this spec. *uid: its owner, the usual user at first. */
+/* The mode of a projected token in a pod of this spec. *uid: its owner; at first the user of those
+ * who name none, -1: nobody knows. */
 mode_t volume_token_mode(const struct json *spec, int64_t *uid);
-/* A ConfigMap or Secret has changed: so do its files in the pods that run, each one at once. */
+/* A ConfigMap or Secret has changed: so do its files in the pods that run, each one at once; pods that
+ * wait for it, or for a ServiceAccount, are tried again. */
 void volume_refresh(struct agent *agent, const struct object *object);
 /* The pod's own labels or annotations may be others: so are the files that show them. */
 void volume_refresh_fields(struct pod *pod);

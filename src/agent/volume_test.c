@@ -30,6 +30,12 @@ TEST(a_token_is_read_by_the_user_of_the_pod_as_the_kubelet_has_it)
          "its group reads it"},
         {"{\"containers\":[{}],\"securityContext\":{\"runAsUser\":-1}}", 0644, 7, "no user id"},
     };
+    _cleanup_(arena_done) struct arena own = {0};
+    struct json *image = NULL;
+    int64_t nobody = -1;
+
+    EXPECT(json_parse(&own, STR("{\"containers\":[{}]}"), &image, NULL) == 0);
+    EXPECT(volume_token_mode(image, &nobody) == 0644 && nobody == -1);
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};

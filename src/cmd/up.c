@@ -288,7 +288,6 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         .kubeconfig = up->kubeconfig,
         .api_url = url,
         .token_key = up->dir.token_key,
-        .ca = up->dir.ca,
         .node_count = (uint32_t)values->nodes,
         .gpus_per_node = AGENT_GPUS_FOUND,
         .gpu_time_slices = (uint32_t)values->gpu_time_slices,
@@ -328,6 +327,7 @@ static int start_agent(struct up *up, const char *url, struct err *err)
     if (r < 0)
         return r;
     store_set_services(up->store, agent_services(up->agent));
+    store_set_pod_tokens(up->store);
     server_set_podio(up->server, agent_podio(up->agent));
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "store/admission.h"
 
+#include "api/account_volume.h"
 #include "api/admit.h"
 #include "api/condition.h"
 #include "api/group.h"
@@ -129,6 +130,23 @@ static int admit_priority(struct write *write, struct json *spec)
     if (json_is_null(json_get(spec, "preemptionPolicy")))
         json_add_str(write->arena, spec, "preemptionPolicy", priority.preemption);
     return 0;
+}
+
+/* An account that is not there may come yet, as `default` does of a new namespace: the node waits for
+ * it, and says so. Kubernetes refuses the pod, and whoever made namespace and pod at once has to try
+ * again. */
+static void admit_token(struct write *write, struct json *spec)
+{
+    const struct object *account =
+        entry_latest(shelf_find(shelf_of(write->store, &kind_serviceaccount), write->ns,
+                                json_str(json_get(spec, "serviceAccountName"))));
+
+    if (!write->store->pod_tokens ||
+        !account_volume_wanted(spec, account ? object_json(account, write->arena) : NULL))
+        return;
+    account_volume_add(
+        write->arena, spec,
+        str_printf(write->arena, ACCOUNT_VOLUME_PREFIX STR_FMT, STR_ARG(write_suffix(write))));
 }
 
 /* ---- RuntimeClasses ---- */
@@ -511,6 +529,7 @@ int admission_run(struct write *write, struct admit *admit)
                               ", kai-scheduler and muster; this one waits until a scheduler of "
                               "that name binds it"));
     quota_fill(write, admit->object);
+    admit_token(write, json_make_path(write->arena, admit->object, "spec"));
     r = admit_runtime_class(write, json_make_path(write->arena, admit->object, "spec"));
     if (r == 0)
         r = admit_security(write, admit->object, true);

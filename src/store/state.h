@@ -93,6 +93,7 @@ struct store {
     struct sums sums;                                                     /* of quotas */
     void (*admit_pod)(void *user, struct json *pod, struct arena *arena); /* or NULL */
     void *admit_user;
+    bool pod_tokens;   /* pods get the volume of their account's token */
     struct map by_uid; /* committed: uid -> struct entry */
     struct map owned;  /* uid -> struct owned, committed */
     struct due *collect_first;

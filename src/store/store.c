@@ -389,6 +389,11 @@ void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user)
     store->admit_user = user;
 }
 
+void store_set_pod_tokens(struct store *store)
+{
+    store->pod_tokens = true;
+}
+
 const char *store_read_only(const struct store *store)
 {
     return store->read_only[0] ? store->read_only : NULL;

@@ -58,6 +58,10 @@ void store_set_services(struct store *store, struct service_network network);
 typedef void store_admit_fn(void *user, struct json *pod, struct arena *arena);
 void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user);
 
+/* Pods that are created from now on get the token of their ServiceAccount as a volume
+ * (api/account_volume.h): there is a node that can fill it. */
+void store_set_pod_tokens(struct store *store);
+
 /* NULL, or why writes are refused. */
 const char *store_read_only(const struct store *store);
 

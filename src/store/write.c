@@ -223,20 +223,24 @@ static struct str new_uid(struct write *write)
 #define GENERATED_SUFFIX    5
 #define GENERATED_TRIES_MAX 20
 
-/* The prefix and five letters or digits that cannot form a word. */
-static struct str generate_name(struct write *write, struct str prefix)
+struct str write_suffix(struct write *write)
 {
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
+    char suffix[GENERATED_SUFFIX];
+
+    for (size_t i = 0; i < GENERATED_SUFFIX; i++)
+        suffix[i] = letters[store_random(write->store) % (sizeof(letters) - 1)];
+    return str_dup(write->arena, (struct str){suffix, GENERATED_SUFFIX});
+}
+
+static struct str generate_name(struct write *write, struct str prefix)
+{
     struct str name = STR_NONE;
 
     for (int i = 0; i < GENERATED_TRIES_MAX; i++) {
-        char suffix[GENERATED_SUFFIX];
-
-        for (size_t j = 0; j < GENERATED_SUFFIX; j++)
-            suffix[j] = letters[store_random(write->store) % (sizeof(letters) - 1)];
         prefix = str_sub(prefix, 0, GENERATED_NAME_MAX - GENERATED_SUFFIX);
         name = str_printf(write->arena, STR_FMT STR_FMT, STR_ARG(prefix),
-                          STR_ARG(((struct str){suffix, GENERATED_SUFFIX})));
+                          STR_ARG(write_suffix(write)));
         if (!entry_latest(shelf_find(write->shelf, write->ns, name)))
             break;
     }

@@ -47,6 +47,8 @@ int write_update(struct write *write, const struct api_request *request);
 int write_replace(struct write *write, struct json *root);
 /* Store `root` as a new object. */
 int write_new(struct write *write, struct json *root);
+/* Five letters or digits that cannot form a word, for a name. */
+struct str write_suffix(struct write *write);
 /* The object as it is, in the version the client speaks. */
 struct json *write_tree(struct write *write);
 int write_stage(struct write *write, enum api_event event, struct json *root);

@@ -196,6 +196,43 @@ def test_the_usual_token_volume_has_its_three_files():
         check("TokenExpirationSeconds:  3600" in shown, shown)
 
 
+MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def test_a_pod_shows_the_volume_of_its_token_unless_it_or_its_account_wants_none():
+    with Muster() as m:
+        wait_for(lambda: m.get("serviceaccount", "default"), "the default ServiceAccount")
+        m.apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: shy}\nautomountServiceAccountToken: false\n")
+        look = f"ls {MOUNT} 2>/dev/null || true"
+        rows = [("plain", {}, True), ("opted-out", {"automountServiceAccountToken": False}, False),
+                ("shy", {"serviceAccountName": "shy"}, False),
+                ("shy-asks", {"serviceAccountName": "shy", "automountServiceAccountToken": True}, True)]
+        for name, more, wanted in rows:
+            out = run_pod(m, name, look, **more)
+            check(out == ("ca.crt\nnamespace\ntoken\n" if wanted else ""), f"{name}: {out}")
+            spec = m.get("pod", name)["spec"]
+            volumes = [v["name"] for v in spec.get("volumes", [])]
+            mounts = [(x["name"], x["mountPath"], x["readOnly"]) for x in spec["containers"][0].get("volumeMounts", [])]
+            check(bool(volumes) == wanted, f"{name}: {volumes}")
+            check(mounts == [(volumes[0], MOUNT, True)] if wanted else mounts == [], f"{name}: {mounts}")
+            check(all(v.startswith("kube-api-access-") for v in volumes), f"{volumes}")
+        # Whoever mounts something else there keeps it.
+        out = run_pod(m, "own", f"ls -A {MOUNT}; echo end", volumes=[{"name": "e", "emptyDir": {}}],
+                      container={"volumeMounts": [{"name": "e", "mountPath": MOUNT}]})
+        check(out == "end\n", out)
+        check([v["name"] for v in m.get("pod", "own")["spec"]["volumes"]] == ["e"], "and no volume is added")
+
+
+def test_a_pod_waits_for_its_service_account_and_says_so():
+    with Muster() as m:
+        apply(m, pod("early", container(f"test -s {MOUNT}/token && echo there"), serviceAccountName="late"))
+        wait_for(lambda: any("serviceaccount \"late\" not found" in text for _, text in events(m, "early")),
+                 "the reason why it waits")
+        m.kubectl("create", "serviceaccount", "late")
+        wait_phase(m, "early", "Succeeded")
+        check(m.kubectl("logs", "early").stdout == "there\n", "its token")
+
+
 def test_every_namespace_keeps_the_certificate_of_the_api_server():
     with Muster() as m:
         def data(ns):
