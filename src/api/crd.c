@@ -138,6 +138,42 @@ static void check_version(struct admit *admit, const struct json *version, size_
                       str_c(admit->arena, str_from(err.text)));
 }
 
+static bool has_version(const struct json *versions, const struct json *name)
+{
+    JSON_FOREACH(versions, version)
+        if (json_equal(json_get(version, "name"), name))
+            return true;
+    return false;
+}
+
+/* A version in which objects were stored stays, until who has stored them anew in another one takes
+ * it off the status: only then is nobody left who could not be read. The words are Kubernetes'. */
+static void check_stored(struct admit *admit)
+{
+    const struct json *versions = json_at(admit->object, "spec.versions");
+    size_t index = 0;
+
+    if (!admit->old || str_is(admit->subresource, "status"))
+        return;
+    JSON_FOREACH(json_at(admit->old, "status.storedVersions"), stored) {
+        struct str name = json_str(stored);
+        struct str field = str_printf(admit->arena, "status.storedVersions[%zu]", index++);
+
+        if (has_version(versions, stored))
+            continue;
+        admit_invalid(
+            admit, field, stored,
+            str_c(
+                admit->arena,
+                str_printf(admit->arena,
+                           "missing from spec.versions; " STR_FMT
+                           " was previously a storage version, and must remain in spec.versions "
+                           "until a storage migration ensures no data remains persisted in " STR_FMT
+                           " and removes " STR_FMT " from status.storedVersions",
+                           STR_ARG(name), STR_ARG(name), STR_ARG(name))));
+    }
+}
+
 void crd_validate(struct admit *admit)
 {
     const struct json *versions = json_at(admit->object, "spec.versions");
@@ -155,6 +191,7 @@ void crd_validate(struct admit *admit)
     if (storage != 1)
         admit_invalid(admit, STR("spec.versions"), NULL,
                       "must have exactly one version marked as storage version");
+    check_stored(admit);
 }
 
 /* ---- status ---- */

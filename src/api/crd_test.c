@@ -96,3 +96,52 @@ TEST(a_crd_is_told_what_it_lacks)
         EXPECT(admit.causes.count && str_is(admit.causes.items[0].field, rows[i].field));
     }
 }
+
+TEST(a_version_that_objects_were_stored_in_stays_until_the_status_says_they_are_not)
+{
+#define VERSION(name, storage)                                    \
+    "{\"name\":\"" name "\",\"served\":true,\"storage\":" storage \
+    ",\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\"}}}"
+#define CRD(versions, stored)                                                                \
+    "{\"metadata\":{\"name\":\"as.b.c\"},\"spec\":{\"group\":\"b.c\",\"scope\":\"Cluster\"," \
+    "\"names\":{\"plural\":\"as\",\"kind\":\"A\"},\"versions\":[" versions "]},\"status\":{" \
+    "\"storedVersions\":" stored "}}"
+    static const struct {
+        const char *stored;
+        const char *versions;
+        const char *subresource;
+        const char *field; /* NULL: it is admitted */
+        const char *why;
+    } rows[] = {
+        {"[\"v1\"]", VERSION("v1", "false") "," VERSION("v2", "true"), "", NULL, "it is there"},
+        {"[\"v1\"]", VERSION("v2", "true"), "", "status.storedVersions[0]", "it is gone"},
+        {"[\"v2\",\"v1\"]", VERSION("v2", "true"), "", "status.storedVersions[1]",
+         "one of several"},
+        {"[\"v2\"]", VERSION("v2", "true"), "", NULL, "somebody took it off the status"},
+        {"[\"v1\"]", VERSION("v2", "true"), "status", NULL, "the status itself may be written"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *root = NULL, *old = NULL;
+        struct str text = str_printf(&arena, CRD("%s", "%s"), rows[i].versions, rows[i].stored);
+
+        test_case(rows[i].why);
+        EXPECT(json_parse(&arena, text, &root, NULL) == 0);
+        EXPECT(json_parse(&arena, text, &old, NULL) == 0);
+        struct admit admit = {.arena = &arena,
+                              .kind = &kind_crd,
+                              .object = root,
+                              .old = old,
+                              .subresource = str_from(rows[i].subresource)};
+        crd_validate(&admit);
+        EXPECT(admit.causes.count == (rows[i].field ? 1 : 0));
+        if (!rows[i].field || !admit.causes.count)
+            continue;
+        EXPECT(str_is(admit.causes.items[0].field, rows[i].field));
+        EXPECT(str_contains(admit.causes.items[0].message,
+                            STR("v1 was previously a storage version")));
+    }
+#undef VERSION
+#undef CRD
+}

@@ -45,3 +45,29 @@ def test_rules_of_a_crd_are_compiled_and_evaluated():
         m.kubectl("apply", "-f", "-", input=span(1, 2, "a"))
         words = refused(span(1, 2, "b"))
         check("spec.name: Forbidden: name is fixed" in words, words)
+
+
+def versions(*names):
+    made = json.loads(crd([]))
+    one = made["spec"]["versions"][0]
+    made["spec"]["versions"] = [{**one, "name": name, "storage": name == names[-1]} for name in names]
+    return json.dumps(made)
+
+
+def test_a_version_that_was_stored_stays_until_the_status_lets_it_go():
+    with Muster() as m:
+        def stored():
+            return m.get("crd", "ranges.test.local")["status"]["storedVersions"]
+
+        m.kubectl("apply", "-f", "-", input=versions("v1"))
+        m.kubectl("apply", "-f", "-", input=versions("v1", "v2"))
+        check(stored() == ["v1", "v2"], f"{stored()}")
+        done = m.kubectl("apply", "-f", "-", input=versions("v2"), ok=False)
+        check(done.returncode != 0 and 'status.storedVersions[0]: Invalid value: "v1": missing from spec.versions' in
+              done.stderr, done.stdout + done.stderr)
+        whole = m.get("crd", "ranges.test.local")
+        whole["status"]["storedVersions"] = ["v2"]
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/ranges.test.local/status"
+        m.kubectl("replace", "--raw", path, "-f", "-", input=json.dumps(whole))
+        m.kubectl("apply", "-f", "-", input=versions("v2"))
+        check(stored() == ["v2"], f"{stored()}")
