@@ -65,22 +65,17 @@ struct str attributes_lower(struct arena *arena, struct str word)
     return str_from(text);
 }
 
-void attributes_split_name(struct str text, struct str *ret_name, struct str *ret_port)
+struct attributes_target attributes_split_name(struct str text)
 {
     struct str first = STR("");
     struct str second = STR("");
 
     (void)str_cut(&text, ':', &first);
-    if (!str_cut(&text, ':', &second)) {
-        *ret_name = first;
-        *ret_port = STR("");
-    } else if (text.p) {
-        *ret_name = second;
-        *ret_port = text;
-    } else {
-        *ret_name = first;
-        *ret_port = second;
-    }
+    if (!str_cut(&text, ':', &second))
+        return (struct attributes_target){STR(""), first, STR("")};
+    if (text.p)
+        return (struct attributes_target){first, second, text};
+    return (struct attributes_target){STR(""), first, second};
 }
 
 struct rbac_request attributes_of(struct arena *arena,
@@ -90,7 +85,6 @@ struct rbac_request attributes_of(struct arena *arena,
                                   struct str query)
 {
     struct str sub = route->subresource;
-    struct str port;
     struct rbac_request wanted = {.verb = verb_of(route, method, query),
                                   .group = route->group,
                                   .resource = route->plural,
@@ -108,7 +102,7 @@ struct rbac_request attributes_of(struct arena *arena,
         wanted.resource =
             str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(route->plural), STR_ARG(sub));
     if (str_is(sub, "proxy"))
-        attributes_split_name(route->name, &wanted.name, &port);
+        wanted.name = attributes_split_name(route->name).name;
     if (!wanted.name.len && (str_is(wanted.verb, "list") || str_is(wanted.verb, "watch")))
         wanted.name = selected_name(arena, query);
     return wanted;

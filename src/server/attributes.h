@@ -17,7 +17,12 @@ struct rbac_request attributes_of(struct arena *arena,
                                   struct str method,
                                   struct str path,
                                   struct str query);
-/* What a proxy leads to: "NAME", "NAME:PORT", "http:NAME:PORT". */
-void attributes_split_name(struct str text, struct str *ret_name, struct str *ret_port);
+/* What a proxy leads to: "NAME", "NAME:PORT", "https:NAME:PORT". What is left out is empty. */
+struct attributes_target {
+    struct str scheme;
+    struct str name;
+    struct str port;
+};
+struct attributes_target attributes_split_name(struct str text);
 /* "GET": get; of ASCII only. Paths that are no resources are asked for by their method's name. */
 struct str attributes_lower(struct arena *arena, struct str word);
