@@ -33,16 +33,22 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cache/cache.h"
+#include "net/address.h"
 #include "net/bridge.h"
+#include "net/dns.h"
 #include "net/hosts.h"
+#include "net/pods.h"
+#include "net/resolv.h"
 #include "net/service.h"
 #include "tool/files.h"
 #include "tool/log.h"
 #include "tool/timer.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -288,6 +294,41 @@ static void services_closed(void *user)
     agent_maybe_free(agent);
 }
 
+static size_t machine_servers(void *user, struct sockaddr_storage *out)
+{
+    (void)user;
+    return resolv_servers(out, DNS_SERVERS_MAX);
+}
+
+/* Of a cluster that has other nodes it would know these pods alone. */
+static void start_dns(struct agent *agent, struct net_pods pods)
+{
+    char address[ADDRESS_BYTES];
+    struct err err = {0};
+    struct in_addr at;
+
+    bridge_api_address(agent->bridge, address);
+    if (!agent->bridge || agent->options.token_requests || inet_pton(AF_INET, address, &at) != 1)
+        return;
+    struct dns_options options = {
+        .loop = agent->loop,
+        .zone = {.cache = agent->cache,
+                 .pods = pods,
+                 .api_address = ntohl(at.s_addr),
+                 .network = bridge_base(agent->bridge),
+                 .mask = BRIDGE_MASK},
+        .at = {.sin_family = AF_INET, .sin_port = htons(DNS_PORT), .sin_addr = at},
+        .servers = machine_servers,
+        .closed = services_closed,
+        .user = agent};
+    if (dns_start(&options, &agent->dns, &err) < 0) {
+        log_warn(agent->log, "dns.unavailable", LOG_ERR(&err));
+        return;
+    }
+    agent->streams_open++;
+    (void)snprintf(agent->dns_address, sizeof(agent->dns_address), "%s", address);
+}
+
 static void start_network(struct agent *agent)
 {
     struct net_pods pods = network_pods(agent);
@@ -303,6 +344,7 @@ static void start_network(struct agent *agent)
                                                                 .log = agent->log,
                                                                 .closed = services_closed,
                                                                 .user = agent});
+    start_dns(agent, pods);
 }
 
 int agent_start(uv_loop_t *loop,
@@ -405,6 +447,8 @@ void agent_stop(struct agent *agent)
     agent->dirty = NULL;
     spawner_stop(TAKE_PTR(agent->spawner));
     services_stop(agent->services);
+    dns_stop(agent->dns);
+    agent->dns = NULL;
     bridge_stop(TAKE_PTR(agent->bridge), has_linked_pod(agent));
     MAP_FOREACH(&agent->pods, entry)
         pod_free(entry->value);

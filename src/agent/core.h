@@ -23,6 +23,7 @@
 struct api_watch;
 struct bridge;
 struct cache;
+struct dns;
 struct hosts;
 struct node;
 struct pod;
@@ -55,6 +56,8 @@ struct agent {
     struct address_pool addresses;
     struct hosts *hosts;
     struct services *services;
+    struct dns *dns;       /* NULL: none */
+    char dns_address[16];  /* of it; empty: none */
     char node_address[16]; /* where pods find this node */
     uint16_t port;         /* of the nodes, for an API server; 0: none */
     struct timer *turn;

@@ -57,9 +57,12 @@ static struct str pod_hostname(const struct pod *pod)
 
 static int write_resolv_conf(struct pod *pod, struct err *err)
 {
-    _cleanup_(buf_done) struct buf text = {0};
+    _cleanup_(buf_done) struct buf text = {0}, machine = {0};
     char path[PATH_MAX];
-    resolv_conf_of(json_get(pod->root, "spec"), &text);
+    resolv_machine(&machine);
+    resolv_conf_write(json_get(pod->root, "spec"),
+                      &(struct resolv_cluster){pod->agent->dns_address, pod->ns}, buf_str(&machine),
+                      &text);
     (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
     return files_write(path, buf_str(&text), 0644, err);
 }
@@ -150,7 +153,9 @@ int prepare_pod(struct pod *pod, struct err *err)
     _cleanup_(buf_done) struct buf line = {0};
     buf_addf(&line, STR_FMT "\n", STR_ARG(hostname));
     r = files_write(path, buf_str(&line), 0644, err);
-    return r || !network_has_bridge(pod) ? r : write_resolv_conf(pod, err);
+    bool own = network_has_bridge(pod) ||
+               (pod->agent->dns && resolv_is_cluster(json_get(pod->root, "spec")));
+    return r || !own ? r : write_resolv_conf(pod, err);
 }
 
 /* ---- a container ---- */
@@ -313,8 +318,8 @@ static void add_names(const struct pod *pod, struct buf *records)
         (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
         add_bind(records, path, "/etc/hostname", "ro");
     }
-    if (network_has_bridge(pod)) {
-        (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
+    (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);
+    if (access(path, F_OK) == 0) {
         add_bind(records, path, "/etc/resolv.conf", "ro");
     } else {
         add_machine_file(pod, "/etc/resolv.conf", records);

@@ -51,6 +51,11 @@ void bridge_api_address(const struct bridge *bridge, char out[static ADDRESS_BYT
     address_v4_text(bridge ? bridge->base + API : INADDR_LOOPBACK, out);
 }
 
+uint32_t bridge_base(const struct bridge *bridge)
+{
+    return bridge ? bridge->base : 0;
+}
+
 uint32_t bridge_pod_first(const struct bridge *bridge)
 {
     return bridge ? bridge->base + POD_FIRST : 0;

@@ -20,7 +20,7 @@ struct log;
  *
  *     10.X.0.1        the node; gateway of the pods
  *     10.X.0.2 ...    pods, up to 10.X.127.254
- *     10.X.128.1      the API server, port 443, passed on (net/service.h)
+ *     10.X.128.1      the API server, port 443, passed on (net/service.h); names, port 53 (net/dns.h)
  *     10.X.128.2 ...  ClusterIP services, passed on
  *
  * What is outside is reached as net/outside.h says. Bridge and table go when muster ends and no pod
@@ -55,6 +55,9 @@ void bridge_add(const struct bridge *bridge, struct str uid, const char *ip, str
 void bridge_node_address(const struct bridge *bridge, char out[static ADDRESS_BYTES]);
 /* Where pods reach the API server. */
 void bridge_api_address(const struct bridge *bridge, char out[static ADDRESS_BYTES]);
+/* Its network, 10.X.0.0; 0 without a bridge. */
+#define BRIDGE_MASK 0xffff0000u
+uint32_t bridge_base(const struct bridge *bridge);
 /* The first address of pods, for struct address_pool; 0 without a bridge. */
 uint32_t bridge_pod_first(const struct bridge *bridge);
 /* What services get their addresses of. */

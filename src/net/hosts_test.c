@@ -192,18 +192,59 @@ TEST(a_service_without_a_selector_selects_no_pod)
     arena_done(&arena);
 }
 
-TEST(a_pod_has_the_name_servers_that_it_asks_for)
+TEST(a_pod_asks_the_name_servers_that_its_policy_says)
 {
-    struct arena arena = {0};
-    struct buf text = {0};
-    struct json *spec = NULL;
-    EXPECT(json_parse(&arena,
-                      STR("{\"dnsPolicy\":\"None\",\"dnsConfig\":{\"nameservers\":[\"1.1.1.1\"],"
-                          "\"searches\":[\"a.b\",\"c\"],\"options\":[{\"name\":\"ndots\",\"value\":"
-                          "\"2\"},{\"name\":\"edns0\"}]}}"),
-                      &spec, NULL) == 0);
-    resolv_conf_of(spec, &text);
-    EXPECT(str_is(buf_str(&text), "nameserver 1.1.1.1\nsearch a.b c\noptions ndots:2 edns0\n"));
-    buf_done(&text);
-    arena_done(&arena);
+#define NONE                                                                                      \
+    "{\"dnsPolicy\":\"None\",\"dnsConfig\":{\"nameservers\":[\"1.1.1.1\"],\"searches\":[\"a.b\"," \
+    "\"c\"],"                                                                                     \
+    "\"options\":[{\"name\":\"ndots\",\"value\":\"2\"},{\"name\":\"edns0\"}]}}"
+    static const char machine[] = "# ours\nnameserver 127.0.0.53\nnameserver 9.9.9.9\n"
+                                  "search far.example  near.example\noptions edns0 trust-ad\n";
+    static const struct {
+        const char *spec;
+        const char *server;
+        const char *want;
+        const char *why;
+    } rows[] = {
+        {NONE, "10.1.128.1", "nameserver 1.1.1.1\nsearch a.b c\noptions ndots:2 edns0\n",
+         "nothing but its own words"},
+        {"{}", "10.1.128.1",
+         "nameserver 10.1.128.1\nnameserver 9.9.9.9\nsearch n.svc.cluster.local svc.cluster.local "
+         "cluster.local far.example near.example\noptions ndots:5\n",
+         "the cluster's, and the machine's while muster is away"},
+        {"{\"dnsPolicy\":\"ClusterFirst\",\"dnsConfig\":{\"nameservers\":[\"1.1.1.1\",\"2.2.2.2\"],"
+         "\"searches\":[\"a.b\"],\"options\":[{\"name\":\"ndots\",\"value\":\"2\"}]}}",
+         "10.1.128.1",
+         "nameserver 10.1.128.1\nnameserver 1.1.1.1\nnameserver 2.2.2.2\n"
+         "search n.svc.cluster.local svc.cluster.local cluster.local far.example near.example a.b\n"
+         "options ndots:2\n",
+         "its own words count before the machine's"},
+        {"{\"dnsPolicy\":\"Default\"}", "10.1.128.1",
+         "nameserver 9.9.9.9\nsearch far.example near.example\noptions edns0 trust-ad\n",
+         "the machine's, but those on its loopback"},
+        {"{}", "", "nameserver 9.9.9.9\nsearch far.example near.example\noptions edns0 trust-ad\n",
+         "there is no server of ours"},
+        {"{\"hostNetwork\":true,\"dnsPolicy\":\"ClusterFirst\"}", "10.1.128.1",
+         "nameserver 9.9.9.9\nsearch far.example near.example\noptions edns0 trust-ad\n",
+         "on the machine's network this policy means the machine's"},
+        {"{\"hostNetwork\":true,\"dnsPolicy\":\"ClusterFirstWithHostNet\"}", "10.1.128.1",
+         "nameserver 10.1.128.1\nnameserver 9.9.9.9\nsearch n.svc.cluster.local svc.cluster.local "
+         "cluster.local far.example near.example\noptions ndots:5\n",
+         "and this one the cluster's"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct buf text = {0};
+        struct json *spec = NULL;
+
+        test_case(rows[i].why);
+        EXPECT(json_parse(&arena, str_from(rows[i].spec), &spec, NULL) == 0);
+        resolv_conf_write(spec, &(struct resolv_cluster){rows[i].server, STR("n")},
+                          str_from(machine), &text);
+        EXPECT(str_is(buf_str(&text), rows[i].want));
+        buf_done(&text);
+        arena_done(&arena);
+    }
+#undef NONE
 }

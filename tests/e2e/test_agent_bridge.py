@@ -268,3 +268,110 @@ def test_pods_reach_the_outside_behind_the_machines_address():
         address = m.get("pod", "w0")["status"]["podIP"]
         check(run_pod(m, "b", ["python3", "-c", FETCH, f"http://{address}:8080"]).strip() == "w0", "pod to pod")
     check("mus" not in run(["nft", "list", "tables"]).stdout, "the table goes with muster")
+
+
+# One question of the domain name system by hand, and what comes back: a resolver of libc would look into /etc/hosts first.
+DIG = """import socket, struct, sys
+def name(text):
+    return b"".join(bytes([len(p)]) + p.encode() for p in text.split(".")) + b"\\0"
+def skip(m, at):
+    while m[at] and m[at] < 192:
+        at += m[at] + 1
+    return at + (2 if m[at] else 1)
+def read(m, at):
+    out = []
+    while m[at]:
+        if m[at] >= 192:
+            at = struct.unpack(">H", m[at:at + 2])[0] & 0x3fff
+            continue
+        out.append(m[at + 1:at + 1 + m[at]].decode())
+        at += m[at] + 1
+    return ".".join(out)
+def ask(what, kind, tcp):
+    number = {"A": 1, "AAAA": 28, "SRV": 33, "PTR": 12, "CNAME": 5}[kind]
+    q = struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + name(what) + struct.pack(">2H", number, 1)
+    server = [l.split()[1] for l in open("/etc/resolv.conf") if l.startswith("nameserver")][0]
+    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
+    s.settimeout(20)
+    s.connect((server, 53))
+    s.sendall(struct.pack(">H", len(q)) + q if tcp else q)
+    m = s.recv(5000)
+    m = m[2:] if tcp else m
+    at, out = 12 + len(name(what)) + 4, ["code %d" % (m[3] & 15)]
+    for _ in range(struct.unpack(">H", m[6:8])[0]):
+        at = skip(m, at)
+        kind, _, _, size = struct.unpack(">HHIH", m[at:at + 10])
+        at += 10
+        out.append({1: lambda: ".".join(map(str, m[at:at + 4])), 5: lambda: read(m, at), 12: lambda: read(m, at),
+                    33: lambda: "%d:%s" % (struct.unpack(">H", m[at + 4:at + 6])[0], read(m, at + 6))}[kind]())
+        at += size
+    return " ".join(out)
+for line in sys.argv[1:]:
+    kind, what, *tcp = line.split()
+    print(ask(what, kind, bool(tcp)))
+"""
+# The machine's name server: everything it is asked for is 192.0.2.1.
+UPSTREAM = """import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 53))
+while True:
+    q, who = s.recvfrom(600)
+    end = q.index(b"\\0", 12) + 5
+    head = q[:2] + b"\\x81\\x80" + q[4:6] + b"\\0\\1\\0\\0\\0\\0" + q[12:end]
+    s.sendto(head + b"\\xc0\\x0c\\0\\1\\0\\1\\0\\0\\0\\5\\0\\4\\xc0\\0\\2\\1", who)
+"""
+
+
+@contextlib.contextmanager
+def machine_server(folder):
+    """A resolv.conf of this test's own, in a mount namespace of its own, and the server that it names."""
+    if ctypes.CDLL(None, use_errno=True).unshare(0x00020000) != 0: # CLONE_NEWNS
+        raise Skip("this machine permits no mount namespaces")
+    run(["mount", "--make-rprivate", "/"])
+    path = os.path.join(folder, "resolv.conf")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("nameserver 127.0.0.1\nsearch far.example\n")
+    run(["mount", "--bind", path, os.path.realpath("/etc/resolv.conf")])
+    with subprocess.Popen([sys.executable, "-c", UPSTREAM]) as server:
+        try:
+            yield
+        finally:
+            server.kill()
+
+
+def test_a_name_server_knows_services_pods_and_what_the_machine_knows():
+    own_network()
+    m = Muster(flags=FLAGS)
+    with machine_server(m.folder), m:
+        m.apply("apiVersion: v1\nkind: Service\nmetadata: {name: out}\n"
+                "spec: {type: ExternalName, externalName: www.example.com}\n")
+        apply(m, service("front", ports=[{"name": "http", "port": 80, "targetPort": "web"}]),
+              service("all", clusterIP="None"), web("w0"), web("w1"))
+        wait_ready(m, "w0")
+        wait_ready(m, "w1")
+        front = wait_for(lambda: m.get("service", "front")["spec"].get("clusterIP"), "the service to get an address")
+        w0, w1 = (m.get("pod", n)["status"]["podIP"] for n in ("w0", "w1"))
+        api = w0.rsplit(".", 2)[0] + ".128.1"
+        zone = "default.svc.cluster.local"
+        rows = [("A front." + zone, f"code 0 {front}"), ("A front." + zone + " tcp", f"code 0 {front}"),
+                ("AAAA front." + zone, "code 0"), ("A nobody." + zone, "code 3"),
+                ("A kubernetes." + zone, f"code 0 {api}"), ("A w1.all." + zone, f"code 0 {w1}"),
+                (f"A {w0.replace('.', '-')}.default.pod.cluster.local", f"code 0 {w0}"),
+                ("SRV _http._tcp.front." + zone, f"code 0 80:front.{zone}"),
+                (f"PTR {'.'.join(reversed(front.split('.')))}.in-addr.arpa", f"code 0 front.{zone}"),
+                ("A www.example.com", "code 0 192.0.2.1"), ("CNAME out." + zone, "code 0 www.example.com"),
+                ("A out." + zone, "code 0 www.example.com 192.0.2.1")]
+        said = run_pod(m, "asks", ["python3", "-c", DIG, *(r[0] for r in rows), "A all." + zone]).splitlines()
+        for (asked, want), got in zip(rows, said):
+            check(got == want, f"{asked}: {got}, not {want}")
+        check(sorted(said[-1].split()[2:]) == sorted([w0, w1]), f"a headless service: {said[-1]}")
+        # As libc looks it up: by the search list, which /etc/hosts has nothing to say about.
+        look = "import socket; print(socket.gethostbyname('www.example.com'))"
+        out = run_pod(m, "libc", f'cat /etc/resolv.conf; python3 -c "{look}"')
+        out = "\n".join(line for line in out.splitlines() if line == f"nameserver {api}" or "nameserver" not in line)
+        check(out.splitlines() == [f"nameserver {api}", "search default.svc.cluster.local svc.cluster.local cluster.local "
+                                   "far.example", "options ndots:5", "192.0.2.1"], out)
+        out = run_pod(m, "host", ["python3", "-c", DIG, "A front." + zone], hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
+        check(out == f"code 0 {front}\n", f"from the machine's network: {out}")
+        out = run_pod(m, "default", "cat /etc/resolv.conf", dnsPolicy="Default")
+        check(api not in out and "127." not in out, f"the machine's own, less what cannot be reached: {out}")
