@@ -2,9 +2,15 @@
 
 #include "agent/core.h"
 #include "agent/gpu.h"
+#include "agent/lifecycle.h"
 #include "agent/node.h"
+#include "agent/pod.h"
+#include "api/launch.h"
+#include "api/object.h"
+#include "api/suspect.h"
 #include "base/count.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -37,14 +43,20 @@ static bool xid_is_fault(unsigned xid)
     return false;
 }
 
+/* Whatever else runs on the card may run to its end (api/suspect.h). */
+static bool xid_is_contained(unsigned xid)
+{
+    return xid == 63 || xid == 94;
+}
+
 const char *gpu_sign_judge(const struct gpu_sign *sign, char ret[static GPU_HEALTH_TEXT])
 {
     ret[0] = '\0';
     if (sign->xid) {
         (void)snprintf(ret, GPU_HEALTH_TEXT,
-                       "the driver reported XID %u%s; reset the card, then start muster again",
+                       "the driver reported XID %u%s; reset the card; a self-test ends this",
                        sign->xid, sign->xid == 79 ? " (it has fallen off the bus)" : "");
-        return "XID";
+        return xid_is_contained(sign->xid) ? "XIDContained" : "XID";
     }
     if (sign->remap_failed) {
         (void)snprintf(ret, GPU_HEALTH_TEXT,
@@ -101,6 +113,38 @@ static void sign_read(const struct health_nvml *nvml, void *device, struct gpu_s
         sign->slow_looks = reasons & (CLOCKS_HEAT | CLOCKS_POWER) ? sign->slow_looks + 1 : 0;
 }
 
+static struct gpu_sign sign_with(struct gpu_sign sign, unsigned xid, long long now_ms)
+{
+    sign.xid = xid;
+    sign.xid_ms = now_ms;
+    return sign;
+}
+
+void gpu_health_forgive(struct gpu_health *health)
+{
+    for (size_t i = 0; i < health->count; i++) {
+        if (health->signs[i].xid && health->signs[i].xid_ms < health->tested_ms[i])
+            health->signs[i].xid = 0;
+        health->tested_ms[i] = 0;
+    }
+}
+
+void gpu_health_tested(struct pod *pod, const struct run_end *end)
+{
+    struct agent *agent = pod->agent;
+
+    if (!str_is(pod->object->ns, SUSPECT_TEST_SPACE) ||
+        !object_label(pod->object, SUSPECT_TEST_LABEL).len || end->code != 0 || !agent->gpus_real ||
+        !str_contains(end->message, STR(LAUNCH_TEST_GPUS_RIGHT)))
+        return;
+    for (size_t i = 0; i < pod->gpu_count; i++) {
+        size_t at = (size_t)pod->node * agent->gpus_per_node + pod->gpus[i];
+
+        if (at < GPU_HEALTH_MAX)
+            agent->health.tested_ms[at] = end->started_ms;
+    }
+}
+
 void gpu_health_read(struct gpu_health *health)
 {
     const struct health_nvml *nvml = &health->nvml;
@@ -114,7 +158,8 @@ void gpu_health_read(struct gpu_health *health)
          n++)
         for (size_t i = 0; event.type == EVENT_XID && i < health->count; i++)
             if (health->devices[i] == event.device && xid_is_fault((unsigned)event.data))
-                health->signs[i].xid = (unsigned)event.data;
+                health->signs[i] =
+                    sign_with(health->signs[i], (unsigned)event.data, health->now_ms);
 }
 
 const char *gpu_signs_judge(const struct gpu_sign *signs,
@@ -235,6 +280,8 @@ void gpu_health_look(struct agent *agent)
         (void)snprintf(health->uuids[i], sizeof(health->uuids[i]), "%s", gpus->items[i].uuid);
     if (!health->begun)
         health->count = gpus->count;
+    health->now_ms = agent_now_ms();
+    gpu_health_forgive(health);
     struct health_look *look = MEM_NEW(struct health_look);
     look->agent = agent;
     look->work.data = look;

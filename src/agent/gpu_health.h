@@ -1,23 +1,29 @@
 #pragma once
 
+#include "api/suspect.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 struct agent;
+struct pod;
+struct run_end;
 
 /* gpu_health: what the driver says against the machine's GPUs, looked at in a worker thread at every
  * heartbeat: errors that it reports (XID), memory that could not be corrected or remapped, clocks held
  * down by heat or power. A node with such a card is tainted, and nothing new comes to it; the taint
- * goes when a muster that is started anew finds nothing. Nothing where GPUs are pretended. */
+ * goes when a self-test, or a muster that is started anew, finds nothing. Nothing where GPUs are
+ * pretended. */
 #define GPU_HEALTH_MAX       64 /* cards, as GPU_MAX */
 #define GPU_HEALTH_TEXT      160
 #define GPU_HEALTH_SLOW      18 /* looks in a row: at ten seconds each, three minutes */
-#define GPU_HEALTH_TAINT     "muster.dev/gpu-unhealthy"
+#define GPU_HEALTH_TAINT     SUSPECT_GPU_TAINT
 #define GPU_HEALTH_CONDITION "GPUsHealthy"
 
 /* What is known of one card. */
 struct gpu_sign {
     unsigned xid;                   /* the last one that is the card's fault; 0: none */
+    long long xid_ms;               /* when it was heard of */
     unsigned long long uncorrected; /* errors of its memory since the driver was loaded */
     bool remap_pending;             /* rows of memory are replaced when it is reset */
     bool remap_failed;
@@ -54,7 +60,10 @@ struct gpu_health {
     char uuids[GPU_HEALTH_MAX][96];
     size_t count;
     struct gpu_sign signs[GPU_HEALTH_MAX];
-    bool begun;   /* the driver was opened, or cannot be */
+    long long now_ms; /* of the look that is on */
+    long long
+        tested_ms[GPU_HEALTH_MAX]; /* a self-test that found nothing began then; 0: none did */
+    bool begun;                    /* the driver was opened, or cannot be */
     bool looking; /* a thread is at it: all but the following is the thread's then */
     struct gpu_sign seen[GPU_HEALTH_MAX]; /* of the last look */
     bool told;
@@ -68,6 +77,13 @@ void gpu_health_read(struct gpu_health *health);
 const char *gpu_signs_judge(const struct gpu_sign *signs,
                             size_t count,
                             char ret[static GPU_HEALTH_TEXT]);
+
+/* Cards that have passed a self-test since have nothing against them but what is read again. */
+void gpu_health_forgive(struct gpu_health *health);
+
+/* A container ended: if it was the self-test of the node (control/cluster/health.h) and it has found
+ * nothing, what the driver had reported of its cards before is over. */
+void gpu_health_tested(struct pod *pod, const struct run_end *end);
 
 /* At a heartbeat. */
 void gpu_health_look(struct agent *agent);

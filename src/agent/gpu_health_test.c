@@ -19,9 +19,12 @@ TEST(what_a_driver_says_against_a_card_has_a_word)
         {"off the bus",
          {.xid = 79},
          "XID",
-         "the driver reported XID 79 (it has fallen off the bus); reset the card, then start "
-         "muster "
-         "again"},
+         "the driver reported XID 79 (it has fallen off the bus); reset the card; a self-test ends "
+         "this"},
+        {"contained: others may go on",
+         {.xid = 94},
+         "XIDContained",
+         "the driver reported XID 94; reset the card; a self-test ends this"},
         {"the worse of two",
          {.remap_pending = true, .remap_failed = true},
          "RowRemapFailed",
@@ -141,8 +144,7 @@ TEST(the_card_that_the_driver_complains_of_is_named)
     gpu_health_read(&health);
     EXPECT(strcmp(gpu_signs_judge(health.signs, 2, words), "XID") == 0);
     EXPECT(strcmp(words,
-                  "GPU 1: the driver reported XID 74; reset the card, then start muster again") ==
-           0);
+                  "GPU 1: the driver reported XID 74; reset the card; a self-test ends this") == 0);
     EXPECT(!gpu_signs_judge(health.signs, 1, words)); /* of a node that has the first one alone */
     EXPECT(gpu_signs_judge(&health.signs[1], 1, words) && strncmp(words, "GPU 0: ", 7) == 0);
     gpu_health_read(&health); /* it is not forgotten */
@@ -174,4 +176,19 @@ TEST(errors_of_a_cards_memory_count_where_rows_are_not_replaced)
     reasons = 0x4; /* a limit of power that is wanted */
     gpu_health_read(&health);
     EXPECT(!gpu_signs_judge(health.signs, 2, words));
+}
+
+TEST(a_self_test_ends_what_was_reported_before_it_began)
+{
+    struct gpu_health health = {.count = 3};
+
+    health.signs[0] = (struct gpu_sign){.xid = 79, .xid_ms = 1000};
+    health.signs[1] = (struct gpu_sign){.xid = 79, .xid_ms = 3000};
+    health.signs[2] = (struct gpu_sign){.xid = 79, .xid_ms = 1000, .remap_failed = true};
+    health.tested_ms[0] = health.tested_ms[1] = health.tested_ms[2] = 2000;
+    gpu_health_forgive(&health);
+    EXPECT(health.signs[0].xid == 0);
+    EXPECT(health.signs[1].xid == 79);
+    EXPECT(health.signs[2].xid == 0 && health.signs[2].remap_failed);
+    EXPECT(health.tested_ms[0] == 0);
 }

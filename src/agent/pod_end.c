@@ -1,6 +1,7 @@
 #include "agent/pod_end.h"
 
 #include "agent/core.h"
+#include "agent/gpu_health.h"
 #include "agent/lifecycle.h"
 #include "agent/logs.h"
 #include "agent/pod.h"
@@ -100,6 +101,7 @@ void pod_container_ended(struct pod *pod, struct run_container *c, const struct 
     c->state = RUN_ENDED;
     if (end->never_started)
         pod_event(pod, true, "Failed", end->message);
+    gpu_health_tested(pod, end);
     ranks_end(pod, (size_t)(c - pod->run.containers));
     probe_end(pod, (size_t)(c - pod->run.containers));
     streams_container_ended(pod, c);

@@ -23,6 +23,8 @@
  *       Copies itself, or SOURCE: what init containers do.
  *   muster-launch results list|read FOLDER PATH
  *       What the job wrote, to stdout (workspace/results.h).
+ *   LAUNCH_PATH selftest
+ *       Whether this machine computes what it should (launch/selftest.h).
  *   muster-launch stacks
  *       What the processes of this container are doing, to stdout (stacks/pod.h).
  */
@@ -54,7 +56,15 @@
 #define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"     /* http://host:port; unset: no workspace */
 /* Set for the first pod on a cluster: the sync pod keeps what it wrote when it has ended. */
 #define LAUNCH_ENV_KEEP_RESULTS "MUSTER_KEEP_RESULTS"
-#define LAUNCH_ENV_APP_DIR      "MUSTER_APP_DIR" /* working directory of the command: /app */
+/* The GPUs that the self-test has to find. Of a worker: it is tested before its ranks start. */
+#define LAUNCH_ENV_TEST_GPUS "MUSTER_TEST_GPUS"
+/* A further test, of the administrator: run by a shell, it passes if it ends with 0. */
+#define LAUNCH_ENV_TEST_COMMAND "MUSTER_TEST_COMMAND"
+/* The exit status of a self-test that has found something; with others it has no answer. */
+#define LAUNCH_TEST_FAILED 70
+/* In the words of one that has tested GPUs, and has found nothing. */
+#define LAUNCH_TEST_GPUS_RIGHT "memory, products of matrices and an all-reduce are right"
+#define LAUNCH_ENV_APP_DIR     "MUSTER_APP_DIR" /* working directory of the command: /app */
 /* The job's secret: name and key of the Secret in the job's namespace. */
 #define LAUNCH_SECRET_NAME(arena, job, uid) \
     str_printf(arena, STR_FMT "-sync-" STR_FMT, STR_ARG(job), STR_ARG(str_sub(uid, 0, 8)))
@@ -88,6 +98,8 @@
 /* In the first line of a termination message, behind the moment: what follows is why another try
  * would end the same way, so that the job engine makes none. */
 #define LAUNCH_FINAL "; trying again cannot help: "
+/* What a termination message begins with where the self-test before the start has failed. */
+#define LAUNCH_PREFLIGHT "the self-test before the start failed: "
 /* Where the first error goes; LAUNCH_ENV_TERMINATION_LOG names another file. */
 #define LAUNCH_TERMINATION_LOG     "/dev/termination-log"
 #define LAUNCH_ENV_TERMINATION_LOG "MUSTER_TERMINATION_LOG"

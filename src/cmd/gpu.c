@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "api/pod.h"
 #include "api/quantity.h"
+#include "api/suspect.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -50,7 +51,7 @@ struct view {
     bool faults;       /* of any node */
     /* of the node that is looked at */
     struct str node;
-    struct str fault; /* what the driver says against its GPUs; empty: nothing */
+    struct str fault; /* what is said against it; empty: nothing */
     struct slot *slots;
     int64_t count;
     int64_t memory_mib; /* of each device; 0: not known */
@@ -214,7 +215,7 @@ static struct str node_fault(const struct json *node)
         if (str_is(json_str(json_get(condition, "type")), "GPUsHealthy") &&
             str_is(json_str(json_get(condition, "status")), "False"))
             return json_str(json_get(condition, "message"));
-    return STR_NONE;
+    return annotation(node, SUSPECT_WORDS); /* what jobs or the self-test say */
 }
 
 static void add_node(struct view *view, const struct json *node)

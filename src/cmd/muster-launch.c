@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/rank.h"
+#include "launch/selftest.h"
 #include "launch/torchrun.h"
 #include "launch/warm.h"
 #include "launch/worker.h"
@@ -276,6 +277,8 @@ int main(int argc, char *argv[])
         return results_main(argv[2], argv[3], argv[4]);
     if (strcmp(what, "stacks") == 0)
         return stacks_main();
+    if (strcmp(what, "selftest") == 0)
+        return selftest_main();
     if (strcmp(what, "version") == 0) {
         printf("muster-launch %s\n", MUSTER_VERSION);
         return 0;
@@ -283,6 +286,7 @@ int main(int argc, char *argv[])
     fprintf(stderr,
             "usage: muster-launch worker|sync|install FILE [SOURCE [FILE SOURCE ...]]|results "
             "list|read "
-            "FOLDER PATH|stacks|gpu-memory out|in [PID ...]|version (runs inside a job's pods)\n");
+            "FOLDER PATH|stacks|selftest|gpu-memory out|in [PID ...]|version (runs inside a job's "
+            "pods)\n");
     return 2;
 }

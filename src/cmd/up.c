@@ -20,6 +20,8 @@
 #include "cmd/record.h"
 #include "cmd/scheduling.h"
 #include "cmd/whatif.h"
+#include "control/core/control.h"
+#include "control/core/controllers.h"
 #include "exec/notify.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
@@ -74,6 +76,8 @@ struct up_values {
     const char *audit_log;
     struct option_list page_names;
     struct scheduling_values scheduling;
+    const char *test_image;
+    const char *test_command;
     int images;
     int notify_to;
     int log_level;
@@ -135,6 +139,13 @@ static const struct option up_options[] = {
      .choices = image_kinds, .value = "KIND",
      .help = "host: commands run on this machine's own file system and images are ignored; oci: "
              "containers run from the images of muster image, with crun (root)"},
+    {"self-test-image", 0, OPTION_STR, offsetof(struct up_values, test_image), .value = "IMAGE",
+     .help = "with --images=oci: the image in which suspect nodes are tested, one with PyTorch; "
+             "without one, failures are not counted against nodes"},
+    {"self-test-command", 0, OPTION_STR, offsetof(struct up_values, test_command),
+     .value = "COMMAND",
+     .help = "a further test of suspect nodes, in shell syntax: a node whose test ends with a "
+             "status other than 0 is kept out"},
     {"pod-network", 0, OPTION_CHOICE, offsetof(struct up_values, pod_network), .fallback = "auto",
      .choices = pod_networks, .value = "KIND",
      .help =
@@ -348,6 +359,19 @@ static bool read_zone(struct arena *arena, struct str name, struct str *ret_byte
     return zone_is_name(name) && file_read(arena, path, ret_bytes, NULL) == 0;
 }
 
+/* Nodes are tested unless that controller is off, or the test would have no file system. */
+static void config_health(const struct up *up,
+                          const struct runner_names *without,
+                          struct control_config *ret)
+{
+    ret->test_image = str_from(up->values->test_image);
+    ret->test_command = str_from(up->values->test_command);
+    ret->node_health = up->values->images == 0 || ret->test_image.len;
+    for (size_t i = 0; i < without->count; i++)
+        if (strcmp(without->items[i], node_health_controller.name) == 0)
+            ret->node_health = false;
+}
+
 static int start_control(struct up *up, struct err *err)
 {
     struct runner_options options = {.log = &up->log, .embedded = true};
@@ -373,6 +397,7 @@ static int start_control(struct up *up, struct err *err)
     options.post = notifier_post(up->notifier);
     if (r == 0)
         r = runner_choose(up->arena, str_from(up->values->controllers), &without, err);
+    config_health(up, &without, &options.config);
     VEC_PUSH(up->arena, &without, NULL);
     options.without = without.items;
     if (r == 0)

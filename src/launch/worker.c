@@ -9,6 +9,7 @@
 #include "launch/family.h"
 #include "launch/python.h"
 #include "launch/record.h"
+#include "launch/selftest.h"
 #include "launch/shell.h"
 #include "launch/torchrun.h"
 #include "launch/warm.h"
@@ -34,6 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define EXIT_FOR_NOW     75 /* sysexits' EX_TEMPFAIL: elsewhere it may go better */
 #define IDLE_MS          1000
 #define LINGER_MS        3000 /* torchrun has this long to end when all of its ranks have, one badly */
 #define STOP_LOOK_MS     20 /* while ranks are to end: whether they have */
@@ -98,6 +100,30 @@ static void worker_say(const char *fmt, ...)
 
 /* ---- the ranks ---- */
 
+/* A machine that does not compute what it should is found before the gang depends on it. */
+static void preflight(const struct worker *worker)
+{
+    const struct selftest test = {.memory_bytes = SELFTEST_PREFLIGHT_BYTES,
+                                  .limit_s = SELFTEST_PREFLIGHT_S,
+                                  .gpu_mib = SELFTEST_PREFLIGHT_MIB};
+    char path[sizeof(worker->run_dir) + sizeof(LAUNCH_REASON_FILE) + 1];
+    _cleanup_(buf_done) struct buf words = {0};
+
+    /* Ranks that start again in a pod that is there need no test: it has run. */
+    if (!getenv(LAUNCH_ENV_TEST_GPUS) || worker->restart || getenv(PLACE_ENV))
+        return;
+    worker_say("testing this machine before the ranks start");
+    bool well = selftest_run(&test, &words);
+    worker_say("the self-test %s: " STR_FMT, well ? "passed" : "failed", STR_ARG(buf_str(&words)));
+    if (well)
+        return;
+    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_REASON_FILE, worker->run_dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        (void)dprintf(fd, LAUNCH_PREFLIGHT STR_FMT, STR_ARG(buf_str(&words)));
+    _exit(EXIT_FOR_NOW);
+}
+
 static void child_run(const struct worker *worker) __attribute__((noreturn));
 static void child_run(const struct worker *worker)
 {
@@ -106,6 +132,7 @@ static void child_run(const struct worker *worker)
 
     (void)setpgid(0, 0);
     (void)sigprocmask(SIG_SETMASK, &worker->old_mask, NULL);
+    preflight(worker);
     if (!setup || !*setup)
         _exit(torchrun_main(worker->self, worker->warm ? &worker->python : NULL));
     /* The same shell, so that what setup exports or activates holds for torchrun. */

@@ -14,39 +14,51 @@ DRIVER = r"""
 #include <unistd.h>
 int nvmlInit_v2(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
-int nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return 0; }
-static char card;
-int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { (void)i; *d = &card; return 0; }
-int nvmlDeviceGetHandleByUUID(const char *u, void **d) { (void)u; *d = &card; return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = CARDS; return 0; }
+static char card[CARDS];
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { *d = &card[i]; return 0; }
+int nvmlDeviceGetHandleByUUID(const char *u, void **d) { *d = &card[u[strlen(u) - 1] - '0']; return 0; }
 int nvmlDeviceGetName(void *d, char *s, unsigned n) { (void)d; snprintf(s, n, "NVIDIA H200"); return 0; }
-int nvmlDeviceGetUUID(void *d, char *s, unsigned n) { (void)d; snprintf(s, n, "GPU-5f1c2a7e"); return 0; }
+int nvmlDeviceGetUUID(void *d, char *s, unsigned n) { snprintf(s, n, "GPU-5f1c2a7%d", (int)((char *)d - card)); return 0; }
 int nvmlDeviceGetMemoryInfo(void *d, unsigned long long *m) { (void)d; m[0] = 1ULL << 37; m[1] = m[0]; m[2] = 0; return 0; }
 int nvmlDeviceGetUtilizationRates(void *d, unsigned *r) { (void)d; r[0] = r[1] = 0; return 0; }
-int nvmlDeviceGetMinorNumber(void *d, unsigned *m) { (void)d; *m = 0; return 0; }
+int nvmlDeviceGetMinorNumber(void *d, unsigned *m) { *m = (unsigned)((char *)d - card); return 0; }
 int nvmlSystemGetDriverVersion(char *s, unsigned n) { snprintf(s, n, "580.1"); return 0; }
-int nvmlEventSetCreate(void **s) { *s = &card; return 0; }
+int nvmlEventSetCreate(void **s) { *s = card; return 0; }
 int nvmlDeviceRegisterEvents(void *d, unsigned long long t, void *s) { (void)d; (void)t; (void)s; return 0; }
 struct event { void *device; unsigned long long type, data; unsigned a, b; };
 int nvmlEventSetWait_v2(void *s, struct event *e, unsigned ms)
 {
+    char which[2] = "0";
+    FILE *f = fopen(getenv("FAKE_XID_FILE"), "r");
     (void)s; (void)ms;
-    if (unlink(getenv("FAKE_XID_FILE")) != 0)
+    if (!f || unlink(getenv("FAKE_XID_FILE")) != 0)
         return 10;
+    if (fread(which, 1, 1, f) != 1)
+        which[0] = '0';
+    fclose(f);
     memset(e, 0, sizeof(*e));
-    e->device = &card; e->type = 8; e->data = 79;
+    e->device = &card[which[0] - '0']; e->type = 8; e->data = 79;
     return 0;
 }
 """
+
+
+def make_driver(folder, cards=1):
+    """The library, in the folder; the file that has it report XID 79 of the card whose number is in it (empty: 0)."""
+    source = os.path.join(folder, "nvml.c")
+    with open(source, "w") as f:
+        f.write(DRIVER)
+    subprocess.run(["cc", "-shared", "-fPIC", f"-DCARDS={cards}", "-o", os.path.join(folder, "libnvidia-ml.so.1"), source],
+                   check=True)
+    return os.path.join(folder, "xid")
 
 
 def test_a_card_that_fell_off_the_bus_keeps_pods_away():
     if not shutil.which("cc"):
         raise Skip("no compiler for a library that stands in for NVIDIA's")
     with tempfile.TemporaryDirectory(prefix="muster-nvml-") as folder:
-        source, xid = os.path.join(folder, "nvml.c"), os.path.join(folder, "xid")
-        with open(source, "w") as f:
-            f.write(DRIVER)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", os.path.join(folder, "libnvidia-ml.so.1"), source], check=True)
+        xid = make_driver(folder)
         m = Muster(env={"LD_LIBRARY_PATH": folder, "FAKE_XID_FILE": xid})
         m.flags = ["--nodes", "1"]
         with m:
@@ -61,3 +73,9 @@ def test_a_card_that_fell_off_the_bus_keeps_pods_away():
             wait_for(lambda: [t for t in m.get("nodes")[0]["spec"].get("taints", []) if taint.items() <= t.items()], "the taint")
             shown = run([binary("muster"), "gpu"], env=m.env).stdout
             check("FAULT" in shown and "GPU 0: the driver reported XID 79" in shown, shown)
+            # A self-test that could not look at the card ends nothing that the driver said of it.
+            tested = wait_for(lambda: m.get("nodes")[0]["metadata"].get("annotations", {}).get("muster.dev/self-test"),
+                              "the self-test", 60)
+            check(tested.startswith("passed ") and "GPUs were not tested: there is no driver here" in tested, tested)
+            left = [t["key"] for t in m.get("nodes")[0]["spec"]["taints"]]
+            check(left == ["muster.dev/gpu-unhealthy"], f"{left}")

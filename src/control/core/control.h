@@ -55,6 +55,10 @@ struct control_config {
     int64_t
         results_ms; /* on a cluster: how long after a job's end its sync pod stays to keep what its
                            first pod wrote; 0: not at all */
+    /* Failures that may be a node's are counted against it, and it is tested (cluster/health.h). */
+    bool node_health;
+    struct str test_image;     /* of the pods that test nodes; empty: the node's own files */
+    struct str test_command;   /* of the administrator, a further test; empty: none */
     struct str launcher_image; /* on a cluster: where pods get muster-launch from (launcher.h) */
 };
 

@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #define SCENE_NAMESPACE "n"
+#define SCENE_SYSTEM    "kube-system" /* what is made there stays there */
 
 void scene_open(struct scene *scene)
 {
@@ -88,7 +89,7 @@ static void keep(struct scene *scene, const struct kind *kind, struct json *tree
     json_add_str(&scene->arena, tree, "apiVersion",
                  str_dup(&scene->arena, kind_api_version(kind, version)));
     json_add_c(&scene->arena, tree, "kind", kind->name);
-    if (kind->namespaced)
+    if (kind->namespaced && !str_is(json_str(json_get(meta, "namespace")), SCENE_SYSTEM))
         json_add_c(&scene->arena, meta, "namespace", SCENE_NAMESPACE);
     if (!json_get(meta, "uid"))
         json_add_str(&scene->arena, meta, "uid",
@@ -116,7 +117,10 @@ void scene_put(struct scene *scene, const struct kind *kind, const char *text)
 
 static const struct object *find(struct scene *scene, const struct kind *kind, struct str name)
 {
-    return cache_get(scene->whole, kind, kind->namespaced ? STR(SCENE_NAMESPACE) : STR(""), name);
+    const struct object *object =
+        cache_get(scene->whole, kind, kind->namespaced ? STR(SCENE_NAMESPACE) : STR(""), name);
+
+    return object ? object : cache_get(scene->whole, kind, STR(SCENE_SYSTEM), name);
 }
 
 /* A patch of a foreign kind that leaves nothing behind is answered, and nobody hears of it. */
@@ -229,7 +233,8 @@ bool scene_turn(struct scene *scene, const struct controller *controller, const 
                                                  .queue_label_key = STR("kai.scheduler/queue"),
                                                  .default_queue = STR("default-queue"),
                                                  .default_parent = STR("default-parent-queue"),
-                                                 .cluster_domain = STR("cluster.local")};
+                                                 .cluster_domain = STR("cluster.local"),
+                                                 .node_health = true};
     struct control_input input = {.cache = scene->cache,
                                   .config = &config,
                                   .now_ms = scene->now_ms,

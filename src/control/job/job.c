@@ -441,6 +441,7 @@ void job_reconcile(const struct control_input *input,
     struct job_state before = run.state;
     job_observe(input, &run.model, run.arena, &run.members, &run.spares);
     job_place_observe(&run);
+    job_suspect_observe(&run);
     run.state.created = run.state.created || run.members.count;
     step(&run);
     job_spares(&run);

@@ -410,6 +410,8 @@ struct job_member {
     bool stopped;               /* all of them have ended */
     bool held;                  /* FAILED, but its node keeps it for another round */
     bool moving;                /* on its way to the round that is on */
+    bool suspected;             /* something is said against its node (api/suspect.h) */
+    struct str sick;            /* why it has to leave its node, in words; empty: it may stay */
     struct str waiting;         /* why it does not run, in words; empty: unknown */
     struct str suspend;         /* its annotation, see api/suspend.h; empty: it is to run */
     bool away;                  /* its node says that it has given up its GPUs */

@@ -62,6 +62,15 @@ enum job_evidence job_evidence(const struct job_failure *failure);
  * could not find or read the program. Empty: it does not say so. */
 struct str job_broken_program(const struct job_failure *failure);
 
+/* A word for a failure that may be the fault of its node; NULL: it is not counted against it. */
+const char *job_blame_word(const struct job_failure *failure);
+/* Say so on the node, where nodes are looked after (control/cluster/health.h). */
+void job_blame(struct job_run *run, const struct job_failure *failure);
+/* The self-test before the start has failed. */
+bool job_is_preflight(const struct job_failure *failure);
+/* Which members are on a node that something is said against, and which have to leave it. */
+void job_suspect_observe(struct job_run *run);
+
 /* One look at the pods of the current generation. */
 struct job_look {
     size_t old;     /* pods of earlier generations, still there */

@@ -61,6 +61,9 @@ static void on_disruption(struct job_run *run, const struct job_member *member)
     else if (member->lost)
         words = str_printf(run->arena, "the node of pod " STR_FMT " is lost",
                            STR_ARG(member->object->name));
+    else if (member->sick.len && !member->leaving && !member->taken)
+        words = str_printf(run->arena, "pod " STR_FMT " leaves: " STR_FMT,
+                           STR_ARG(member->object->name), STR_ARG(member->sick));
     else if (member->taken_for.len)
         words = str_printf(run->arena, "pod " STR_FMT " was evicted: " STR_FMT,
                            STR_ARG(member->object->name), STR_ARG(member->taken_for));
@@ -72,7 +75,7 @@ static void on_disruption(struct job_run *run, const struct job_member *member)
     job_next_generation(run);
     remove_old(run);
     job_say(
-        run, member && member->lost ? JOB_RESTARTING : JOB_PREEMPTED,
+        run, member && (member->lost || member->sick.len) ? JOB_RESTARTING : JOB_PREEMPTED,
         str_printf(run->arena, STR_FMT "; the whole job starts again when it can", STR_ARG(words)));
 }
 
@@ -153,7 +156,7 @@ static bool replace_alone(struct job_run *run, const struct job_look *gang)
             return false;
         job_remove(run, gang->failed);
     }
-    if (gang->disrupted && gang->disrupted->lost)
+    if (gang->disrupted && (gang->disrupted->lost || gang->disrupted->sick.len))
         job_remove(run, gang->disrupted);
     job_create_missing(run, STR_NONE);
     return true;

@@ -107,7 +107,8 @@ bool job_can_stay(const struct job_run *run, const struct job_look *look)
 {
     int64_t now_ms = run->input->now_ms;
 
-    if (!run->model.in_place || look->old || look->surplus || look->present < look->wanted ||
+    if (!run->model.in_place || job_is_preflight(&run->state.failure) || look->old ||
+        look->surplus || look->present < look->wanted ||
         now_ms >= run->state.failure.time_ms + FAILURE_FRESH_MS ||
         job_backoff_until(run) > now_ms + BACKOFF_LIMIT_MS)
         return false;
@@ -115,7 +116,7 @@ bool job_can_stay(const struct job_run *run, const struct job_look *look)
         const struct job_member *member = &run->members.items[i];
 
         if (!member->place.set || member->leaving || member->taken || member->lost_at_ms ||
-            member->away || member->suspend.len ||
+            member->away || member->suspend.len || member->suspected ||
             (member->phase != JOB_POD_RUNNING && !member->held))
             return false;
     }

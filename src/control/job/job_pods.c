@@ -59,7 +59,8 @@ static void look_at(struct job_look *look, const struct job_member *member)
     look->in_place += member->in_place;
     if (member->phase == JOB_POD_SUCCEEDED)
         return;
-    if (member->leaving || member->lost || member->taken)
+    if (member->leaving || member->lost || member->taken ||
+        (member->sick.len && member->phase <= JOB_POD_RUNNING))
         look->disrupted = member;
     else if (member->phase == JOB_POD_FAILED && job_is_worse(member, look->failed))
         look->failed = member;
@@ -172,6 +173,7 @@ bool job_may_restart(struct job_run *run, const struct job_member *member)
         return true;
     state->failure = member->failure;
     state->exit_code = member->failure.exit_code;
+    job_blame(run, &member->failure);
     if (job_failure_is_final(model, member)) {
         job_finish(run, JOB_FAILED, words);
     } else if (model->max_restarts >= 0 &&

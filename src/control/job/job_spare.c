@@ -58,13 +58,14 @@ void job_spare_read(struct job_run *run)
 /* Gone, or about to be, and not because the scheduler wants its room for others. */
 static bool is_gone(const struct job_member *member)
 {
-    return member->lost || ((member->leaving || member->taken) && !member->taken_for.len);
+    return member->lost || member->sick.len ||
+           ((member->leaving || member->taken) && !member->taken_for.len);
 }
 
 static bool is_well(const struct job_member *member)
 {
     return member->place.set && !member->leaving && !member->taken && !member->lost_at_ms &&
-           !member->away && !member->suspend.len &&
+           !member->away && !member->suspend.len && !member->sick.len &&
            (member->phase == JOB_POD_RUNNING || member->held);
 }
 
@@ -125,6 +126,9 @@ static void begin_round(struct job_run *run, const struct job_member *gone, size
     struct str words = str_printf(run->arena, "%s pod " STR_FMT " %s", lost ? "the node of" : "",
                                   STR_ARG(name), lost ? "is lost" : "was removed");
 
+    if (gone && !lost && gone->sick.len)
+        words = str_printf(run->arena, "pod " STR_FMT " leaves: " STR_FMT, STR_ARG(name),
+                           STR_ARG(gone->sick));
     state->round++;
     state->stayed++;
     state->disruptions++;

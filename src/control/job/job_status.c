@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/suspect.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -151,8 +152,9 @@ void job_keys(const struct kind *kind,
         return;
     }
     if (object->kind == &kind_node) {
-        /* Heartbeats are many; what matters is a node that goes or falls silent. */
-        if (!cache_get(cache, &kind_node, STR(""), object->name) || !node_is_ready(object))
+        /* Heartbeats are many; what matters is a node that goes, falls silent or is not well. */
+        if (!cache_get(cache, &kind_node, STR(""), object->name) || suspect_is_named(object) ||
+            !node_is_ready(object))
             unfinished(kind, cache, ret);
         return;
     }

@@ -418,6 +418,8 @@ static void fill_env(const struct torchrun *t,
     env_add(arena, env, LAUNCH_ENV_RDZV_ENDPOINT, rdzv_endpoint(t, pod, arena));
     if (t->rdzv_endpoint.len)
         env_add(arena, env, LAUNCH_ENV_RDZV_GIVEN, STR("1"));
+    if (t->spec.preflight_from && (int64_t)t->worker->max >= t->spec.preflight_from)
+        env_add(arena, env, LAUNCH_ENV_TEST_GPUS, str_printf(arena, "%lld", (long long)pod->gpus));
     if (keeps_results(t) && pod->index == 0)
         env_add(arena, env, LAUNCH_ENV_KEEP_RESULTS, STR("1"));
     if (t->hosted)

@@ -91,6 +91,7 @@ static const struct decode_table after_table =
         FIELD(restart_mode, "reliability.restartMode", ENUM, .words = mode_words),                 \
         FIELD(warm, "reliability.warmProcesses", BOOL),                                            \
         FIELD(spares, "reliability.spares", I64, .max = TORCHRUN_SPARES_MAX),                      \
+        FIELD(preflight_from, "reliability.preflightFrom", I64, .max = 100000),                    \
         FIELD(ttl_s, "reliability.ttlSecondsAfterFinished", I64, .max = SECONDS_MAX),              \
         FIELD(deadline_s, "reliability.activeDeadlineSeconds", I64, .min = 1, .max = SECONDS_MAX), \
         FIELD(clean, "reliability.cleanPodPolicy", ENUM, .words = clean_words),                    \

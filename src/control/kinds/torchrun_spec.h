@@ -72,11 +72,12 @@ struct torchrun_spec {
         TORCHRUN_RESTART_ON_FAILURE,
         TORCHRUN_RESTART_NEVER,
     } restart;
-    int on_hang;      /* enum job_hang */
-    int restart_mode; /* enum job_mode */
-    int64_t spares;   /* pods that wait for a place */
-    bool warm;        /* processes with torch imported wait for the next restart */
-    int clean;        /* JOB_CLEAN_... of struct job_model */
+    int on_hang;            /* enum job_hang */
+    int restart_mode;       /* enum job_mode */
+    int64_t spares;         /* pods that wait for a place */
+    int64_t preflight_from; /* gangs of so many pods are tested before they start; 0: none */
+    bool warm;              /* processes with torch imported wait for the next restart */
+    int clean;              /* JOB_CLEAN_... of struct job_model */
     struct str scheduler;
     struct str priority_class;
     const struct json *affinity;

@@ -1,0 +1,326 @@
+#include "api/kind.h"
+#include "api/launch.h"
+#include "api/suspect.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "control/cluster/health.h"
+#include "control/core/action.h"
+#include "control/core/controllers.h"
+#include "control/core/scene.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Nodes that jobs fail on: the rule, and what is done by it. */
+
+#define NOW INT64_C(1000000000)
+
+static const struct {
+    const char *why;
+    struct health health;
+    enum health_step step;
+    bool again;
+} rows[] = {
+    {"nothing is said", {.may = true}, HEALTH_LEAVE, false},
+    {"two jobs", {.jobs = 2, .may = true}, HEALTH_LEAVE, false},
+    {"three jobs", {.jobs = 3, .may = true}, HEALTH_SUSPECT, true},
+    {"too many others are suspected", {.jobs = 3}, HEALTH_LEAVE, true},
+    {"one that was tested before its start",
+     {.jobs = 1, .preflight = true, .may = true},
+     HEALTH_SUSPECT,
+     true},
+    {"it has just passed",
+     {.jobs = 9, .may = true, .passed_ms = NOW - HEALTH_COOL_MS + 1},
+     HEALTH_LEAVE,
+     true},
+    {"it passed an hour ago",
+     {.jobs = 3, .may = true, .passed_ms = NOW - HEALTH_COOL_MS},
+     HEALTH_SUSPECT,
+     true},
+    {"the driver reported an error", {.faulty = true}, HEALTH_SUSPECT, true},
+    {"the driver reported an error, and it has just passed",
+     {.faulty = true, .passed_ms = NOW - 1000},
+     HEALTH_LEAVE,
+     true},
+    {"somebody wants it tested", {.tainted = true}, HEALTH_ADOPT, false},
+    {"somebody took the taint away", {.told = true, .jobs = 3, .may = true}, HEALTH_FORGET, false},
+    {"suspected", {.tainted = true, .told = true, .ready = true}, HEALTH_TEST, true},
+    {"all of its GPUs are in use",
+     {.tainted = true, .told = true, .ready = true, .busy = true},
+     HEALTH_LEAVE,
+     true},
+    {"it does not answer", {.tainted = true, .told = true}, HEALTH_LEAVE, true},
+    {"the test runs",
+     {.tainted = true, .told = true, .ready = true, .test = HEALTH_TEST_RUNS},
+     HEALTH_LEAVE,
+     false},
+    {"it passes",
+     {.tainted = true, .told = true, .ready = true, .test = HEALTH_TEST_PASSED},
+     HEALTH_CLEAR,
+     false},
+    {"it fails",
+     {.tainted = true, .told = true, .ready = true, .test = HEALTH_TEST_FAILED},
+     HEALTH_KEEP_OUT,
+     false},
+    {"it has failed",
+     {.tainted = true, .told = true, .ready = true, .failed = true, .test = HEALTH_TEST_FAILED},
+     HEALTH_LEAVE,
+     false},
+    {"no answer, just now",
+     {.tainted = true, .told = true, .test = HEALTH_TEST_LOST, .test_ms = NOW - 1000},
+     HEALTH_LEAVE,
+     true},
+    {"no answer",
+     {.tainted = true, .told = true, .test = HEALTH_TEST_LOST, .test_ms = NOW - HEALTH_LOST_MS},
+     HEALTH_AGAIN,
+     true},
+};
+
+TEST(jobs_make_a_node_suspect_and_a_test_decides)
+{
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        bool again = false;
+
+        test_case(rows[i].why);
+        EXPECT(health_judge(&rows[i].health, NOW, &again) == rows[i].step);
+        EXPECT(again == rows[i].again);
+    }
+}
+
+/* ---- the controller ---- */
+
+#define NODE(name)                                                                            \
+    "{'metadata':{'name':'" name                                                              \
+    "','annotations':{}},'spec':{'taints':[{'key':'other','value':'x','effect':'NoSchedule'}" \
+    "]},'status':{'allocatable':{'nvidia.com/gpu':'4'},'conditions':[{'type':'Ready','status" \
+    "':'True'}]}}"
+
+static void begin(struct scene *scene)
+{
+    scene_open(scene);
+    scene_put(scene, &kind_node, NODE("a"));
+    scene_put(scene, &kind_node, NODE("b"));
+}
+
+static void blame(struct scene *scene, const char *node, const char *uid, const char *word)
+{
+    char at[TIME_TEXT_BYTES];
+    struct str moment = time_format(scene->now_ms, at);
+
+    scene_patch(scene, &kind_node, node,
+                str_c(&scene->arena, str_printf(&scene->arena,
+                                                "{'metadata':{'annotations':{'" SUSPECT_BLAME
+                                                "%s':'" STR_FMT " %s n/%s: words'}}}",
+                                                uid, STR_ARG(moment), word, uid)));
+}
+
+static void run(struct scene *scene)
+{
+    scene_run(scene, &node_health_controller, "a");
+}
+
+static struct str taints(struct scene *scene)
+{
+    struct str text = STR("");
+
+    JSON_FOREACH(json_at(scene_get(scene, &kind_node, "a"), "spec.taints"), taint)
+        text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT "=" STR_FMT, STR_ARG(text),
+                          text.len ? " " : "", STR_ARG(json_str(json_get(taint, "key"))),
+                          STR_ARG(json_str(json_get(taint, "value"))));
+    return text;
+}
+
+static struct str note(struct scene *scene, const char *key)
+{
+    return json_str(
+        json_get(json_at(scene_get(scene, &kind_node, "a"), "metadata.annotations"), key));
+}
+
+/* The pod that tests ends. */
+static void end_test(struct scene *scene, const char *phase, int code)
+{
+    scene_patch(scene, &kind_pod, "self-test-a",
+                str_c(&scene->arena,
+                      str_printf(&scene->arena,
+                                 "{'status':{'phase':'%s','containerStatuses':[{'name':'self-test',"
+                                 "'state':{'terminated':{'exitCode':%d,'message':'the words'}}}]}}",
+                                 phase, code)));
+    run(scene);
+}
+
+static void suspect(struct scene *scene)
+{
+    begin(scene);
+    blame(scene, "a", "one", "Hung");
+    blame(scene, "a", "two", "Killed");
+    run(scene);
+    EXPECT(str_is(taints(scene), "other=x"));
+    blame(scene, "a", "three", "Device");
+    run(scene);
+}
+
+TEST(three_jobs_taint_a_node_and_a_pod_tests_what_is_free)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_put(&scene, &kind_pod,
+              "{'metadata':{'name':'busy','annotations':{'torchrun.ai/gpu-devices':'1,2'}},'spec':{"
+              "'nodeName':'a','containers':[{'name':'c','resources':{'limits':{'nvidia.com/gpu':'2'"
+              "}}}]},'status':{'phase':'Running'}}");
+    blame(&scene, "a", "one", "Hung");
+    blame(&scene, "a", "two", "Hung");
+    blame(&scene, "a", "three", "Hung");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed"));
+    EXPECT(
+        str_contains(note(&scene, SUSPECT_WORDS), STR("jobs fail on this node and on no other")));
+    EXPECT(str_contains(note(&scene, SUSPECT_WORDS), STR("n/three (Hung)")));
+    EXPECT(str_contains(scene.events, STR("NodeSuspect")));
+    const struct json *pod = scene_get(&scene, &kind_pod, "self-test-a");
+    EXPECT(str_is(json_str_at(pod, "spec.nodeName"), "a"));
+    EXPECT(
+        str_is(json_str(json_get(json_at(pod, "metadata.annotations"), "torchrun.ai/gpu-devices")),
+               "0,3"));
+    EXPECT(
+        str_contains(json_text(&scene.arena, pod), STR("\"limits\":{\"nvidia.com/gpu\":\"2\"}")));
+}
+
+TEST(a_test_that_passes_ends_the_taint_and_what_was_said)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    suspect(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed"));
+    end_test(&scene, "Succeeded", 0);
+    EXPECT(str_is(taints(&scene), "other=x"));
+    EXPECT(!note(&scene, SUSPECT_WORDS).len && !note(&scene, SUSPECT_BLAME "one").len);
+    EXPECT(str_starts(note(&scene, SUSPECT_TESTED), STR("passed ")));
+    EXPECT(!scene_get(&scene, &kind_pod, "self-test-a"));
+    /* It is left alone for an hour. */
+    blame(&scene, "a", "one", "Hung");
+    blame(&scene, "a", "two", "Hung");
+    blame(&scene, "a", "three", "Hung");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x"));
+    scene.now_ms += HEALTH_COOL_MS + 1000;
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed"));
+}
+
+TEST(a_test_that_fails_keeps_the_node_out_until_somebody_has_it_tested_again)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    suspect(&scene);
+    end_test(&scene, "Failed", LAUNCH_TEST_FAILED);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=SelfTestFailed"));
+    EXPECT(str_contains(note(&scene, SUSPECT_WORDS), STR("the self-test failed: the words")));
+    EXPECT(str_contains(scene.events, STR("SelfTestFailed")));
+    EXPECT(scene_get(&scene, &kind_pod, "self-test-a"));
+    scene_drop(&scene, &kind_pod, "self-test-a");
+    run(&scene);
+    EXPECT(scene_get(&scene, &kind_pod, "self-test-a"));
+    end_test(&scene, "Succeeded", 0);
+    EXPECT(str_is(taints(&scene), "other=x"));
+}
+
+TEST(a_test_without_an_answer_is_repeated)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    suspect(&scene);
+    end_test(&scene, "Failed", 137);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed"));
+    EXPECT(json_is_null(json_at(scene_get(&scene, &kind_pod, "self-test-a"), "status.phase")));
+}
+
+TEST(what_fails_on_every_node_is_the_fault_of_none)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    blame(&scene, "a", "one", "Hung");
+    blame(&scene, "a", "two", "Hung");
+    blame(&scene, "a", "three", "Hung");
+    blame(&scene, "b", "three", "Hung");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x"));
+}
+
+TEST(what_was_said_a_day_ago_is_forgotten)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    blame(&scene, "a", "one", "Hung");
+    scene.now_ms += SUSPECT_WINDOW_MS;
+    blame(&scene, "a", "two", "Hung");
+    blame(&scene, "a", "three", "Hung");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x"));
+    EXPECT(!note(&scene, SUSPECT_BLAME "one").len && note(&scene, SUSPECT_BLAME "two").len);
+}
+
+TEST(the_only_node_and_all_at_once_are_not_suspected)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_drop(&scene, &kind_node, "b");
+    blame(&scene, "a", "one", "Preflight");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x"));
+    scene_put(&scene, &kind_node, NODE("b"));
+    scene_patch(&scene, &kind_node, "b",
+                "{'spec':{'taints':[{'key':'muster.dev/suspect','value':'Blamed','effect':"
+                "'NoSchedule'}]}}");
+    scene_put(&scene, &kind_node, NODE("c"));
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x"));
+    scene_put(&scene, &kind_node, NODE("b"));
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Preflight"));
+}
+
+TEST(a_person_asks_for_a_test_by_the_taint_and_ends_it_without_it)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_patch(&scene, &kind_node, "a",
+                "{'spec':{'taints':[{'key':'muster.dev/suspect','effect':'NoSchedule'}]}}");
+    run(&scene);
+    EXPECT(str_contains(note(&scene, SUSPECT_WORDS), STR("somebody gave it the taint")));
+    EXPECT(scene_get(&scene, &kind_pod, "self-test-a"));
+    scene_patch(&scene, &kind_node, "a", "{'spec':{'taints':[]}}");
+    run(&scene);
+    EXPECT(!note(&scene, SUSPECT_WORDS).len);
+    EXPECT(!scene_get(&scene, &kind_pod, "self-test-a"));
+}
+
+TEST(a_node_with_an_error_of_a_card_is_tested_when_all_of_its_cards_are_free)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_patch(&scene, &kind_node, "a",
+                "{'spec':{'taints':[{'key':'muster.dev/gpu-unhealthy','value':'XID','effect':"
+                "'NoSchedule'}]}}");
+    scene_put(&scene, &kind_pod,
+              "{'metadata':{'name':'busy','annotations':{'torchrun.ai/gpu-devices':'1'}},'spec':{"
+              "'nodeName':'a'},'status':{'phase':'Running'}}");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "muster.dev/gpu-unhealthy=XID muster.dev/suspect=XID"));
+    EXPECT(!scene_get(&scene, &kind_pod, "self-test-a"));
+    scene_drop(&scene, &kind_pod, "busy");
+    run(&scene);
+    EXPECT(scene_get(&scene, &kind_pod, "self-test-a"));
+    end_test(&scene, "Succeeded", 0);
+    EXPECT(str_is(taints(&scene), "muster.dev/gpu-unhealthy=XID")); /* which is the agent's */
+}
