@@ -396,6 +396,8 @@ void autopsy_group(struct arena *arena, struct json *document)
         json_add_str(arena, out, "state", state_words(arena, one->thread));
         if (json_get(one->thread, "frames"))
             (void)json_set(out, STR("frames"), json_clone(arena, json_get(one->thread, "frames")));
+        if (json_get(one->thread, "native"))
+            (void)json_set(out, STR("native"), json_clone(arena, json_get(one->thread, "native")));
     }
 }
 
@@ -437,10 +439,30 @@ static void add_pods(struct buf *out, const struct json *document, const struct 
     buf_addc(out, '\n');
 }
 
+/* What is below the first line of Python: where in C and C++ it waits. */
+static void add_native(struct buf *out, const struct item *item)
+{
+    size_t count = 0;
+
+    JSON_FOREACH(json_get(item->thread, "native"), frame) {
+        struct str function = json_str(json_get(frame, "function"));
+        struct str file = json_str(json_get(frame, "file"));
+
+        if (count++ == AUTOPSY_NATIVE_MAX) {
+            buf_add(out, STR("    ... (-o json has all)\n"));
+            return;
+        }
+        buf_addf(out, "    %-*.*s " STR_FMT "%s" STR_FMT "\n", NAME_WIDTH,
+                 STR_ARG(function.len ? function : STR("?")), STR_ARG(file), file.len ? "+" : "",
+                 STR_ARG(json_str(json_get(frame, "at"))));
+    }
+}
+
 static void add_frames(struct buf *out, const struct item *item)
 {
     size_t count = 0;
 
+    add_native(out, item);
     JSON_FOREACH(json_get(item->thread, "frames"), frame) {
         int64_t line = json_i64_or(json_get(frame, "line"), 0);
 

@@ -12,6 +12,7 @@ struct json;
  * the processes as in stacks/pod.h. Equal stacks are one group; the smallest groups come first: of
  * many ranks that wait, the one that they wait for is alone. */
 #define AUTOPSY_FRAMES_MAX 40 /* of a stack in the text; the document has all */
+#define AUTOPSY_NATIVE_MAX 12 /* of those of C and C++ above them */
 
 /* Sets `groups`: [{ranks, pods, where, states, frames}], and, where ranks have a flight recorder
  * (stacks/flight.h), `collectives`: [{group, ranks: [{ranks, last}], says}]; `says` is where they differ. */

@@ -77,6 +77,25 @@ TEST(autopsy_folds_equal_stacks_and_shows_the_odd_one_first)
     EXPECT(str_contains(text, STR("rank 3: beat.py:5 (beat)")));
 }
 
+TEST(autopsy_shows_what_is_below_the_first_line_of_python)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str text = text_of(
+        &arena,
+        "{\"pods\":[{\"pod\":\"w\",\"node\":\"n\",\"processes\":[" RANK(
+            "0", "{\"tid\":7,\"state\":\"S\",\"syscall\":\"futex\",\"native\":[{\"function\":"
+                 "\"pthread_cond_wait\",\"file\":\"libc.so.6\",\"at\":\"0x885d7\"},{\"at\":"
+                 "\"0x7f00\"}],\"frames\":[" FRAME("get", "/app/data.py", "88") "]}") "]}]}",
+        false);
+
+    EXPECT(str_is(text, "rank 0: data.py:88 (get), sleeps in futex\n"
+                        "  on w (n), process 40, Python 3.11.7\n"
+                        "    pthread_cond_wait            libc.so.6+0x885d7\n"
+                        "    ?                            0x7f00\n"
+                        "    get                          /app/data.py:88\n"
+                        "\n"));
+}
+
 TEST(autopsy_tells_a_stopped_rank_from_its_peers)
 {
     _cleanup_(arena_done) struct arena arena = {0};

@@ -60,10 +60,13 @@ bool image_open(struct memory *memory, uint64_t base, struct image *ret)
             lowest = part.p_vaddr;
         if (part.p_type == PT_DYNAMIC)
             dynamic = part.p_vaddr;
+        if (part.p_type == PT_GNU_EH_FRAME)
+            image.frames = part.p_vaddr;
     }
     if (lowest == UINT64_MAX)
         return false;
     image.bias = base - (lowest & ~PAGE_MASK);
+    image.frames += image.frames ? image.bias : 0;
     for (unsigned i = 0; dynamic && i < DYNAMIC_MAX; i++) {
         Elf64_Dyn item;
 

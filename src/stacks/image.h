@@ -17,7 +17,8 @@ struct image {
     uint64_t symbols;
     uint64_t names;
     uint64_t names_size;
-    uint64_t hash; /* of GNU's form; 0: it has none */
+    uint64_t hash;   /* of GNU's form; 0: it has none */
+    uint64_t frames; /* .eh_frame_hdr; 0: it has none */
 };
 
 bool image_open(struct memory *memory, uint64_t base, struct image *ret);

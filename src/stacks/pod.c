@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "stacks/flight.h"
+#include "stacks/native.h"
 #include "stacks/process.h"
 
 #include <dirent.h>
@@ -192,6 +193,26 @@ static void add_frames(struct account *account, struct json *out, const struct p
         json_add_bool(arena, out, "cut", true);
 }
 
+static void add_native(struct account *account, struct json *out, const struct process_task *task)
+{
+    struct arena *arena = account->arena;
+    struct json *frames = task->native_count ? json_add_array(arena, out, "native") : NULL;
+
+    for (size_t i = 0; i < task->native_count; i++) {
+        const struct native_frame *frame = &task->native[i];
+        struct json *item = json_push(frames, json_new_object(arena));
+
+        if (frame->function.len)
+            json_add_str(arena, item, "function", frame->function);
+        if (frame->file.len)
+            json_add_str(arena, item, "file", frame->file);
+        json_add_str(
+            arena, item, "at",
+            str_printf(arena, "0x%llx",
+                       (unsigned long long)(frame->file.len ? frame->offset : frame->address)));
+    }
+}
+
 static void add_task(struct account *account, struct json *threads, const struct process_task *task)
 {
     struct arena *arena = account->arena;
@@ -209,6 +230,7 @@ static void add_task(struct account *account, struct json *threads, const struct
         json_add_str(arena, item, "syscall", task->syscall);
     if (task->python)
         add_frames(account, item, task);
+    add_native(account, item, task);
 }
 
 /* What the recorder of a rank says, with the environment that its rank began with. */
@@ -259,6 +281,8 @@ static void account_count(struct account *account, const struct process_look *lo
         account->bytes += TASK_BYTES;
         for (size_t j = 0; j < task->frame_count; j++)
             account->bytes += FRAME_BYTES + task->frames[j].file.len + task->frames[j].function.len;
+        for (size_t j = 0; j < task->native_count; j++)
+            account->bytes += FRAME_BYTES + task->native[j].file.len + task->native[j].function.len;
     }
 }
 

@@ -10,7 +10,8 @@ struct buf;
  *     {"processes": [{"pid": 41, "rank": 3, "main": true, "command": "python train.py", "state": "S",
  *                     "python": "3.11.7", "why": "...", "threads": [
  *         {"tid": 41, "name": "python", "state": "S", "wchan": "futex_do_wait", "syscall": "futex",
- *          "frames": [{"function": "get", "file": "/app/data.py", "line": 88}], "cut": true}],
+ *          "frames": [{"function": "get", "file": "/app/data.py", "line": 88}], "cut": true,
+ *          "native": [{"function": "sem_wait", "file": "libc.so.6", "at": "0x8f1ac"}]}],
  *                     "flight": {...}}],
  *      "left": "..."}
  *

@@ -9,6 +9,8 @@
 #include "stacks/decode.h"
 #include "stacks/image.h"
 #include "stacks/memory.h"
+#include "stacks/native.h"
+#include "stacks/proc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +27,6 @@
 #include <unistd.h>
 
 #define SMALL_BYTES    4096
-#define MAPS_BYTES_MAX ((size_t)8 << 20) /* 60,000 mappings: the kernel's own limit */
 #define ENV_BYTES_MAX  ((size_t)128 << 10)
 #define COMMAND_MAX    300
 #define READS_MAX      300000 /* 512 threads of 100 frames; a second of reading */
@@ -44,8 +45,7 @@ static void fd_closep(const int *fd)
         close(*fd);
 }
 
-/* Bytes of /proc/PID/NAME, at most so many; STR_NONE when it cannot be read. */
-static struct str process_file(struct arena *arena, int64_t pid, const char *name, size_t bytes_max)
+struct str proc_file(struct arena *arena, int64_t pid, const char *name, size_t bytes_max)
 {
     char path[96];
 
@@ -98,7 +98,7 @@ int64_t process_parent(int64_t pid)
 
 struct str process_environ(struct arena *arena, int64_t pid)
 {
-    return process_file(arena, pid, "environ", ENV_BYTES_MAX);
+    return proc_file(arena, pid, "environ", ENV_BYTES_MAX);
 }
 
 struct str environ_get(struct str env, const char *name)
@@ -159,6 +159,21 @@ static struct str syscall_name(struct str line)
     return word;
 }
 
+/* "202 0x7f.. 0x0 ... 0x7ffd31c0 0x7f51d2": the last two are where its stack is, and where it is. */
+static void syscall_place(struct str line, struct process_task *ret)
+{
+    struct str word = STR_NONE, before = STR_NONE, last = STR_NONE;
+
+    while (str_cut(&line, ' ', &word)) {
+        before = last;
+        last = word;
+    }
+    if (!str_starts(before, STR("0x")) || !str_starts(last, STR("0x")) ||
+        !proc_hex(str_sub(before, 2, before.len), &ret->sp) ||
+        !proc_hex(str_sub(last, 2, last.len), &ret->pc))
+        ret->sp = ret->pc = 0;
+}
+
 static void task_look(int64_t pid, int64_t tid, struct arena *arena, struct process_task *ret)
 {
     char name[64];
@@ -166,16 +181,18 @@ static void task_look(int64_t pid, int64_t tid, struct arena *arena, struct proc
 
     *ret = (struct process_task){.tid = tid, .state = '?'};
     (void)snprintf(name, sizeof(name), "task/%lld/comm", (long long)tid);
-    ret->name = str_utf8(arena, str_trim(process_file(arena, pid, name, 64)));
+    ret->name = str_utf8(arena, str_trim(proc_file(arena, pid, name, 64)));
     (void)snprintf(name, sizeof(name), "task/%lld/stat", (long long)tid);
-    text = stat_rest(process_file(arena, pid, name, 512));
+    text = stat_rest(proc_file(arena, pid, name, 512));
     if (text.len)
         ret->state = text.p[0];
     (void)snprintf(name, sizeof(name), "task/%lld/wchan", (long long)tid);
-    text = str_trim(process_file(arena, pid, name, 128));
+    text = str_trim(proc_file(arena, pid, name, 128));
     ret->wchan = str_is(text, "0") ? STR("") : str_utf8(arena, text);
     (void)snprintf(name, sizeof(name), "task/%lld/syscall", (long long)tid);
-    ret->syscall = syscall_name(str_trim(process_file(arena, pid, name, 256)));
+    text = str_trim(proc_file(arena, pid, name, 256));
+    ret->syscall = syscall_name(text);
+    syscall_place(text, ret);
 }
 
 static void tasks_look(int64_t pid, struct arena *arena, struct process_look *ret)
@@ -207,7 +224,7 @@ struct candidate {
     bool program; /* the executable, else a library */
 };
 
-static bool hex_u64(struct str text, uint64_t *ret)
+bool proc_hex(struct str text, uint64_t *ret)
 {
     uint64_t number = 0;
 
@@ -227,7 +244,7 @@ static bool hex_u64(struct str text, uint64_t *ret)
     return true;
 }
 
-static struct str path_base(struct str path)
+struct str proc_base(struct str path)
 {
     size_t at = path.len;
 
@@ -243,10 +260,10 @@ static bool maps_line(struct str line, struct candidate *ret)
     uint64_t at = 1;
 
     if (!str_cut(&line, ' ', &range) || !str_cut(&line, ' ', &word) ||
-        !str_cut(&line, ' ', &offset) || !hex_u64(offset, &at) || at != 0)
+        !str_cut(&line, ' ', &offset) || !proc_hex(offset, &at) || at != 0)
         return false;
     *ret = (struct candidate){.path = str_sub(line, str_find(line, '/'), line.len)};
-    return ret->path.len && hex_u64(str_sub(range, 0, str_find(range, '-')), &ret->base);
+    return ret->path.len && proc_hex(str_sub(range, 0, str_find(range, '-')), &ret->base);
 }
 
 /* Libraries first: a program that is linked with one has no interpreter of its own. */
@@ -260,7 +277,7 @@ static size_t maps_candidates(struct str maps, struct str program, struct candid
     while (str_cut(&maps, '\n', &line) && count + 1 < CANDIDATES_MAX) {
         if (!maps_line(line, &item))
             continue;
-        if (str_starts(path_base(item.path), STR("libpython")))
+        if (str_starts(proc_base(item.path), STR("libpython")))
             out[count++] = item;
         else if (!own.base && str_eq(item.path, program))
             own = item;
@@ -274,7 +291,7 @@ static size_t maps_candidates(struct str maps, struct str program, struct candid
 /* 0x03090000 of "libpython3.9.so.1.0" and of "python3.9". */
 static uint32_t version_of_name(struct str path)
 {
-    struct str name = path_base(path);
+    struct str name = proc_base(path);
     int64_t minor;
 
     if (str_starts(name, STR("lib")))
@@ -339,7 +356,7 @@ static bool candidate_read(struct memory *memory,
     return ret->runtime != 0;
 }
 
-static bool mem_read(void *user, uint64_t address, void *out, size_t size)
+bool proc_read(void *user, uint64_t address, void *out, size_t size)
 {
     const int *fd = user;
 
@@ -349,14 +366,14 @@ static bool mem_read(void *user, uint64_t address, void *out, size_t size)
 static bool find_python(int64_t pid, int fd, struct decode_where *ret)
 {
     _cleanup_(arena_done) struct arena scratch = {0}; /* mappings are many, and not needed again */
-    struct memory memory = {.read = mem_read, .user = &fd, .reads_left = READS_MAX};
+    struct memory memory = {.read = proc_read, .user = &fd, .reads_left = READS_MAX};
     struct candidate candidates[CANDIDATES_MAX];
     char path[64];
     char program[PATH_MAX];
 
     (void)snprintf(path, sizeof(path), "/proc/%lld/exe", (long long)pid);
     ssize_t got = readlink(path, program, sizeof(program));
-    struct str maps = process_file(&scratch, pid, "maps", MAPS_BYTES_MAX);
+    struct str maps = proc_file(&scratch, pid, "maps", PROC_MAPS_BYTES_MAX);
     size_t count =
         maps_candidates(maps, (struct str){program, got > 0 ? (size_t)got : 0}, candidates);
     for (size_t i = 0; i < count; i++)
@@ -386,7 +403,7 @@ static int read_threads(int fd,
     int r = 0;
 
     for (int i = 0; i < TRIES && best > 0; i++) {
-        struct memory memory = {.read = mem_read, .user = &fd, .reads_left = READS_MAX};
+        struct memory memory = {.read = proc_read, .user = &fd, .reads_left = READS_MAX};
         struct stack_threads threads = {0};
 
         r = decode_threads(&memory, where, arena, &threads, ret_version, err);
@@ -419,7 +436,8 @@ static struct process_task *task_of(struct process_look *look,
 
 #ifdef PTHREAD_TID
     int32_t tid = 0;
-    if (!task && thread->pthread && mem_read(&fd, thread->pthread + PTHREAD_TID, &tid, sizeof(tid)))
+    if (!task && thread->pthread &&
+        proc_read(&fd, thread->pthread + PTHREAD_TID, &tid, sizeof(tid)))
         task = task_by_id(look, tid);
 #endif
     return task || !oldest ? task : task_by_id(look, look->pid);
@@ -483,11 +501,11 @@ void process_look(int64_t pid, struct arena *arena, struct process_look *ret)
     char path[64];
 
     *ret = (struct process_look){.pid = pid, .state = '?'};
-    struct str stat = stat_rest(process_file(arena, pid, "stat", 512));
+    struct str stat = stat_rest(proc_file(arena, pid, "stat", 512));
     if (!stat.len)
         return;
     ret->state = stat.p[0];
-    ret->command = command_text(arena, process_file(arena, pid, "cmdline", SMALL_BYTES));
+    ret->command = command_text(arena, proc_file(arena, pid, "cmdline", SMALL_BYTES));
     tasks_look(pid, arena, ret);
     (void)snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)pid);
     _cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -501,12 +519,15 @@ void process_look(int64_t pid, struct arena *arena, struct process_look *ret)
         return;
     }
     ret->python = find_python(pid, fd, &where);
-    if (!ret->python)
+    if (!ret->python) {
+        native_look(fd, arena, ret);
         return;
+    }
     ret->version = where.version;
     if (read_threads(fd, &where, arena, &threads, &ret->version, &err) < 0)
         ret->why = str_dup(arena, str_from(err.text));
     else
         tasks_join(ret, fd, &threads, arena);
     tasks_sort(ret);
+    native_look(fd, arena, ret);
 }

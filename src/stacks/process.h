@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct arena;
+struct native_frame;
 
 /* process: what a process is doing, from /proc alone: it is not stopped, nothing is attached to it,
  * nothing is started in it, and it does not notice.
@@ -27,6 +28,10 @@ struct process_task {
     bool cut;
     struct stack_frame *frames; /* the innermost first */
     size_t frame_count;
+    uint64_t pc; /* where it is, and its stack, while it waits; 0: not told */
+    uint64_t sp;
+    struct native_frame *native; /* the innermost first (native.h) */
+    size_t native_count;
 };
 
 struct process_look {

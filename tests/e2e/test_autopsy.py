@@ -98,6 +98,8 @@ def test_ranks_of_torchrun_are_named_here_and_through_exec():
                  and "(all_reduce)" in groups(m, "hangs").get((0,), ""), "both ranks to stand", 120)
         text = m.torchrun("autopsy", "hangs", "--all").stdout
         check("main.py:10" in text and "main.py:9" in text and "all_reduce" in text, text)
+        if os.uname().machine == "x86_64":  # of a main thread that waits in a collective, the functions of C++ as well
+            check("libc.so" in text and "c10d::" in text, text)
         text = m.torchrun("status", "hangs").stdout
         check("\nTime: " in text and "training " in text and "ETTR" in text, text)
         with OtherCluster(m) as other:

@@ -1,0 +1,263 @@
+#include "stacks/native.h"
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "stacks/image.h"
+#include "stacks/memory.h"
+#include "stacks/proc.h"
+#include "stacks/process.h"
+#include "stacks/unwind.h"
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define READS_MAX   300000 /* as for Python's frames: a second of reading */
+#define PIECE       2048   /* symbols that are read at a time */
+#define NAME_PARTS  16
+#define PLAIN_BYTES 512
+
+struct region {
+    uint64_t begin;
+    uint64_t end;
+    uint64_t base; /* where its file is mapped */
+    struct str path;
+    struct image image;
+    bool opened;
+    bool ok;
+    bool used; /* there is a frame in it */
+};
+
+struct map {
+    struct memory memory;
+    VEC(struct region) regions;
+};
+
+/* ---- what is mapped ---- */
+
+/* "7f51-7f52 r-xp 00001000 fe:01 1234    /usr/lib/libc.so.6" */
+static bool map_line(struct str line, struct region *ret, bool *ret_code, uint64_t *ret_offset)
+{
+    struct str range, rights, offset;
+
+    if (!str_cut(&line, ' ', &range) || !str_cut(&line, ' ', &rights) ||
+        !str_cut(&line, ' ', &offset) || !proc_hex(offset, ret_offset) || rights.len < 3)
+        return false;
+    size_t dash = str_find(range, '-');
+    *ret = (struct region){.path = str_sub(line, str_find(line, '/'), line.len)};
+    if (!ret->path.len)
+        ret->path = str_sub(line, str_find(line, '['), line.len);
+    *ret_code = rights.p[2] == 'x';
+    return proc_hex(str_sub(range, 0, dash), &ret->begin) &&
+           proc_hex(str_sub(range, dash + 1, range.len), &ret->end);
+}
+
+static void map_read(int64_t pid, struct arena *arena, struct map *map)
+{
+    struct str maps = proc_file(arena, pid, "maps", PROC_MAPS_BYTES_MAX);
+    struct region first = {0}; /* the last beginning of a file */
+    struct region region;
+    struct str line;
+    uint64_t offset = 0;
+    bool code = false;
+
+    while (str_cut(&maps, '\n', &line) && map->regions.count < NATIVE_REGIONS_MAX) {
+        if (!map_line(line, &region, &code, &offset))
+            continue;
+        if (offset == 0)
+            first = region;
+        if (!code)
+            continue;
+        region.base = str_eq(first.path, region.path) && region.path.len ? first.begin : 0;
+        VEC_PUSH(arena, &map->regions, region);
+    }
+}
+
+static struct region *map_find(struct map *map, uint64_t pc)
+{
+    for (size_t i = 0; i < map->regions.count; i++)
+        if (pc >= map->regions.items[i].begin && pc < map->regions.items[i].end)
+            return &map->regions.items[i];
+    return NULL;
+}
+
+static bool find_table(void *user, uint64_t pc, uint64_t *ret_table)
+{
+    struct map *map = user;
+    struct region *region = map_find(map, pc);
+
+    if (!region || !region->base)
+        return false;
+    if (!region->opened)
+        region->ok = image_open(&map->memory, region->base, &region->image);
+    region->opened = true;
+    *ret_table = region->ok ? region->image.frames : 0;
+    return region->ok;
+}
+
+/* ---- names ---- */
+
+/* A part of a mangled name: its length, and so many characters. */
+static bool take_part(struct str *rest, struct str *ret)
+{
+    size_t len = 0;
+    size_t digits = 0;
+
+    while (digits < rest->len && digits < 4 && rest->p[digits] >= '0' && rest->p[digits] <= '9')
+        len = len * 10 + (size_t)(rest->p[digits++] - '0');
+    if (!digits || !len || digits + len > rest->len)
+        return false;
+    *ret = str_sub(*rest, digits, len);
+    *rest = str_sub(*rest, digits + len, rest->len);
+    return true;
+}
+
+struct str native_plain(struct arena *arena, struct str name)
+{
+    struct str rest = str_sub(name, 2, name.len), part;
+    char text[PLAIN_BYTES];
+    size_t len = 0;
+    bool nested = false;
+
+    if (!str_starts(name, STR("_Z")))
+        return name;
+    if (rest.len && rest.p[0] == 'N') {
+        nested = true;
+        rest = str_sub(rest, 1, rest.len);
+        while (rest.len && (rest.p[0] == 'K' || rest.p[0] == 'V'))
+            rest = str_sub(rest, 1, rest.len);
+    }
+    if (str_starts(rest, STR("St"))) {
+        memcpy(text, "std", 3);
+        len = 3;
+        rest = str_sub(rest, 2, rest.len);
+    }
+    for (size_t i = 0; i < NAME_PARTS && take_part(&rest, &part); i++) {
+        if (len + part.len + 2 > sizeof(text))
+            return name;
+        if (len) {
+            memcpy(text + len, "::", 2);
+            len += 2;
+        }
+        memcpy(text + len, part.p, part.len);
+        len += part.len;
+        if (!nested)
+            break;
+    }
+    /* Operators and templates are left as they are: half a name would be another's. */
+    if (!len || (nested && !str_starts(rest, STR("E"))))
+        return name;
+    return str_dup(arena, (struct str){text, len});
+}
+
+static struct str name_at(struct map *map,
+                          const struct image *image,
+                          uint32_t at,
+                          struct arena *arena)
+{
+    char text[NATIVE_NAME_MAX + 1];
+    size_t size = image->names_size > at ? image->names_size - at : 0;
+
+    size = size < NATIVE_NAME_MAX ? size : NATIVE_NAME_MAX;
+    if (!size || !memory_read(&map->memory, image->names + at, text, size))
+        return STR_NONE;
+    text[size] = '\0';
+    return native_plain(arena, str_utf8(arena, str_dup(arena, str_from(text))));
+}
+
+/* The table of names follows that of symbols in every file that a linker for Linux makes. */
+static size_t symbol_count(const struct image *image)
+{
+    uint64_t bytes = image->names > image->symbols ? image->names - image->symbols : 0;
+    uint64_t count = bytes / sizeof(Elf64_Sym);
+
+    return image->symbols && count < NATIVE_SYMBOLS_MAX ? (size_t)count : 0;
+}
+
+struct frames VEC_FIELDS(struct native_frame *);
+
+static void name_frames(struct map *map,
+                        struct region *region,
+                        const struct frames *frames,
+                        struct arena *arena)
+{
+    const struct image *image = &region->image;
+    size_t count = symbol_count(image);
+    Elf64_Sym *piece = ARENA_ARRAY(arena, Elf64_Sym, PIECE);
+
+    for (size_t done = 0; done < count; done += PIECE) {
+        size_t now = count - done < PIECE ? count - done : PIECE;
+
+        if (!memory_read(&map->memory, image->symbols + done * sizeof(*piece), piece,
+                         now * sizeof(*piece)))
+            return;
+        for (size_t i = 0; i < now; i++) {
+            unsigned type = piece[i].st_info & 0x0f;
+            uint64_t begin = piece[i].st_value + image->bias;
+
+            if ((type != STT_FUNC && type != STT_GNU_IFUNC) || piece[i].st_shndx == SHN_UNDEF)
+                continue;
+            for (size_t j = 0; j < frames->count; j++) {
+                struct native_frame *frame = frames->items[j];
+
+                if (frame->address >= begin && frame->address - begin < piece[i].st_size &&
+                    !frame->function.len)
+                    frame->function = name_at(map, image, piece[i].st_name, arena);
+            }
+        }
+    }
+}
+
+/* ---- all of it ---- */
+
+static bool is_interpreter(struct str file)
+{
+    return str_starts(file, STR("libpython")) || str_starts(file, STR("python"));
+}
+
+static void task_unwind(struct map *map, struct process_task *task, struct arena *arena)
+{
+    uint64_t found[UNWIND_FRAMES_MAX];
+    const struct unwind_start start = {.pc = task->pc, .sp = task->sp};
+    size_t count = unwind_stack(&map->memory, &start, find_table, map, found);
+    struct native_frame *frames = ARENA_ARRAY(arena, struct native_frame, count + 1);
+
+    for (size_t i = 0; i < count; i++) {
+        struct region *region = map_find(map, found[i]);
+        struct native_frame frame = {.address = found[i]};
+
+        if (region && region->base) {
+            frame.file = str_utf8(arena, str_dup(arena, proc_base(region->path)));
+            frame.offset = found[i] - region->base;
+            region->used = true;
+        }
+        if (task->python && is_interpreter(frame.file))
+            break;
+        frames[task->native_count++] = frame;
+    }
+    task->native = frames;
+}
+
+void native_look(int fd, struct arena *arena, struct process_look *look)
+{
+    _cleanup_(arena_done) struct arena scratch = {0}; /* mappings are many, and not needed again */
+    struct map map = {.memory = {.read = proc_read, .user = &fd, .reads_left = READS_MAX}};
+    struct frames frames = {0};
+
+    map_read(look->pid, &scratch, &map);
+    for (size_t i = 0; i < look->tasks.count && i < NATIVE_TASKS_MAX; i++) {
+        struct process_task *task = &look->tasks.items[i];
+
+        if (task->pc && task->sp)
+            task_unwind(&map, task, arena);
+        for (size_t j = 0; j < task->native_count; j++)
+            VEC_PUSH(&scratch, &frames, &task->native[j]);
+    }
+    for (size_t i = 0; i < map.regions.count; i++)
+        if (map.regions.items[i].used && map.regions.items[i].ok)
+            name_frames(&map, &map.regions.items[i], &frames, arena);
+}

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "base/str.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct process_look;
+
+/* native: the C and C++ functions that threads are in, as far as unwind.h comes: what a rank waits in
+ * below the line of Python that called it. Of a thread of Python those from the innermost to where the
+ * interpreter begins; of one that is none, all. Only threads that wait: where one that runs has its
+ * stack, the kernel does not tell without stopping it. Names are those that libraries export. */
+#define NATIVE_TASKS_MAX   64                /* of a process, the main one first */
+#define NATIVE_REGIONS_MAX 4096              /* mappings with code */
+#define NATIVE_SYMBOLS_MAX (2 * 1024 * 1024) /* of a library: libtorch has half a million */
+#define NATIVE_NAME_MAX    160
+
+struct native_frame {
+    uint64_t address;    /* in the process */
+    struct str function; /* empty: not exported */
+    struct str file;     /* its last part; empty: code that is in no file */
+    uint64_t offset;     /* from where the file is mapped */
+};
+
+/* `fd` is its /proc/PID/mem. Fills in `native` of its tasks. */
+void native_look(int fd, struct arena *arena, struct process_look *look);
+
+/* "c10d::ProcessGroupGloo::allreduce" of what a C++ compiler makes of it, without arguments; `name`
+ * itself where that takes more than this knows. */
+struct str native_plain(struct arena *arena, struct str name);
