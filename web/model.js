@@ -144,7 +144,8 @@ const ownersOf = object => (object.metadata.ownerReferences ?? []).map(/** @para
 
 /** @param {Obj} pod by the name of their group, and by their owner's uid */
 function gangWords(pod) {
-    const group = pod.metadata.annotations?.["pod-group-name"];
+    const named = pod.spec?.schedulingGroup?.podGroupName; // its group is told with its node
+    const group = pod.metadata.annotations?.["pod-group-name"] ?? (named && `podgroup-${named}`);
     return group ? [...ownersOf(pod), `${pod.metadata.namespace}/${group}`] : ownersOf(pod);
 }
 

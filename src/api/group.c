@@ -6,10 +6,50 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define SUBGROUPS_MAX  256 /* directly below one; further ones do not count */
 #define SUBGROUPS_DEEP 16
+
+#define NAMED_PREFIX "podgroup-"
+#define NAME_LEN     (GROUP_NAME_BYTES - 1) /* of an object's name, at most */
+#define HASH_BYTES   9                      /* "-" and eight digits, of a name that is too long */
+#define HASH_SEED    17
+
+struct str group_named_by(const struct json *pod)
+{
+    const struct json *notes = json_at(pod, "metadata.annotations");
+
+    return str_is(json_str(json_get(notes, GROUP_IGNORE_WORKLOAD)), "true")
+               ? STR_NONE
+               : json_str_at(pod, "spec.schedulingGroup.podGroupName");
+}
+
+struct str group_for_named(struct str named, char out[static GROUP_NAME_BYTES])
+{
+    size_t room = NAME_LEN - (sizeof(NAMED_PREFIX) - 1);
+    struct str head = named;
+    char hash[HASH_BYTES + 1] = "";
+
+    if (named.len > room) {
+        head.len = room - HASH_BYTES;
+        while (head.len && (head.p[head.len - 1] == '.' || head.p[head.len - 1] == '-'))
+            head.len--;
+        (void)snprintf(hash, sizeof(hash), "-%08x",
+                       (unsigned)(str_hash(named, HASH_SEED) & UINT32_MAX));
+    }
+    int len = snprintf(out, GROUP_NAME_BYTES, NAMED_PREFIX STR_FMT "%s", STR_ARG(head), hash);
+    return (struct str){out, (size_t)len};
+}
+
+struct str group_of_pod(const struct json *pod, char out[static GROUP_NAME_BYTES])
+{
+    struct str told = json_str(json_get(json_at(pod, "metadata.annotations"), GROUP_ANNOTATION));
+    struct str named = told.len ? STR_NONE : group_named_by(pod);
+
+    return named.len ? group_for_named(named, out) : told;
+}
 
 bool group_is_parent(const struct json *subgroups, struct str name)
 {

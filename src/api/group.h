@@ -9,6 +9,19 @@ struct json;
 
 /* group: what a pod group says of its pods. */
 #define GROUP_ANNOTATION "pod-group-name" /* on pods: their group */
+/* On pods: the PodGroup of scheduling.k8s.io that they name is not looked at. */
+#define GROUP_IGNORE_WORKLOAD "kai.scheduler/ignore-workload-api"
+/* On pod groups: why none of their pods is started, in words. */
+#define GROUP_REFUSED "muster.dev/refused"
+
+/* The PodGroup of scheduling.k8s.io that a pod names and is to be in; empty: none. */
+struct str group_named_by(const struct json *pod);
+/* Our group that stands for that one. Its name follows from the other's alone, so that a pod that
+ * says the one need not be told the other. */
+#define GROUP_NAME_BYTES 254
+struct str group_for_named(struct str named, char out[static GROUP_NAME_BYTES]);
+/* The group that a pod is in: the one that it is told, or that which stands for what it names. */
+struct str group_of_pod(const struct json *pod, char out[static GROUP_NAME_BYTES]);
 
 /* Whether another subgroup is below this one. */
 bool group_is_parent(const struct json *subgroups, struct str name);

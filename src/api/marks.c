@@ -35,6 +35,7 @@ static const struct {
     {&kind_podgroup, "kai.scheduler/stale-podgroup-timestamp", false, false},
     {&kind_podgroup, "kai.scheduler/last-eviction-timestamp", false, false},
     {&kind_podgroup, "muster.dev/max-run-time-reached", false, false},
+    {&kind_podgroup, GROUP_REFUSED, false, false},
 };
 
 struct str marks_refusal(struct arena *arena,

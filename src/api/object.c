@@ -1,5 +1,6 @@
 #include "api/object.h"
 
+#include "api/group.h"
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -122,7 +123,9 @@ int object_new(const struct kind *kind, struct str raw, struct object **ret, str
     size_t label_bytes =
         (json_count(labels) + json_count(annotations)) * sizeof(struct object_label);
     size_t owner_bytes = json_count(owners) * sizeof(struct object_owner);
-    size_t moved_bytes = moved_size(meta, raw);
+    char made[GROUP_NAME_BYTES];
+    struct str group = kind == &kind_pod ? group_of_pod(root, made) : STR_NONE;
+    size_t moved_bytes = moved_size(meta, raw) + outside(group, raw);
     struct object *object =
         mem_alloc(sizeof(*object) + label_bytes + owner_bytes + raw.len + 1 + moved_bytes);
 
@@ -144,6 +147,7 @@ int object_new(const struct kind *kind, struct str raw, struct object **ret, str
         .ns = kind->namespaced ? move(&build, json_str(json_get(meta, "namespace"))) : STR(""),
         .name = move(&build, name),
         .uid = move(&build, json_str(json_get(meta, "uid"))),
+        .group = move(&build, group),
         .generation = json_i64_or(json_get(meta, "generation"), 0),
         .created_ms = moment(meta, "creationTimestamp"),
         .deleted_ms = moment(meta, "deletionTimestamp"),

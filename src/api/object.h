@@ -38,6 +38,7 @@ struct object {
     struct str ns; /* empty for cluster-scoped kinds */
     struct str name;
     struct str uid;
+    struct str group;  /* of a pod: its pod group, told or named (group_of_pod()); empty: none */
     uint64_t revision; /* metadata.resourceVersion */
     int64_t generation;
     int64_t created_ms;

@@ -1,6 +1,5 @@
 #include "cache/cache.h"
 
-#include "api/group.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/map.h"
@@ -181,7 +180,7 @@ static void owners_add(struct table *table, struct entry *entry)
 {
     for (size_t i = 0; i < entry->object->owner_count; i++)
         bucket_add(&table->owners, entry->object->owners[i].uid, entry);
-    struct str group = object_annotation(entry->object, GROUP_ANNOTATION);
+    struct str group = entry->object->group;
     if (group.len)
         bucket_add(&table->groups, group, entry);
 }
@@ -190,7 +189,7 @@ static void owners_drop(struct table *table, struct entry *entry)
 {
     for (size_t i = 0; i < entry->object->owner_count; i++)
         bucket_drop(&table->owners, entry->object->owners[i].uid, entry);
-    struct str group = object_annotation(entry->object, GROUP_ANNOTATION);
+    struct str group = entry->object->group;
     if (group.len)
         bucket_drop(&table->groups, group, entry);
 }
@@ -208,8 +207,7 @@ static bool same_owners(const struct object *a, const struct object *b)
 static void entry_replace(struct table *table, struct entry *entry, const struct object *object)
 {
     const struct object *old = entry->object;
-    bool moved = !same_owners(old, object) || !str_eq(object_annotation(old, GROUP_ANNOTATION),
-                                                      object_annotation(object, GROUP_ANNOTATION));
+    bool moved = !same_owners(old, object) || !str_eq(old->group, object->group);
 
     if (moved)
         owners_drop(table, entry);

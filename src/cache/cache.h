@@ -42,7 +42,7 @@ const struct object *cache_next_owned(const struct cache *cache,
                                       const struct kind *kind,
                                       struct str uid,
                                       size_t *cursor);
-/* Those whose annotation pod-group-name is `group`, in whatever namespace. */
+/* Those whose pod group (object->group) is `group`, in whatever namespace. */
 const struct object *cache_next_grouped(const struct cache *cache,
                                         const struct kind *kind,
                                         struct str group,

@@ -1,6 +1,7 @@
 #include "exec/bind_annotations.h"
 
 #include "api/gpu.h"
+#include "api/group.h"
 #include "api/numa.h"
 #include "api/suspend.h"
 #include "base/arena.h"
@@ -34,15 +35,17 @@ static struct str zones_text(const struct sched_bind *bind, struct arena *arena)
     return json_text(arena, list);
 }
 
-struct str bind_annotations(const struct sched_bind *bind, struct arena *arena)
+struct str bind_annotations(const struct sched_bind *bind, struct str group, struct arena *arena)
 {
     struct json *annotations = json_new_object(arena);
     struct str devices = STR_NONE;
 
+    if (group.len)
+        json_add_str(arena, annotations, GROUP_ANNOTATION, group);
     if (bind->zone_part_count)
         json_add_str(arena, annotations, NUMA_ANNOTATION_PREDICTED, zones_text(bind, arena));
     if (!bind->device_count && !bind->gpu_group_count)
-        return bind->zone_part_count ? json_text(arena, annotations) : STR_NONE;
+        return json_count(annotations) ? json_text(arena, annotations) : STR_NONE;
     for (size_t i = 0; i < bind->device_count; i++)
         devices =
             str_printf(arena, STR_FMT "%s%u", STR_ARG(devices), i ? "," : "", bind->devices[i]);

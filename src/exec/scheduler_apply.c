@@ -66,6 +66,7 @@ struct call {
     struct reservations_pod *shares; /* of a bind; NULL: no pod of it has any */
     struct claims_write *claims;     /* of a bind; NULL: no pod of it has any */
     bool first_start;                /* of its gang */
+    struct str words;                /* of an eviction: why */
     struct str forms;                /* its key in applier.forming; empty: none */
     VEC(struct call *) followers; /* further binds of the group: what they add to must be there */
 };
@@ -229,22 +230,6 @@ static void on_bound(void *user, const struct api_result *result)
     call_free(call);
 }
 
-static void on_evicted(void *user, const struct api_result *result)
-{
-    struct call *call = user;
-    struct applier *applier = call->applier;
-    /* What is to be evicted and is gone has made its room. */
-    bool gone = result->err && result->err->http_status == 404;
-
-    if (applier) {
-        call_done(call, gone ? 0 : result->code);
-        applier->evictions--;
-    }
-    call_free(call);
-    if (applier && !applier->evictions)
-        release_held(applier);
-}
-
 /* ---- binds ---- */
 
 /* Where reservation pods hold devices, only a pod that can do it itself may be suspended. */
@@ -289,6 +274,16 @@ static void call_share(struct call *call, const struct sched_bind *binds, size_t
     }
 }
 
+/* A pod that names its group in its spec is told what stands for it with its node: one write less
+ * than to tell it before. Empty: it knows. */
+static struct str group_to_tell(const struct applier *applier, const struct sched_bind *bind)
+{
+    const struct object *pod =
+        cache_get(applier->options.cache, &kind_pod, bind->pod.ns, bind->pod.name);
+
+    return pod && !object_annotation(pod, GROUP_ANNOTATION).len ? pod->group : STR_NONE;
+}
+
 static struct call *bind_call(struct applier *applier,
                               const struct sched_bind *binds,
                               size_t count,
@@ -305,12 +300,12 @@ static struct call *bind_call(struct applier *applier,
 
         bind.may_suspend = may_suspend(applier, &binds[i]);
         call_add(call, &binds[i].pod, binds[i].node);
-        call->bindings[i] =
-            (struct api_binding){.ns = call->pods[i].ns,
-                                 .pod = call->pods[i].name,
-                                 .uid = call->pods[i].uid,
-                                 .node = call->nodes[i],
-                                 .annotations = bind_annotations(&bind, &call->arena)};
+        call->bindings[i] = (struct api_binding){
+            .ns = call->pods[i].ns,
+            .pod = call->pods[i].name,
+            .uid = call->pods[i].uid,
+            .node = call->nodes[i],
+            .annotations = bind_annotations(&bind, group_to_tell(applier, &bind), &call->arena)};
     }
     call_share(call, binds, count);
     call->claims = claims_write_new(&call->arena, binds, count, now_ms);
@@ -547,15 +542,15 @@ static struct str evict_words(const struct applier *applier,
 
 /* The condition that Kubernetes' own scheduler sets, so that whoever owns the pod can say why. */
 static void mark_evicted(struct applier *applier,
-                         const struct sched_evict *evict,
+                         const struct sched_pod_ref *evicted,
                          struct str words,
                          int64_t now_ms)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct object *pod =
-        cache_get(applier->options.cache, &kind_pod, evict->pod.ns, evict->pod.name);
+        cache_get(applier->options.cache, &kind_pod, evicted->ns, evicted->name);
 
-    if (!pod || !str_eq(pod->uid, evict->pod.uid))
+    if (!pod || !str_eq(pod->uid, evicted->uid))
         return;
     struct json *status = json_new_object(&arena);
     condition_set(&arena, status,
@@ -566,6 +561,25 @@ static void mark_evicted(struct applier *applier,
                   &(struct condition){CONDITION_EVICTED, "True", "PreemptionByScheduler", words},
                   now_ms);
     patch_status(applier, pod, &arena, status);
+}
+
+static void on_evicted(void *user, const struct api_result *result)
+{
+    struct call *call = user;
+    struct applier *applier = call->applier;
+    /* What is to be evicted and is gone has made its room. */
+    bool gone = result->err && result->err->http_status == 404;
+
+    if (applier) {
+        /* Kubernetes' eviction has put its own words over ours. */
+        if (!result->code && call->words.len)
+            mark_evicted(applier, &call->pods[0], call->words, call->now_ms);
+        call_done(call, gone ? 0 : result->code);
+        applier->evictions--;
+    }
+    call_free(call);
+    if (applier && !applier->evictions)
+        release_held(applier);
 }
 
 /* The pod gives up its GPUs and stays: its node reads that off the annotation. */
@@ -608,7 +622,8 @@ static void apply_evicts(struct applier *applier, const struct sched_plan *plan,
             suspend_pod(applier, evict, call);
             continue;
         }
-        mark_evicted(applier, evict, words, now_ms);
+        call->words = str_dup(&call->arena, words);
+        mark_evicted(applier, &evict->pod, words, now_ms);
         api_call(applier->options.api,
                  &(struct api_request){.verb = API_CREATE,
                                        .kind = &kind_pod,

@@ -186,12 +186,23 @@ static void link_drop(struct reporter *reporter, struct link *link)
     gang_drop_if_empty(gang);
 }
 
+/* Not of a pod that names its group and is another scheduler's. */
+static struct str group_of(const struct reporter *reporter,
+                           const struct object *pod,
+                           struct arena *arena)
+{
+    if (!pod->group.len || object_annotation(pod, GROUP_ANNOTATION).len)
+        return pod->group;
+    return sched_pod_group(sched_config(reporter->options.core), pod,
+                           json_get(object_json(pod, arena), "spec"));
+}
+
 static void observe_pod(struct reporter *reporter,
                         enum sched_change change,
                         const struct object *object)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str group = object_annotation(object, GROUP_ANNOTATION);
+    struct str group = group_of(reporter, object, &arena);
     struct link *link = map_get(&reporter->links, key_in(&arena, object->ns, object->name));
 
     if (link && change == SCHED_PUT && str_eq(gang_name(link->gang), group))
@@ -344,6 +355,10 @@ static void mark_pods(struct gang *gang, const struct sched_waiting *waiting, in
         const struct object *pod =
             cache_get(gang->reporter->options.cache, &kind_pod, waiting->ns, link_pod(link));
         if (!pod)
+            continue;
+        /* The PodGroup that it names does not exist: the grouper says so, in better words. */
+        if (waiting->reason == SCHED_REASON_NO_GROUP &&
+            !object_annotation(pod, GROUP_ANNOTATION).len)
             continue;
         link->told = waiting->reason;
         mark_pod(gang, pod, waiting, now_ms);

@@ -432,6 +432,46 @@ TEST(scheduler_leaves_pods_of_other_schedulers_to_them)
     close_bench(&bench);
 }
 
+static void add_named(struct bench *bench, const char *name, const char *scheduler)
+{
+    char body[512];
+
+    (void)snprintf(body, sizeof(body),
+                   "{\"metadata\":{\"name\":\"%s\"},\"spec\":{\"schedulerName\":\"%s\","
+                   "\"schedulingGroup\":{\"podGroupName\":\"g\"},\"containers\":[{\"name\":\"c\","
+                   "\"image\":\"x\"}]}}",
+                   name, scheduler);
+    EXPECT(harness_create(&bench->h, &kind_pod, "default", body) == 0);
+}
+
+TEST(scheduler_tells_a_pod_the_group_that_stands_for_what_it_names_with_its_node)
+{
+    static const char path[] = "metadata.annotations.pod-group-name";
+    struct bench bench;
+    struct sched_config config;
+
+    sched_config_default(&config);
+    config.scheduler_name = STR("muster");
+    open_bench_as(&bench, &(struct scheduler_options){
+                              .config = &config, .now = now, .now_user = &bench, .seed = 1});
+    add_group(&bench, "podgroup-g", 2);
+    EXPECT(harness_patch(&bench.h, &kind_podgroup, "default", "podgroup-g",
+                         "{\"metadata\":{\"annotations\":{\"muster.dev/refused\":\"no\"}}}") == 0);
+    add_named(&bench, "x", "somebody-else");
+    add_named(&bench, "a", "muster");
+    add_named(&bench, "b", "muster");
+    settle(&bench);
+    EXPECT(!is_told(&bench, "x") && !is_bound(&bench, "a") && is_told(&bench, "a"));
+    EXPECT(strcmp(harness_text(&bench.h, "status.conditions.0.message"), "no") == 0);
+    EXPECT(!harness_text(&bench.h, path)[0]);
+    EXPECT(harness_patch(&bench.h, &kind_podgroup, "default", "podgroup-g",
+                         "{\"metadata\":{\"annotations\":{\"muster.dev/refused\":null}}}") == 0);
+    settle(&bench);
+    EXPECT(!is_bound(&bench, "x") && is_bound(&bench, "a") && is_bound(&bench, "b"));
+    EXPECT(strcmp(harness_text(&bench.h, path), "podgroup-g") == 0);
+    close_bench(&bench);
+}
+
 /* Bound by itself it would be a part of a gang. */
 TEST(scheduler_binds_nothing_beyond_the_minimum_of_a_gang_that_could_not_be_bound)
 {

@@ -64,13 +64,14 @@ static int explain_try(struct session *session,
 /* A job's group is named after it; a pod says its own. */
 static int explain_find_group(struct session *session, struct explain_view *view, struct err *err)
 {
+    char made[GROUP_NAME_BYTES];
     struct str group = view->name;
 
     if (view->job)
         group = str_printf(&session->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(view->name),
                            STR_ARG(json_str_at(view->job, "metadata.uid")));
     else if (view->pod)
-        group = json_str(json_get(json_at(view->pod, "metadata.annotations"), GROUP_ANNOTATION));
+        group = group_of_pod(view->pod, made);
     return group.len ? explain_try(session, &kind_podgroup, group, &view->group, err) : 0;
 }
 

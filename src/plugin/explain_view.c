@@ -142,7 +142,7 @@ static struct view_objects explain_pods(struct arena *arena, const struct explai
     for (size_t i = 0; i < view->pods.count; i++) {
         const struct object *pod = view->pods.items[i];
 
-        if ((group.len && str_eq(object_annotation(pod, GROUP_ANNOTATION), group)) ||
+        if ((group.len && str_eq(pod->group, group)) ||
             (view->job && str_eq(object_label(pod, "torchrun-job-name"), view->name)))
             own.items[own.count++] = pod;
     }

@@ -514,12 +514,11 @@ struct view_objects top_pods(struct arena *arena,
     for (size_t i = 0; i < objects->pods.count; i++) {
         const struct object *pod = objects->pods.items[i];
         const struct object_owner *owner = object_controller(pod);
-        struct str group = annotation(object_json(pod, arena), "pod-group-name");
 
         if (!str_eq(pod->ns, row->ns))
             continue;
         if ((owner && row->uid.len && str_eq(owner->uid, row->uid)) ||
-            (row->group.len && str_eq(group, row->group)))
+            (row->group.len && str_eq(pod->group, row->group)))
             VEC_PUSH(arena, &found, pod);
     }
     return (struct view_objects){found.items, found.count};

@@ -2,6 +2,7 @@
 
 #include "api/beyond.h"
 #include "api/decode.h"
+#include "api/group.h"
 #include "api/hold.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -380,6 +381,7 @@ void decode_group(struct decode *decode, struct sched_group *ret)
         .whole = str_is(object_annotation(decode->object, "muster.dev/disruption-mode"), "all"),
         .loss = loss_of(decode),
         .single = str_is(object_annotation(decode->object, "muster.dev/disruption-mode"), "single"),
+        .refusal = object_annotation(decode->object, GROUP_REFUSED),
     };
     check_unused(decode);
     decode_by(decode, &group_table, ret);

@@ -1,8 +1,10 @@
 #include "api/gpu.h"
+#include "api/group.h"
 #include "api/hold.h"
 #include "api/numa.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "api/scheduler_name.h"
 #include "api/share.h"
 #include "api/suspend.h"
 #include "base/arena.h"
@@ -627,6 +629,19 @@ static void take_order(struct decode *decode, struct sched_pod *pod)
     pod->has_task_priority = priority.len && str_to_i64(priority, &pod->task_priority);
 }
 
+struct str sched_pod_group(const struct sched_config *config,
+                           const struct object *object,
+                           const struct json *spec)
+{
+    struct str told = object_annotation(object, GROUP_ANNOTATION);
+    bool named = !told.len && object->group.len;
+
+    return named && scheduler_places(config->scheduler_name,
+                                     json_str(json_get(spec, "schedulerName")))
+               ? object->group
+               : told;
+}
+
 void decode_pod(struct decode *decode, struct sched_pod *ret)
 {
     const struct object *object = decode->object;
@@ -639,7 +654,7 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
         .ns = object->ns,
         .name = object->name,
         .uid = object->uid,
-        .group = object_annotation(object, "pod-group-name"),
+        .group = sched_pod_group(decode->config, object, spec),
         .subgroup = object_label(object, "kai.scheduler/subgroup-name"),
         .scheduler = json_str(json_get(spec, "schedulerName")),
         .created_ms = object->created_ms,

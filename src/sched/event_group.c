@@ -110,7 +110,9 @@ static void group_drop_spec(struct sched *sched, struct group *group)
     name_unref(sched, group->pool_name);
     name_unref(sched, group->class_name);
     name_unref(sched, group->user_name);
+    name_unref(sched, group->refusal);
     group->queue_name = group->pool_name = group->class_name = group->user_name = NULL;
+    group->refusal = NULL;
     mem_free(group->detail);
     group->detail = NULL;
     mem_free(group->sets);
@@ -128,6 +130,7 @@ static bool group_says(const struct group *group, const struct sched_group *spec
            str_eq(name_text(group->pool_name), spec->pool) &&
            str_eq(name_text(group->class_name), spec->priority_class) &&
            str_eq(name_text(group->user_name), spec->user) &&
+           str_eq(name_text(group->refusal), spec->refusal) &&
            group->created_ms == spec->created_ms && group->expected_ms == spec->expected_ms &&
            group->own_priority == spec->priority && group->has_priority == spec->has_priority &&
            group->stale_grace_ms == spec->stale_grace_ms &&
@@ -159,6 +162,7 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group->pool_name = name_get(sched, spec->pool);
     group->class_name = name_get(sched, spec->priority_class);
     group->user_name = name_get(sched, spec->user);
+    group->refusal = spec->refusal.len ? name_get(sched, spec->refusal) : NULL;
     group->created_ms = spec->created_ms;
     group->expected_ms = spec->expected_ms;
     group->own_priority = spec->priority;

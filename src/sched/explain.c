@@ -272,6 +272,8 @@ static enum sched_reason reason_of(struct matter *matter)
 
     if (!group->known)
         return SCHED_REASON_NO_GROUP;
+    if (group->refusal)
+        return SCHED_REASON_INVALID;
     if (!queue)
         return SCHED_REASON_NO_QUEUE;
     if (queue->broken || queue->children.count ||
@@ -645,6 +647,8 @@ static struct str reason_text(struct matter *matter, enum sched_reason reason)
     case SCHED_REASON_TERMINATING:
         return STR("room is reserved; waiting for the pods that use it to end");
     case SCHED_REASON_INVALID:
+        if (group->refusal)
+            return name_text(group->refusal);
         return str_printf(arena, "pod " STR_FMT " cannot be placed: " STR_FMT,
                           STR_ARG(pod_name(matter->pod)),
                           STR_ARG(matter->pod->shape->spec.invalid.len
@@ -710,6 +714,7 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
         digest = digest_mixed(digest, (uint64_t)group->count[s]);
     digest = digest_mixed(digest, group_kept(sched, group));
     digest = digest_mixed(digest, group->held);
+    digest = digest_mixed(digest, group->refusal != NULL);
     digest = digest_mixed(digest, holds_digest(sched));
     digest = digest_mixed(digest, group->over_ms != 0);
     if (group_suspended(sched, group))

@@ -67,6 +67,7 @@ struct group {
     struct name *pool_name;
     struct name *class_name;
     struct name *user_name;
+    struct name *refusal; /* words; NULL: none */
     struct payer *payer;  /* its user, where the queue counts users; NULL: it does not */
     int64_t own_priority; /* instead of the class's, with has_priority */
     int64_t stale_grace_ms;

@@ -20,7 +20,7 @@ bool group_allowed(const struct sched *sched, const struct group *group)
     const struct queue *queue = group->queue;
 
     return group->known && sched->now_ms >= group->retry_ms && queue && !queue->broken &&
-           !queue->children.count && !group->held && !group->over_ms &&
+           !queue->children.count && !group->held && !group->over_ms && !group->refusal &&
            str_eq(name_text(group->pool_name), queue->spec.pool) && group_ready(group);
 }
 

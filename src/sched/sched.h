@@ -230,6 +230,11 @@ void sched_config_default(struct sched_config *config);
 struct sched *sched_new(const struct sched_config *config);
 void sched_free(struct sched *sched);
 const struct sched_config *sched_config(const struct sched *sched);
+/* The group of a pod with that spec: what it is told, or, of a pod of ours, what stands for the
+ * PodGroup of scheduling.k8s.io that it names. */
+struct str sched_pod_group(const struct sched_config *config,
+                           const struct object *object,
+                           const struct json *spec);
 /* From the next cycle on the pool is run like this. The pool "" is that of nodes and queues without
  * the label; pools that have no policy of their own are run like it, and NULL, which is for them
  * alone, takes theirs away. */

@@ -322,6 +322,7 @@ struct sched_group {
     bool single;
     int64_t hold_until_ms; /* annotation; 0: none; see hold.h */
     bool held;             /* schedulingBackoff says to leave it out for now */
+    struct str refusal;    /* annotation: why none of its pods is started; empty: they may be */
     int64_t expected_ms;   /* how long it is expected to run; 0: not known */
 };
 

@@ -115,7 +115,7 @@ static void name_group(struct arena *arena, struct json *pod)
 
     if (!uid.len || !name.len || json_count(json_get(meta, "ownerReferences")) ||
         json_get(annotations, GROUP_ANNOTATION) || json_get(annotations, GROUP_MIRROR) ||
-        json_get(json_get(meta, "labels"), "spark-app-selector"))
+        group_named_by(pod).len || json_get(json_get(meta, "labels"), "spark-app-selector"))
         return;
     json_add_str(arena, json_make_path(arena, pod, "metadata.annotations"), GROUP_ANNOTATION,
                  str_printf(arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(name), STR_ARG(uid)));

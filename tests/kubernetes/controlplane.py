@@ -34,6 +34,22 @@ PR_SET_PDEATHSIG = 1
 ACCOUNT = "system:serviceaccount:muster-system:muster-operator"
 
 
+# What Kubernetes has of gangs is off unless it is asked for: gates, and beta and alpha versions of its own groups.
+WORKLOAD_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "WorkloadWithJob", "PodGroupPreemptionPolicy",
+                  "DRAWorkloadResourceClaims")
+WORKLOAD_SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
+
+
+def has_workloads():
+    """The Kubernetes that is asked for has them: 1.37 or later."""
+    return int(os.environ.get("MUSTER_KUBE_VERSION", "v1.33").split(".")[1]) >= 37
+
+
+def workload_options():
+    """Of a ControlPlane with gangs of Kubernetes itself, where it has them."""
+    return {"gates": WORKLOAD_GATES, "apiserver_flags": [WORKLOAD_SERVED]} if has_workloads() else {}
+
+
 def binaries(*programs):
     """The folder that holds these programs; Skip with the reason when there is none."""
     done = subprocess.run([os.path.join(HERE, "binaries.sh"), *programs], text=True,
@@ -304,7 +320,8 @@ rules:
             "--bind-address=127.0.0.1", f"--secure-port={free_port()}",
             f"--service-account-private-key-file={p('sa.key')}", f"--root-ca-file={p('ca.crt')}",
             "--use-service-account-credentials=true", "--kube-api-qps=300", "--kube-api-burst=600",
-            "--leader-elect=false", "--controllers=*,-nodeipam,-node-route-controller", *self.gates)
+            "--leader-elect=false", f"--controllers=*,-nodeipam{'' if has_workloads() else ',-node-route-controller'}",
+            *self.gates)
 
     def start_scheduler(self, kubeconfig=None, per_second=5000):
         kubeconfig = kubeconfig or self.certs.path("scheduler.kubeconfig")

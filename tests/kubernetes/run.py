@@ -29,7 +29,7 @@ sys.path[:0] = [HERE, E2E]
 import harness  # noqa: E402
 from flaky import say  # noqa: E402
 from cluster import Cluster  # noqa: E402
-from controlplane import ControlPlane, binaries, die_with_parent  # noqa: E402
+from controlplane import ControlPlane, binaries, die_with_parent, workload_options  # noqa: E402
 from processes import ProcessCluster, free_network  # noqa: E402
 
 # Suites of ../e2e that are about what a Kubernetes API server serves.
@@ -101,7 +101,7 @@ def serve(folders):
     """A worker: names come on stdin, one a line; a result line and a mark go to stdout for each."""
     chosen = dict(tests(folders))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
-    with ControlPlane(network=free_network()) as plane:
+    with ControlPlane(network=free_network(), **workload_options()) as plane:
         Cluster.plane = plane
         print("\x1eready", flush=True)
         for line in sys.stdin:

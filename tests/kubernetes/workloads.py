@@ -23,14 +23,10 @@ os.environ.setdefault("MUSTER_KUBE_VERSION", "v1.37.1")
 
 from cluster import Cluster, words  # noqa: E402
 from conformance import EXIT_SKIPPED, Suite  # noqa: E402
-from controlplane import ControlPlane, binaries  # noqa: E402
+from controlplane import WORKLOAD_GATES, WORKLOAD_SERVED, ControlPlane, binaries  # noqa: E402
 from harness import BUILD, Skip  # noqa: E402
 
 LOGS = os.path.join(BUILD, "logs", "workloads")
-GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "WorkloadWithJob", "PodGroupPreemptionPolicy",
-         "DRAWorkloadResourceClaims")
-# Beta and alpha versions of Kubernetes' own groups are off unless they are asked for.
-SERVED = "--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 NODES = 3
 LIMIT_S = 300  # a pod that does not start is waited for five minutes by the specs themselves
 GATE = "GenericWorkload"
@@ -38,7 +34,7 @@ RIGHTS = "the_shipped_rights"
 
 
 def plane(apiserver_flags=(), **options):
-    return ControlPlane(gates=GATES, apiserver_flags=[SERVED, *apiserver_flags], **options)
+    return ControlPlane(gates=WORKLOAD_GATES, apiserver_flags=[WORKLOAD_SERVED, *apiserver_flags], **options)
 
 
 def specs(program):

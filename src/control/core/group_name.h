@@ -24,8 +24,6 @@ struct object;
  * namespaces that does not ask for labels leaves them out, and so does the scheduler. */
 #define GROUP_STAND_IN "muster.dev/stand-in"
 
-/* On pods: the PodGroup of scheduling.k8s.io that they name is not looked at. */
-#define GROUP_IGNORE_WORKLOAD "kai.scheduler/ignore-workload-api"
 /* On pod groups: "all" where their pods are stopped together or not at all, "single" where any of
  * them may be stopped alone. */
 #define GROUP_DISRUPTION "muster.dev/disruption-mode"

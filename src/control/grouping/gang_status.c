@@ -31,6 +31,16 @@ struct gang {
     struct str stopping; /* words about one that is being stopped for others; empty: none is */
 };
 
+/* Ours, whichever words the eviction has left in the one that Kubernetes knows. */
+static bool is_stopping(const struct json *condition)
+{
+    struct str type = json_str(json_get(condition, "type"));
+
+    return (str_is(type, DISRUPTED) || str_is(type, CONDITION_EVICTED)) &&
+           str_is(json_str(json_get(condition, "status")), "True") &&
+           str_is(json_str(json_get(condition, "reason")), "PreemptionByScheduler");
+}
+
 static struct gang gang_of(const struct control_input *input,
                            const struct object *group,
                            struct arena *arena)
@@ -46,9 +56,7 @@ static struct gang gang_of(const struct control_input *input,
             continue;
         gang.bound += json_str_at(root, "spec.nodeName").len > 0;
         JSON_FOREACH(json_at(root, "status.conditions"), condition)
-            if (str_is(json_str(json_get(condition, "type")), DISRUPTED) &&
-                str_is(json_str(json_get(condition, "status")), "True") &&
-                str_is(json_str(json_get(condition, "reason")), "PreemptionByScheduler"))
+            if (is_stopping(condition))
                 gang.stopping = str_dup(arena, json_str(json_get(condition, "message")));
     }
     return gang;
@@ -90,10 +98,12 @@ static void reconcile(const struct control_input *input,
     const struct object *object = cache_get(input->cache, &kind_podgroup_k8s, key->ns, key->name);
     if (!object)
         return;
+    char name[GROUP_NAME_BYTES];
     const struct object *group =
-        cache_get(input->cache, &kind_podgroup, key->ns, group_name(object, arena));
-    if (!group)
-        return;
+        cache_get(input->cache, &kind_podgroup, key->ns, group_for_named(object->name, name));
+    struct str refused = group ? object_annotation(group, GROUP_REFUSED) : STR_NONE;
+    if (!group || group_is_mixed(refused))
+        return; /* with pods of another scheduler in it, it may be that one's to write */
     const struct json *root = object_json(object, arena);
     const struct json *before = json_get(root, "status");
     struct json *after = before ? json_clone(arena, before) : json_new_object(arena);
@@ -107,6 +117,10 @@ static void reconcile(const struct control_input *input,
         tell(arena, after, object,
              &(struct condition){GROUP_SCHEDULED, "True", "Scheduled",
                                  STR("As many pods as it needs have a node")},
+             input->now_ms);
+    } else if (refused.len) {
+        tell(arena, after, object,
+             &(struct condition){GROUP_SCHEDULED, "False", "SchedulerError", refused},
              input->now_ms);
     } else if (waits.len) {
         tell(arena, after, object,
@@ -144,9 +158,8 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         key_of(object, ret);
         return;
     }
-    struct str group = object_annotation(object, GROUP_ANNOTATION);
-    if (group.len)
-        key_of(cache_get(cache, &kind_podgroup, object->ns, group), ret);
+    if (object->group.len)
+        key_of(cache_get(cache, &kind_podgroup, object->ns, object->group), ret);
 }
 
 static int64_t settle(const struct cache *cache, const struct control_key *key)

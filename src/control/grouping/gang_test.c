@@ -76,6 +76,21 @@ static const struct json *done(const struct stage *stage,
     "\"kai.scheduler/queue\":\"team\"}},\"spec\":{\"priority\":7,\"priorityClassName\":\"build\"," \
     "\"schedulingPolicy\":{\"gang\":{\"minCount\":3}}" more "}}"
 
+#define OTHER(name, scheduler, priority)                                                          \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"" name                      \
+    "\",\"namespace\":\"d\",\"uid\":\"" name                                                      \
+    "\",\"creationTimestamp\":\"1970-01-01T00:00:01Z\"},\"spec\":{\"schedulerName\":\"" scheduler \
+    "\",\"priority\":" priority                                                                   \
+    ",\"schedulingGroup\":{\"podGroupName\":\"g\"},\"containers\":[{\"name\":\"c\"}]}}"
+
+static const struct action *asked(const struct stage *stage, enum action_type type)
+{
+    for (size_t i = 0; i < stage->actions.list.count; i++)
+        if (stage->actions.list.items[i].type == type)
+            return &stage->actions.list.items[i];
+    return NULL;
+}
+
 TEST(a_pod_is_in_the_group_that_it_names_with_its_numbers)
 {
     struct stage stage;
@@ -85,8 +100,7 @@ TEST(a_pod_is_in_the_group_that_it_names_with_its_numbers)
     put(&stage, &kind_podgroup_k8s, GANG(",\"disruptionMode\":{\"all\":{}}"));
     react(&stage, &group_controller, "p");
     const struct json *group = done(&stage, ACTION_CREATE, &kind_podgroup);
-    const struct json *pod = done(&stage, ACTION_PATCH, &kind_pod);
-    EXPECT(str_is(json_str_at(group, "metadata.name"), "pg-g-gu"));
+    EXPECT(str_is(json_str_at(group, "metadata.name"), "podgroup-g"));
     EXPECT(str_is(json_str_at(group, "metadata.ownerReferences.0.uid"), "gu"));
     EXPECT(json_i64_or(json_at(group, "spec.minMember"), 0) == 3);
     EXPECT(str_is(json_str_at(group, "spec.queue"), "team"));
@@ -97,7 +111,7 @@ TEST(a_pod_is_in_the_group_that_it_names_with_its_numbers)
     EXPECT(str_is(json_str_at(group, "spec.preemptibility"), "preemptible"));
     EXPECT(str_is(json_str_at(group, "spec.stalenessGracePeriod"), "-1s"));
     EXPECT(!json_at(group, "spec.preemptionDelay"));
-    EXPECT(str_is(json_str_at(pod, "metadata.annotations.pod-group-name"), "pg-g-gu"));
+    EXPECT(!done(&stage, ACTION_PATCH, &kind_pod)); /* it says the group by what it names */
     stage_close(&stage);
 }
 
@@ -129,24 +143,133 @@ TEST(a_pod_whose_group_does_not_exist_waits_and_says_so)
     stage_close(&stage);
 }
 
-TEST(a_pod_of_another_priority_than_its_group_is_told)
+TEST(one_pod_makes_the_group_for_all_of_them)
 {
     struct stage stage;
 
     stage_open(&stage);
     put(&stage, &kind_pod, POD(""));
-    put(&stage, &kind_podgroup_k8s,
-        "{\"apiVersion\":\"scheduling.k8s.io/v1beta1\",\"kind\":\"PodGroup\",\"metadata\":{"
-        "\"name\":\"g\",\"namespace\":\"d\",\"uid\":\"gu\"},\"spec\":{\"priority\":8,"
-        "\"schedulingPolicy\":{\"basic\":{}}}}");
+    put(&stage, &kind_pod, OTHER("q", "kai-scheduler", "7"));
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    react(&stage, &group_controller, "q");
+    EXPECT(stage.actions.list.count == 0);
     react(&stage, &group_controller, "p");
-    EXPECT(!done(&stage, ACTION_CREATE, &kind_podgroup));
-    EXPECT(str_contains(
-        json_str_at(done(&stage, ACTION_PATCH_STATUS, &kind_pod), "status.conditions.0.message"),
-        STR("got 7 and 8")));
+    EXPECT(done(&stage, ACTION_CREATE, &kind_podgroup));
+    /* It is gone before it could. */
+    struct control_keys keys = {.arena = &stage.arena};
+    const struct object *gone = object_ref(cache_get(stage.cache, &kind_pod, STR("d"), STR("p")));
+    cache_drop(stage.cache, gone);
+    group_controller.keys(stage.cache, gone, &keys);
+    EXPECT(keys.list.count == 2 && str_is(keys.list.items[1].name, "q"));
+    react(&stage, &group_controller, "q");
+    EXPECT(done(&stage, ACTION_CREATE, &kind_podgroup));
+    object_unref(gone);
+    stage_close(&stage);
+}
+
+TEST(a_pod_that_an_older_version_told_another_group_is_moved)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(",\"annotations\":{\"pod-group-name\":\"pg-g-gu\"}"));
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    react(&stage, &group_controller, "p");
+    EXPECT(done(&stage, ACTION_CREATE, &kind_podgroup));
+    EXPECT(str_is(
+        json_str_at(done(&stage, ACTION_PATCH, &kind_pod), "metadata.annotations.pod-group-name"),
+        "podgroup-g"));
+    stage_close(&stage);
+}
+
+TEST(the_group_of_one_that_was_deleted_and_made_again_is_made_again)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    put(&stage, &kind_podgroup,
+        "{\"metadata\":{\"name\":\"podgroup-g\",\"namespace\":\"d\",\"uid\":\"x\","
+        "\"ownerReferences\":[{\"apiVersion\":\"scheduling.k8s.io/v1beta1\",\"kind\":"
+        "\"PodGroup\",\"name\":\"g\",\"uid\":\"before\"}]},\"spec\":{\"minMember\":3}}");
+    react(&stage, &group_controller, "p");
+    EXPECT(stage.actions.list.count == 1 && stage.actions.list.items[0].type == ACTION_DELETE);
+    stage_close(&stage);
+}
+
+static const struct json *refusal(const struct stage *stage)
+{
+    for (size_t i = 0; i < stage->actions.list.count; i++) {
+        const struct action *action = &stage->actions.list.items[i];
+        const struct json *notes = json_at(action->body, "metadata.annotations");
+
+        if (action->kind == &kind_podgroup && json_get(notes, "muster.dev/refused"))
+            return json_get(notes, "muster.dev/refused");
+    }
+    return NULL;
+}
+
+static struct str refused(const struct stage *stage)
+{
+    const struct json *words = refusal(stage);
+
+    return words ? json_str(words) : STR("not said");
+}
+
+#define REFUSED(words)                                                                           \
+    "{\"metadata\":{\"name\":\"podgroup-g\",\"namespace\":\"d\",\"uid\":\"x\",\"annotations\":{" \
+    "\"muster.dev/refused\":\"" words "\"}},\"spec\":{\"minMember\":3}}"
+
+TEST(a_pod_of_another_priority_than_its_group_keeps_all_of_it)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_pod, OTHER("q", "kai-scheduler", "8"));
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    react(&stage, &group_controller, "p");
+    EXPECT(str_contains(refused(&stage), STR("got 8 and 7")));
+    put(&stage, &kind_podgroup, REFUSED("got 8 and 7"));
+    react(&stage, &gang_status_controller, "g");
     EXPECT(str_is(json_str_at(done(&stage, ACTION_PATCH_STATUS, &kind_podgroup_k8s),
                               "status.conditions.0.reason"),
                   "SchedulerError"));
+    /* Without it the others may start. */
+    const struct object *gone = object_ref(cache_get(stage.cache, &kind_pod, STR("d"), STR("q")));
+    struct control_keys keys = {.arena = &stage.arena};
+    cache_drop(stage.cache, gone);
+    group_controller.keys(stage.cache, gone, &keys);
+    EXPECT(keys.list.count == 2 && str_is(keys.list.items[1].name, "p"));
+    react(&stage, &group_controller, "p");
+    EXPECT(!refused(&stage).len);
+    object_unref(gone);
+    stage_close(&stage);
+}
+
+TEST(a_group_with_pods_of_two_schedulers_is_refused_and_left_to_nobody)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    stage.others = true;
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_pod, OTHER("q", "default-scheduler", "7"));
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    react(&stage, &group_controller, "q");
+    EXPECT(!done(&stage, ACTION_CREATE, &kind_podgroup) && asked(&stage, ACTION_LOOK_AGAIN));
+    react(&stage, &group_controller, "p");
+    EXPECT(str_contains(refused(&stage), STR("got: \"kai-scheduler\" and \"default-scheduler\"")));
+    /* One that comes when our group is there already. */
+    put(&stage, &kind_podgroup,
+        "{\"metadata\":{\"name\":\"podgroup-g\",\"namespace\":\"d\",\"uid\":\"x\"},"
+        "\"spec\":{\"minMember\":3}}");
+    react(&stage, &group_controller, "q");
+    EXPECT(str_contains(refused(&stage), STR("the same .spec.schedulerName set")));
+    put(&stage, &kind_podgroup, REFUSED("pods should have the same .spec.schedulerName set"));
+    react(&stage, &gang_status_controller, "g");
+    EXPECT(stage.actions.list.count == 0);
     stage_close(&stage);
 }
 
@@ -186,18 +309,18 @@ TEST(pods_of_another_scheduler_and_those_that_say_so_are_not_put_into_the_group_
         "{\"metadata\":{\"name\":\"q\",\"namespace\":\"d\",\"uid\":\"qu\"},\"spec\":{"
         "\"schedulerName\":\"default-scheduler\",\"schedulingGroup\":{\"podGroupName\":\"g\"}}}");
     react(&stage, &group_controller, "q");
-    EXPECT(stage.actions.list.count == 0);
+    EXPECT(stage.actions.list.count == 1 && asked(&stage, ACTION_LOOK_AGAIN));
     react(&stage, &gang_status_controller, "g");
     EXPECT(stage.actions.list.count == 0);
     stage_close(&stage);
 }
 
-#define OURS(status)                                                                    \
-    "{\"metadata\":{\"name\":\"pg-g-gu\",\"namespace\":\"d\",\"uid\":\"x\"},\"spec\":{" \
+#define OURS(status)                                                                       \
+    "{\"metadata\":{\"name\":\"podgroup-g\",\"namespace\":\"d\",\"uid\":\"x\"},\"spec\":{" \
     "\"minMember\":3},\"status\":{" status "}}"
 #define MEMBER(name, more)                                                     \
     "{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"d\",\"uid\":\"" name \
-    "\",\"annotations\":{\"pod-group-name\":\"pg-g-gu\"}},\"spec\":{" more "}}"
+    "\",\"annotations\":{\"pod-group-name\":\"podgroup-g\"}},\"spec\":{" more "}}"
 
 TEST(the_group_says_why_it_waits_and_once_that_it_was_scheduled)
 {
@@ -230,9 +353,10 @@ TEST(the_group_says_why_it_waits_and_once_that_it_was_scheduled)
     stage_close(&stage);
 }
 
-#define OWNED(version)                                                                             \
-    "{\"metadata\":{\"name\":\"pg-g-gu\",\"namespace\":\"d\",\"uid\":\"x\",\"ownerReferences\":[{" \
-    "\"apiVersion\":\"" version                                                                    \
+#define OWNED(version)                                                          \
+    "{\"metadata\":{\"name\":\"podgroup-g\",\"namespace\":\"d\",\"uid\":\"x\"," \
+    "\"ownerReferences\":[{"                                                    \
+    "\"apiVersion\":\"" version                                                 \
     "\",\"kind\":\"PodGroup\",\"name\":\"g\",\"uid\":\"gu\"}]},\"spec\":{\"minMember\":3}}"
 
 static bool wakes(struct stage *stage, const struct kind *kind, const char *name)
@@ -258,10 +382,10 @@ TEST(what_becomes_of_our_group_and_its_pods_wakes_the_group_it_was_made_for)
     EXPECT(wakes(&stage, &kind_podgroup_k8s, "g"));
     EXPECT(!wakes(&stage, &kind_pod, "a")); /* our group is not there yet */
     put(&stage, &kind_podgroup, OWNED("scheduling.k8s.io/v1beta1"));
-    EXPECT(wakes(&stage, &kind_podgroup, "pg-g-gu"));
+    EXPECT(wakes(&stage, &kind_podgroup, "podgroup-g"));
     EXPECT(wakes(&stage, &kind_pod, "a"));
     put(&stage, &kind_podgroup, OWNED("scheduling.sigs.k8s.io/v1alpha1"));
-    EXPECT(!wakes(&stage, &kind_podgroup, "pg-g-gu"));
+    EXPECT(!wakes(&stage, &kind_podgroup, "podgroup-g"));
     stage_close(&stage);
 }
 
@@ -277,14 +401,6 @@ TEST(what_becomes_of_our_group_and_its_pods_wakes_the_group_it_was_made_for)
     "\"uid\":\"ku\"},\"spec\":{\"structureDefinition\":{\"rootComponent\":{\"name\":\"flow\","   \
     "\"kind\":{\"group\":\"x\",\"version\":\"v1\",\"kind\":\"Flow\"}}},"                       \
     "\"optimizationInstructions\":{\"gangScheduling\":{\"podGroup\":{\"name\":\"all\"}}}}}"
-
-static const struct action *asked(const struct stage *stage, enum action_type type)
-{
-    for (size_t i = 0; i < stage->actions.list.count; i++)
-        if (stage->actions.list.items[i].type == type)
-            return &stage->actions.list.items[i];
-    return NULL;
-}
 
 static void react_on_cluster(struct stage *stage, int64_t now_ms)
 {

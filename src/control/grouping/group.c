@@ -1,7 +1,7 @@
 #include "control/grouping/group.h"
 
 #include "api/array.h"
-#include "api/condition.h"
+#include "api/group.h"
 #include "api/karta.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -34,7 +34,9 @@
  * A key is a pod. Owners may be of any kind: one that is not watched yet is asked for, and the pod
  * is looked at again when it is. */
 
-#define UNREAD_MS 5000 /* so long an owner that cannot be read is not worth a word */
+#define LEFT_MAX   64   /* pods that look again when one of their group is gone */
+#define FOREIGN_MS 2000 /* by then the group that a pod of ours names is made */
+#define UNREAD_MS  5000 /* so long an owner that cannot be read is not worth a word */
 
 struct run {
     const struct control_input *input;
@@ -259,7 +261,7 @@ static void write_group(struct run *run, const struct grouping *grouping)
 static void write_pod(struct run *run, const struct object *pod, const struct grouping *grouping)
 {
     struct json *patch = json_new_object(run->arena);
-    bool moved = !str_eq(object_annotation(pod, GROUP_ANNOTATION), grouping->name);
+    bool moved = !str_eq(pod->group, grouping->name);
     bool placed = grouping->pod_sub.len &&
                   !str_eq(object_label(pod, GROUP_SUBGROUP_LABEL), grouping->pod_sub);
 
@@ -308,12 +310,31 @@ static void make_topology(struct run *run, const struct json *group)
     action_create(run->actions, &kind_topology, grouping_topology_manifest(run->arena, label));
 }
 
-/* Why the pod cannot be in the group; empty: it can. */
-static struct str group_refuses(struct run *run, const struct json *pod, const struct json *group)
+/* ---- pods that cannot be together ---- */
+
+#define MIXED "should have the same .spec.schedulerName"
+
+bool group_is_mixed(struct str refused)
 {
-    int64_t own = json_i64_or(json_at(pod, "spec.priority"), 0);
+    return str_contains(refused, STR(MIXED));
+}
+
+/* Why no pod of the group may start while this one is in it; empty: it fits. */
+static struct str misfit(struct run *run, const struct object *pod, const struct json *group)
+{
+    const struct json *root = tree(run, pod);
+    struct str phase = json_str_at(root, "status.phase");
+    int64_t own = json_i64_or(json_at(root, "spec.priority"), 0);
     int64_t its = json_i64_or(json_at(group, "spec.priority"), 0);
 
+    if (pod->deleted_ms || str_is(phase, "Succeeded") || str_is(phase, "Failed"))
+        return STR_NONE;
+    if (!group_is_ours(run->input, root))
+        return str_printf(run->arena,
+                          "all pods in a single pod group " MIXED " set, got: \"" STR_FMT
+                          "\" and \"" STR_FMT "\"; give each scheduler a PodGroup of its own",
+                          STR_ARG(run->input->config->scheduler_name),
+                          STR_ARG(json_str_at(root, "spec.schedulerName")));
     if (own == its)
         return STR_NONE;
     return str_printf(run->arena,
@@ -323,23 +344,89 @@ static struct str group_refuses(struct run *run, const struct json *pod, const s
                       (long long)own, (long long)its, STR_ARG(json_str_at(group, "metadata.name")));
 }
 
-/* The group says it, too, unless it was scheduled before. */
-static void tell_refused(struct run *run, const struct object *group, struct str refusal)
+/* The same of all pods of the group that `pod` is in. */
+static struct str any_misfit(struct run *run, const struct object *pod, const struct json *group)
 {
-    const struct json *before = json_get(tree(run, group), "status");
-    struct json *after = before ? json_clone(run->arena, before) : json_new_object(run->arena);
-    struct json *body = json_new_object(run->arena);
+    const struct object *each;
+    size_t cursor = 0;
 
-    if (condition_is_true(before, GROUP_SCHEDULED))
+    while ((each = cache_next_grouped(run->input->cache, &kind_pod, pod->group, &cursor))) {
+        struct str words = str_eq(each->ns, pod->ns) ? misfit(run, each, group) : STR_NONE;
+
+        if (words.len)
+            return words;
+    }
+    return STR_NONE;
+}
+
+/* Of the pods that are there together one makes the group: the first of ours. */
+static bool is_first(struct run *run, const struct object *pod)
+{
+    const struct object *each;
+    size_t cursor = 0;
+
+    while ((each = cache_next_grouped(run->input->cache, &kind_pod, pod->group, &cursor))) {
+        if (!str_eq(each->ns, pod->ns) || each->deleted_ms)
+            continue;
+        if (each == pod || group_is_ours(run->input, tree(run, each)))
+            return each == pod;
+    }
+    return true;
+}
+
+/* Empty words: its pods may start again. */
+static void refuse(struct run *run, const struct object *ours, struct str words)
+{
+    struct json *patch = json_new_object(run->arena);
+
+    json_set(json_make_path(run->arena, patch, "metadata.annotations"), STR(GROUP_REFUSED),
+             words.len ? json_new_str(run->arena, words) : json_new_null(run->arena));
+    action_patch(run->actions, ours, patch);
+}
+
+/* A pod of another scheduler names a group of which we have made one of ours, or soon will. */
+static void reconcile_foreign(struct run *run, const struct object *pod)
+{
+    const struct object *ours = cache_get(run->input->cache, &kind_podgroup, pod->ns, pod->group);
+    struct str words = misfit(run, pod, NULL);
+    int64_t at_ms = pod->created_ms + FOREIGN_MS;
+
+    if (ours && words.len && !object_annotation(ours, GROUP_REFUSED).len)
+        refuse(run, ours, words);
+    else if (!ours && run->input->now_ms < at_ms)
+        action_look_again(run->actions, at_ms);
+}
+
+/* The group of ours as it should be. While there is none the first pod makes it for all of them. */
+static void write_named(struct run *run,
+                        const struct object *pod,
+                        const struct object *named,
+                        struct grouping *grouping)
+{
+    const struct object *ours =
+        cache_get(run->input->cache, &kind_podgroup, pod->ns, grouping->name);
+    struct str before = ours ? object_annotation(ours, GROUP_REFUSED) : STR_NONE;
+    const struct json *group = tree(run, named);
+    struct str words = misfit(run, pod, group);
+    bool first = ours || is_first(run, pod);
+
+    if (!words.len && (before.len || (!ours && first)))
+        words = any_misfit(run, pod, group);
+    if (!ours && words.len)
+        json_add_str(run->arena, grouping->annotations, GROUP_REFUSED, words);
+    /* Of a PodGroup that was deleted and made again. */
+    if (ours && ours->owner_count && str_is(ours->owners[0].kind, kind_podgroup_k8s.name) &&
+        !str_eq(ours->owners[0].uid, named->uid)) {
+        if (!ours->deleted_ms)
+            action_delete(run->actions, ours);
         return;
-    condition_set(run->arena, after,
-                  &(struct condition){GROUP_SCHEDULED, "False", "SchedulerError", refusal},
-                  run->input->now_ms);
-    struct json *patch = merge_diff(run->arena, before, after);
-    if (!patch)
-        return;
-    json_set(body, STR("status"), patch);
-    action_patch_status(run->actions, group, body);
+    }
+    if (first)
+        write_group(run, grouping);
+    else if (words.len) /* the first one may have looked before this one came */
+        action_look_again(run->actions, run->input->now_ms + FOREIGN_MS);
+    if (ours && !before.len != !words.len)
+        refuse(run, ours, words);
 }
 
 static void reconcile_named(struct run *run, const struct object *pod, struct str name)
@@ -360,19 +447,12 @@ static void reconcile_named(struct run *run, const struct object *pod, struct st
                        input->now_ms);
         return;
     }
-    const struct json *group = tree(run, object);
-    struct str refusal = group_refuses(run, tree(run, pod), group);
-    if (refusal.len) {
-        group_tell_pod(run->actions, pod, refusal, input->now_ms);
-        tell_refused(run, object, refusal);
-        return;
-    }
     struct grouping_input in = named_input(run, pod);
-    make_topology(run, group);
+    make_topology(run, tree(run, object));
     if (run->waits)
         return;
-    grouping_workload(&in, group, &grouping);
-    write_group(run, &grouping);
+    grouping_workload(&in, tree(run, object), &grouping);
+    write_named(run, pod, object, &grouping);
     write_pod(run, pod, &grouping);
 }
 
@@ -396,16 +476,6 @@ static void tell_unread(struct run *run, const struct object *pod)
                    run->input->now_ms);
 }
 
-/* The PodGroup of scheduling.k8s.io that the pod is to be in; empty: none. */
-static struct str named_by(const struct json *pod)
-{
-    const struct json *notes = json_at(pod, "metadata.annotations");
-
-    return str_is(json_str(json_get(notes, GROUP_IGNORE_WORKLOAD)), "true")
-               ? STR_NONE
-               : json_str_at(pod, "spec.schedulingGroup.podGroupName");
-}
-
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -415,11 +485,16 @@ static void reconcile(const struct control_input *input,
     struct grouping grouping = {0};
     struct err err = {0};
 
-    if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len ||
-        !group_is_ours(input, tree(&run, pod)))
+    if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len)
         return;
-    if (named_by(tree(&run, pod)).len) {
-        reconcile_named(&run, pod, named_by(tree(&run, pod)));
+    struct str name = group_named_by(tree(&run, pod));
+    if (!group_is_ours(input, tree(&run, pod))) {
+        if (name.len)
+            reconcile_foreign(&run, pod);
+        return;
+    }
+    if (name.len) {
+        reconcile_named(&run, pod, name);
         return;
     }
     /* Grouped by hand: left alone. Its own group's name is what admission wrote. */
@@ -469,7 +544,7 @@ void group_admit(const struct control_input *input, struct json *pod, struct are
     struct grouping grouping = {0};
 
     if (json_get(notes, GROUP_ANNOTATION) || json_get(notes, GROUP_MIRROR) ||
-        json_count(owners) > 1 || named_by(pod).len || !group_is_ours(input, pod))
+        json_count(owners) > 1 || group_named_by(pod).len || !group_is_ours(input, pod))
         return;
     if (first) {
         const struct object_owner named = {.api_version = json_str_at(first, "apiVersion"),
@@ -530,10 +605,11 @@ static void pods_naming(const struct cache *cache,
                         struct control_keys *ret)
 {
     _cleanup_(arena_done) struct arena arena = {0};
+    char name[GROUP_NAME_BYTES];
     const struct object *pod;
     size_t cursor = 0;
 
-    if (pods_grouped(cache, group->ns, group_name(group, &arena), ret))
+    if (pods_grouped(cache, group->ns, group_for_named(group->name, name), ret))
         return;
     while ((pod = cache_next(cache, &kind_pod, group->ns, &cursor)))
         if (str_eq(group_named(pod, &arena), group->name))
@@ -551,10 +627,33 @@ static void pods_described(const struct cache *cache, struct control_keys *ret)
             control_keys_add(ret, pod->ns, pod->name);
 }
 
+/* A pod is gone that was to make its group, or for which the others were refused: some of them look
+ * again, one is enough. */
+static void pods_left(const struct cache *cache,
+                      const struct object *gone,
+                      struct control_keys *ret)
+{
+    const struct object *ours = cache_get(cache, &kind_podgroup, gone->ns, gone->group);
+    const struct object *pod;
+    size_t cursor = 0;
+
+    if (object_annotation(gone, GROUP_ANNOTATION).len ||
+        (ours && !object_annotation(ours, GROUP_REFUSED).len))
+        return;
+    for (size_t count = 0;
+         count < LEFT_MAX && (pod = cache_next_grouped(cache, &kind_pod, gone->group, &cursor));)
+        if (str_eq(pod->ns, gone->ns)) {
+            control_keys_add(ret, pod->ns, pod->name);
+            count++;
+        }
+}
+
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)
 {
     if (object->kind == &kind_pod) {
         control_keys_add(ret, object->ns, object->name);
+        if (object->group.len && !cache_get(cache, &kind_pod, object->ns, object->name))
+            pods_left(cache, object, ret);
     } else if (object->kind == &kind_karta) {
         pods_described(cache, ret);
     } else if (object->kind == &kind_podgroup_k8s) {

@@ -16,6 +16,9 @@ struct object;
 /* Condition of PodGroups of scheduling.k8s.io. */
 #define GROUP_SCHEDULED "PodGroupInitiallyScheduled"
 
+/* Words of GROUP_REFUSED: pods of another scheduler are in the group. */
+bool group_is_mixed(struct str refused);
+
 /* A pod that waits, and that the scheduler does not look at, learns why: a condition and an event,
  * once for the same words. */
 void group_tell_pod(struct actions *actions,

@@ -304,9 +304,8 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         control_keys_add(ret, object->ns, object->name);
         return;
     }
-    struct str group = object_annotation(object, GROUP_ANNOTATION);
-    if (group.len)
-        control_keys_add(ret, object->ns, group);
+    if (object->group.len)
+        control_keys_add(ret, object->ns, object->group);
 }
 
 static int64_t settle(const struct cache *cache, const struct control_key *key)

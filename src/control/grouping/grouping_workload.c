@@ -66,6 +66,8 @@ void grouping_workload(const struct grouping_input *input,
 
     *ret = (struct grouping){0};
     grouping_common(input, &rule, group, ret);
+    char name[GROUP_NAME_BYTES];
+    ret->name = str_dup(input->arena, group_for_named(json_str_at(group, "metadata.name"), name));
     if (!grouping_queue(input, group).len && owners_queue(input).len)
         ret->queue = owners_queue(input);
     ret->min_member = json_i64_or(json_at(spec, "schedulingPolicy.gang.minCount"), 1);
