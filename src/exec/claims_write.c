@@ -414,8 +414,14 @@ static void on_made(void *user, const struct api_result *result)
 {
     struct claim_change *change = user;
     bool there = result->err && result->err->http_status == 409; /* tried before */
+    const struct object *known =
+        cache_get(change->write->cache, &kind_resourceclaim, change->ns, change->name);
+    const struct object *claim = there ? known : result->object;
 
-    if ((result->code && !there) || change->write->stopped)
+    /* What it is given is for this claim, not for a later one of that name. */
+    if (claim)
+        change->uid = str_dup(change->write->arena, claim->uid);
+    if ((result->code && !(there && claim)) || change->write->stopped)
         change_done(change, result->code, result->err);
     else
         send_status(change);

@@ -453,10 +453,13 @@ static void pod_appeared(struct hollow *hollow, const struct object *object)
     if (node) {
         bool stuck = str_is(object_annotation(object, HOLLOW_STUCK), "true");
         bool over = pod_is_over(root);
+        /* Its GPUs are devices of a driver, which are not counted here. */
+        bool claimed = !json_is_null(json_at(root, "status.extendedResourceClaimStatus"));
 
         pod = pod_new(hollow, object, node);
-        pod->refused = !over && !hollow_take_gpus(&node->devices, hollow->options.gpus,
-                                                  hollow_gpus(object), &pod->devices);
+        pod->refused = !over && !claimed &&
+                       !hollow_take_gpus(&node->devices, hollow->options.gpus, hollow_gpus(object),
+                                         &pod->devices);
         if (object->deleted_ms) {
             pod->state = POD_STOPPING;
             pod_in(pod, hollow->options.stop_ms);
