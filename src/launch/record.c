@@ -210,7 +210,32 @@ void record_describe_none(struct buf *out, int status)
         buf_addf(out, "torchrun ended with exit code %d before any rank failed\n", status);
 }
 
-void tail_add(struct tail *tail, struct str bytes)
+/* After the words of an error PyTorch may print where in its libraries it was thrown, a line a frame. The
+ * first few say where; all of them leave no room for the words. */
+#define FRAME       "frame #"
+#define FRAMES_KEPT 3
+
+static bool is_surplus_frame(struct str line)
+{
+    int64_t number;
+    struct str rest = str_sub(line, sizeof(FRAME) - 1, line.len);
+
+    return str_starts(line, STR(FRAME)) &&
+           str_to_i64(str_sub(rest, 0, str_find(rest, ':')), &number) && number >= FRAMES_KEPT &&
+           (str_contains(rest, STR("(0x")) || str_contains(rest, STR("[0x")));
+}
+
+/* What stands behind the last line that is whole. */
+static struct str tail_open(const struct tail *tail, size_t len)
+{
+    size_t at = len;
+
+    while (at > 0 && tail->text[at - 1] != '\n')
+        at--;
+    return (struct str){tail->text + at, len - at};
+}
+
+static void tail_put(struct tail *tail, struct str bytes)
 {
     if (bytes.len > sizeof(tail->text))
         bytes = str_sub(bytes, bytes.len - sizeof(tail->text), bytes.len);
@@ -222,6 +247,23 @@ void tail_add(struct tail *tail, struct str bytes)
     }
     memcpy(tail->text + tail->len, bytes.p, bytes.len);
     tail->len += bytes.len;
+}
+
+void tail_add(struct tail *tail, struct str bytes)
+{
+    /* A line at a time only where it may be one of them: programs may say much. */
+    while (bytes.len && (str_contains(bytes, STR(FRAME)) ||
+                         str_starts(tail_open(tail, tail->len), STR(FRAME)))) {
+        size_t end = str_find(bytes, '\n');
+        struct str line = str_sub(bytes, 0, end < bytes.len ? end + 1 : bytes.len);
+
+        tail_put(tail, line);
+        bytes = str_sub(bytes, line.len, bytes.len);
+        struct str last = tail_open(tail, tail->len - 1);
+        if (end < bytes.len + line.len && is_surplus_frame(last))
+            tail->len -= last.len + 1;
+    }
+    tail_put(tail, bytes);
 }
 
 struct str tail_lines(const struct tail *tail)

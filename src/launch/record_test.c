@@ -53,6 +53,26 @@ TEST(tail_keeps_the_last_lines)
     EXPECT(str_ends(last, STR("line 999\n")) && str_starts(last, STR("line 980\n")));
 }
 
+TEST(where_an_error_was_thrown_does_not_drive_out_what_it_was)
+{
+    for (size_t piece = 1; piece < 5000; piece = piece * 3 + 1) {
+        _cleanup_(buf_done) struct buf log = {0};
+        struct tail tail = {.len = 0};
+
+        buf_add(&log, STR("  what():  file write failed\n"));
+        for (int i = 0; i < 40; i++)
+            buf_addf(&log, "frame #%d: <unknown function> + 0x65b4ed (0x7efef257f4ed in /lib/%d)\n",
+                     i, i);
+        buf_add(&log, STR("frame #17: loss 0.5\nframe #18: of a film, which has no"));
+        for (struct str rest = buf_str(&log); rest.len; rest = str_sub(rest, piece, rest.len))
+            tail_add(&tail, str_sub(rest, 0, piece));
+        struct str last = tail_lines(&tail);
+        EXPECT(str_starts(last, STR("  what():  file write failed\nframe #0: ")));
+        EXPECT(str_contains(last, STR("frame #2: ")) && !str_contains(last, STR("in /lib/39")));
+        EXPECT(str_ends(last, STR("\nframe #17: loss 0.5\nframe #18: of a film, which has no")));
+    }
+}
+
 TEST(what_would_happen_again_is_said_to_be_final)
 {
     static const struct {
