@@ -180,7 +180,10 @@ static uint64_t revision(struct bench *bench)
 
 static void open_bench(struct bench *bench)
 {
-    static const struct api_ops ops = {counted_call, counted_bind, plain_watch, plain_watch_stop};
+    static const struct api_ops ops = {.call = counted_call,
+                                       .bind = counted_bind,
+                                       .watch = plain_watch,
+                                       .watch_stop = plain_watch_stop};
     char path[64];
 
     memset(bench, 0, sizeof(*bench));

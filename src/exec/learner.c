@@ -58,8 +58,7 @@ void learner_ask(struct learner *learner,
 {
     struct lesson *lesson = learner->lessons;
 
-    while (lesson &&
-           !(str_eq(lesson->api_version, api_version) && str_eq(lesson->kind, kind)))
+    while (lesson && !(str_eq(lesson->api_version, api_version) && str_eq(lesson->kind, kind)))
         lesson = lesson->next;
     if (!lesson) {
         lesson = MEM_NEW(struct lesson);

@@ -2,6 +2,8 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
+
 struct api;
 struct log;
 

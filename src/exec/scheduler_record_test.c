@@ -104,7 +104,10 @@ static bool stage_bound(struct stage *stage, const char *pod)
 
 static void stage_open(struct stage *stage, const struct scheduler_recorder *recorder)
 {
-    static const struct api_ops ops = {stage_call, stage_bind, stage_watch, stage_watch_stop};
+    static const struct api_ops ops = {.call = stage_call,
+                                       .bind = stage_bind,
+                                       .watch = stage_watch,
+                                       .watch_stop = stage_watch_stop};
     struct sched_config config;
 
     *stage = (struct stage){.now_ms = 1000000};

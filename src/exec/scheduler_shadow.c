@@ -64,7 +64,8 @@ static void mute_watch_stop(struct api *api, struct api_watch *watch)
 
 struct api *mute_api_init(struct mute_api *mute, struct api *below)
 {
-    static const struct api_ops ops = {mute_call, mute_bind, mute_watch, mute_watch_stop};
+    static const struct api_ops ops = {
+        .call = mute_call, .bind = mute_bind, .watch = mute_watch, .watch_stop = mute_watch_stop};
 
     *mute = (struct mute_api){.api = {.ops = &ops, .kinds = below->kinds}, .below = below};
     return &mute->api;

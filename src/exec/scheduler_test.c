@@ -180,7 +180,8 @@ static void add_whole(struct bench *bench, const char *name, const char *group)
 
 static void open_bench_as(struct bench *bench, const struct scheduler_options *options)
 {
-    static const struct api_ops ops = {call, bind_unless_bad, watch, watch_stop};
+    static const struct api_ops ops = {
+        .call = call, .bind = bind_unless_bad, .watch = watch, .watch_stop = watch_stop};
 
     memset(bench, 0, sizeof(*bench));
     bench->now_ms = 1000000;

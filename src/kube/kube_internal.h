@@ -21,9 +21,9 @@ struct kube {
     struct client *client;
     struct kinds *kinds;
     const struct log *log;
-    struct kube_call *calls; /* under way */
-    struct kube_hub *hubs;   /* watches, by what they watch */
-    struct kube_gang *gangs; /* being bound */
+    struct kube_call *calls;      /* under way */
+    struct kube_hub *hubs;        /* watches, by what they watch */
+    struct kube_gang *gangs;      /* being bound */
     struct kube_lesson *lessons;  /* kinds that are asked for */
     struct kube_learned *learned; /* kinds of others that were found; as long as this lives */
     size_t learned_count;

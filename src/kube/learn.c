@@ -146,12 +146,11 @@ void kube_learn(struct api *api,
         buf_addc(&path, '/');
     }
     kube_escape(&path, lesson->version);
-    lesson->call =
-        client_send(kube->client, &(struct client_request){.class = LIMITER_READ,
-                                                           .method = "GET",
-                                                           .path = buf_str(&path),
-                                                           .done = on_reply,
-                                                           .user = lesson});
+    lesson->call = client_send(kube->client, &(struct client_request){.class = LIMITER_READ,
+                                                                      .method = "GET",
+                                                                      .path = buf_str(&path),
+                                                                      .done = on_reply,
+                                                                      .user = lesson});
 }
 
 void kube_lessons_close(struct kube *kube, const struct err *err)

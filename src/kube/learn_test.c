@@ -81,8 +81,8 @@ static void bench_open(struct bench *bench)
 static int learn(struct bench *bench, const char *api_version, const char *kind)
 {
     bench->told = false;
-    EXPECT(api_learn(kube_api(bench->kube), str_from(api_version), str_from(kind), on_learned,
-                     bench));
+    EXPECT(
+        api_learn(kube_api(bench->kube), str_from(api_version), str_from(kind), on_learned, bench));
     uv_timer_start(&bench->limit, on_late, LIMIT_MS, 0);
     while (!bench->told && !bench->late)
         uv_run(&bench->loop, UV_RUN_ONCE);

@@ -33,7 +33,7 @@ struct action {
     struct str ns;
     struct str name;
     struct str api_version; /* learn */
-    struct str uid;        /* delete: precondition; patch: precondition when set; event: subject */
+    struct str uid;         /* delete: precondition; patch: precondition when set; event: subject */
     uint64_t revision;     /* patch: 409 unless the object still has this resourceVersion; 0: any */
     struct json *body;     /* create, patch, patch status */
     int64_t grace_seconds; /* delete: -1 the object's own, 0 at once (force) */

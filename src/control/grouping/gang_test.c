@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Pods that name a PodGroup of scheduling.k8s.io: what the grouper and the status controller do. */
 struct stage {
@@ -391,14 +392,14 @@ TEST(what_becomes_of_our_group_and_its_pods_wakes_the_group_it_was_made_for)
 
 /* ---- kinds of others ---- */
 
-#define FLOW_POD                                                                                   \
-    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"namespace\":\"d\","    \
-    "\"uid\":\"pu\",\"creationTimestamp\":\"1970-01-01T00:00:01Z\",\"ownerReferences\":[{"           \
-    "\"apiVersion\":\"x/v1\",\"kind\":\"Flow\",\"name\":\"f\",\"uid\":\"fu\"}]},\"spec\":{"        \
+#define FLOW_POD                                                                                \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"namespace\":\"d\"," \
+    "\"uid\":\"pu\",\"creationTimestamp\":\"1970-01-01T00:00:01Z\",\"ownerReferences\":[{"      \
+    "\"apiVersion\":\"x/v1\",\"kind\":\"Flow\",\"name\":\"f\",\"uid\":\"fu\"}]},\"spec\":{"     \
     "\"schedulerName\":\"kai-scheduler\",\"containers\":[{\"name\":\"c\"}]}}"
 #define FLOWS                                                                                  \
     "{\"apiVersion\":\"run.ai/v1alpha1\",\"kind\":\"Karta\",\"metadata\":{\"name\":\"flows\"," \
-    "\"uid\":\"ku\"},\"spec\":{\"structureDefinition\":{\"rootComponent\":{\"name\":\"flow\","   \
+    "\"uid\":\"ku\"},\"spec\":{\"structureDefinition\":{\"rootComponent\":{\"name\":\"flow\"," \
     "\"kind\":{\"group\":\"x\",\"version\":\"v1\",\"kind\":\"Flow\"}}},"                       \
     "\"optimizationInstructions\":{\"gangScheduling\":{\"podGroup\":{\"name\":\"all\"}}}}}"
 
@@ -409,11 +410,8 @@ static void react_on_cluster(struct stage *stage, int64_t now_ms)
                                     .queue_label_key = STR("kai.scheduler/queue"),
                                     .default_queue = STR("default-queue")};
     struct kinds *kinds = kinds_new_cluster();
-    struct control_input input = {.cache = stage->cache,
-                                  .config = &config,
-                                  .now_ms = now_ms,
-                                  .kinds = kinds,
-                                  .learns = true};
+    struct control_input input = {
+        .cache = stage->cache, .config = &config, .now_ms = now_ms, .kinds = kinds, .learns = true};
     struct control_key key = {.ns = STR("d"), .name = STR("p")};
 
     stage->actions.list.count = 0;

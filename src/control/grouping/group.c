@@ -42,7 +42,7 @@ struct run {
     const struct control_input *input;
     struct actions *actions;
     struct arena *arena;
-    bool waits; /* for a kind to be watched */
+    bool waits;                 /* for a kind to be watched */
     struct object_owner unread; /* the owner that it waits for; no kind: it waits for others */
 };
 
