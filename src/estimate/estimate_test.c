@@ -1,3 +1,5 @@
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -7,6 +9,7 @@
 #include "estimate/band.h"
 #include "estimate/forecast.h"
 #include "estimate/runtimes.h"
+#include "estimate/state.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 #include "test.h"
@@ -289,6 +292,18 @@ TEST(an_estimate_is_told_in_words)
          {BAND_UNKNOWN, 0, 0, 0, 0},
          "no estimate: no job like those before it has ended yet; set maxRunTime",
          "-"},
+        {"hours and days",
+         {BAND_BETWEEN, NOW + 30 * HOUR, NOW + 90 * HOUR, 2, 0},
+         "starts in about 30 h to 4 days (80 %), from 2 similar jobs",
+         "30 h to 4 days"},
+        {"soon, or in hours",
+         {BAND_BETWEEN, NOW + 20 * MINUTE, NOW + 5 * HOUR, 2, 0},
+         "starts in about 0-5 h (80 %), from 2 similar jobs",
+         "0-5 h"},
+        {"too much to look at",
+         {BAND_LARGE, 0, 0, 0, 0},
+         "no estimate: the cluster is too large to look ahead",
+         "-"},
         {"never",
          {BAND_STUCK, 0, 0, 9, 0},
          "no estimate: it does not start even when everything that runs now has ended",
@@ -354,4 +369,167 @@ TEST(bands_learn_from_starts_until_four_of_five_are_inside)
         inside += i >= 500 && outcome == BAND_INSIDE;
     }
     EXPECT(inside > 1500 * 76 / 100 && inside < 1500 * 84 / 100);
+}
+
+TEST(a_band_is_judged_when_there_is_something_to_judge)
+{
+    static const struct {
+        const char *why;
+        struct band band;
+        int64_t start_ms;
+        int64_t now_ms;
+        bool judged;
+        enum band_outcome outcome;
+    } rows[] = {
+        {"no upper end", {BAND_OPEN, NOW, 0, 0, 0}, NOW + MINUTE, NOW + MINUTE, false, BAND_LATE},
+        {"it waits, and may",
+         {BAND_BETWEEN, NOW, NOW + HOUR, 0, 0},
+         0,
+         NOW + HOUR,
+         false,
+         BAND_LATE},
+        {"it waits too long",
+         {BAND_BETWEEN, NOW, NOW + HOUR, 0, 0},
+         0,
+         NOW + HOUR + 1,
+         true,
+         BAND_LATE},
+        {"it started too soon",
+         {BAND_BETWEEN, NOW + MINUTE, NOW + HOUR, 0, 0},
+         NOW,
+         NOW,
+         true,
+         BAND_EARLY},
+        {"as it was said",
+         {BAND_BETWEEN, NOW, NOW + HOUR, 0, 0},
+         NOW + HOUR,
+         NOW + HOUR,
+         true,
+         BAND_INSIDE},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        enum band_outcome outcome = rows[i].outcome;
+
+        test_case(rows[i].why);
+        EXPECT(band_judge(&rows[i].band, rows[i].start_ms, rows[i].now_ms, &outcome) ==
+               rows[i].judged);
+        EXPECT(outcome == rows[i].outcome);
+    }
+}
+
+TEST(a_band_is_told_anew_when_people_would_notice)
+{
+    static const struct band said = {BAND_BETWEEN, NOW + HOUR, NOW + 8 * HOUR, 9, 0};
+    static const struct {
+        const char *why;
+        struct band band;
+        bool differs;
+    } rows[] = {
+        {"the same", {BAND_BETWEEN, NOW + HOUR, NOW + 8 * HOUR, 9, 0}, false},
+        {"from other jobs", {BAND_BETWEEN, NOW + HOUR, NOW + 8 * HOUR, 10, 0}, false},
+        {"a minute sooner", {BAND_BETWEEN, NOW + HOUR - MINUTE, NOW + 8 * HOUR, 9, 0}, false},
+        {"sooner", {BAND_BETWEEN, NOW + HOUR - 10 * MINUTE, NOW + 8 * HOUR, 9, 0}, true},
+        {"half an hour of eight",
+         {BAND_BETWEEN, NOW + HOUR, NOW + 8 * HOUR - 30 * MINUTE, 9, 0},
+         false},
+        {"two hours of eight", {BAND_BETWEEN, NOW + HOUR, NOW + 6 * HOUR, 9, 0}, true},
+        {"two hours more", {BAND_BETWEEN, NOW + HOUR, NOW + 10 * HOUR, 9, 0}, true},
+        {"without an end", {BAND_OPEN, NOW + HOUR, 0, 9, 0}, true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        EXPECT(band_differs(&said, &rows[i].band, NOW) == rows[i].differs);
+        EXPECT(band_differs(&rows[i].band, &said, NOW) == rows[i].differs);
+    }
+}
+
+TEST(bands_are_corrected_only_so_far_and_apart_by_how_far_they_are)
+{
+    static const int64_t far[] = {30 * 24 * HOUR, 30 * 24 * HOUR};
+    struct band_memory memory = {0};
+    struct band band;
+
+    for (int i = 0; i < 1000; i++)
+        band_learn(&memory, 0, BAND_LATE);
+    EXPECT(memory.reach[0].high <= 1000 && memory.reach[0].high > 999);
+    EXPECT(memory.reach[1].high == 0);
+    for (int i = 0; i < 2000; i++)
+        band_learn(&memory, 0, BAND_EARLY);
+    EXPECT(memory.reach[0].low >= 0.001 && memory.reach[0].low < 0.0011);
+    band_make(&memory, &(struct band_draws){far, 2, 9, false}, NOW, &band);
+    EXPECT(band.reach == BAND_REACHES - 1 && band.latest_ms == NOW + 60 * 24 * HOUR);
+    memory.reach[BAND_REACHES - 1].high = 1000;
+    memory.reach[BAND_REACHES - 1].low = 1000;
+    band_make(&memory, &(struct band_draws){far, 2, 9, false}, NOW, &band);
+    EXPECT(band.latest_ms == NOW + 1000 * 24 * HOUR); /* nobody plans further than three years */
+    EXPECT(band.earliest_ms == band.latest_ms);
+}
+
+/* ---- a cluster as its objects say it ---- */
+
+static void add_object(struct state *state,
+                       struct arena *arena,
+                       const struct kind *kind,
+                       const char *text)
+{
+    char *copy = str_c(arena, str_from(text));
+    struct object *object = NULL;
+
+    for (char *p = copy; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
+    EXPECT(object_new(kind, str_from(copy), &object, NULL) == 0);
+    arena_defer(arena, object_release, object);
+    state_add(state, object);
+}
+
+#define STATE_POD(name, group, node, more)                                                     \
+    "{'metadata':{'name':'" name "','namespace':'n','uid':'" name "','annotations':{" group    \
+    "}},'spec':{" node "'schedulerName':'s','containers':[{'name':'c','resources':{'limits':{" \
+    "'nvidia.com/gpu':'2'}}}]}" more "}"
+#define IN_GROUP "'pod-group-name':'g'"
+
+TEST(a_forecast_begins_with_what_objects_say)
+{
+    struct arena arena = {0};
+    struct sched_config config;
+    struct state state;
+
+    sched_config_default(&config);
+    struct sched *core = sched_new(&config);
+    sched_set_policy(core, STR("pool"), &config.policy);
+    state_open(&state, &arena, core, NOW);
+    add_object(&state, &arena, &kind_pod, STATE_POD("early", IN_GROUP, "", ""));
+    add_object(&state, &arena, &kind_podgroup,
+               "{'metadata':{'name':'g','namespace':'n','uid':'g','ownerReferences':[{'uid':'u',"
+               "'kind':'Job','name':'train-7'}]},'spec':{'minMember':1,'queue':'q'}}");
+    add_object(&state, &arena, &kind_podgroup,
+               "{'metadata':{'name':'own','namespace':'n','uid':'o'},'spec':{'queue':'q'}}");
+    add_object(&state, &arena, &kind_pod,
+               STATE_POD("runs", IN_GROUP, "'nodeName':'m',", ",'status':{'phase':'Running'}"));
+    add_object(&state, &arena, &kind_pod, STATE_POD("stray", "'pod-group-name':'unknown'", "", ""));
+    add_object(&state, &arena, &kind_pod, STATE_POD("alone", "", "", ""));
+    add_object(&state, &arena, &kind_node, "{'metadata':{'name':'m','uid':'m'}}");
+    add_object(&state, &arena, &kind_queue, "{'metadata':{'name':'q','uid':'q'}}");
+    add_object(&state, &arena, &kind_topology,
+               "{'metadata':{'name':'t','uid':'t'},'spec':{'levels':[]}}");
+    add_object(&state, &arena, &kind_priorityclass,
+               "{'metadata':{'name':'high','uid':'h'},'value':9,'globalDefault':true}");
+    add_object(&state, &arena, &kind_configmap,
+               "{'metadata':{'name':'c','namespace':'n','uid':'c'}}");
+    state_close(&state);
+    const struct forecast_state *all = &state.forecast;
+    EXPECT(all->now_ms == NOW && all->policies.count == 1);
+    EXPECT(all->nodes.count == 1 && all->queues.count == 1 && all->topologies.count == 1);
+    EXPECT(all->classes.count == 1 && all->classes.items[0].value == 9 &&
+           all->classes.items[0].global_default);
+    EXPECT(all->others.count == 2); /* of no group, or of one that nobody knows */
+    EXPECT(all->groups.count == 2);
+    const struct forecast_group *group = &all->groups.items[0];
+    EXPECT(group->pod_count == 2 && group->like.gpus == 4 && str_is(group->like.name, "n/train-7"));
+    EXPECT(group->started_ms == NOW); /* one of its pods has a node, and does not say since when */
+    EXPECT(str_is(all->groups.items[1].like.name, "n/own") && !all->groups.items[1].started_ms);
+    sched_free(core);
+    arena_done(&arena);
 }

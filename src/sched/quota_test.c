@@ -52,6 +52,39 @@ TEST(a_gang_may_be_bound_unless_its_queue_or_one_above_is_beyond_its_limit)
     cluster_close(&c);
 }
 
+/* Single pods, a GPU each, of which the node would have room for all. */
+TEST(a_queue_takes_as_much_as_its_limit_or_the_one_above_it_says_and_no_more)
+{
+    static const struct {
+        const char *why;
+        double top;
+        double own;
+        size_t binds;
+    } rows[] = {
+        {"no limit", SCHED_UNLIMITED, SCHED_UNLIMITED, 4},
+        {"its own", SCHED_UNLIMITED, 2, 2},
+        {"of the one above", 3, SCHED_UNLIMITED, 3},
+        {"the lower of both", 3, 1, 1},
+        {"nothing", SCHED_UNLIMITED, 0, 0},
+    };
+    static const char *const names[] = {"a", "b", "c", "d"};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct cluster c;
+
+        test_case(rows[i].why);
+        cluster_open(&c, 0);
+        cluster_node(&c, "n", 8);
+        put_queue(&c, "top", "", rows[i].top);
+        put_queue(&c, "q", "top", rows[i].own);
+        for (size_t j = 0; j < COUNT_OF(names); j++)
+            cluster_put(&c, &(struct job){.name = names[j], .pods = 1, .gpus = 1});
+        cluster_decide(&c, 1000);
+        EXPECT(c.plan.bind_count == rows[i].binds);
+        cluster_close(&c);
+    }
+}
+
 /* ---- what a queue lends (api/beyond.h) ---- */
 static void lending_queue(struct cluster *c, const char *name, const char *parent, const char *word)
 {
