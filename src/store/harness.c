@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <uv.h>
@@ -20,16 +21,29 @@
 #define SETTLE_ROUNDS 50
 #define ROUNDS_MAX    1000000
 
-static void harness_open_with(struct harness *harness, const char *path, bool accept_loss)
+static int64_t harness_now(void *user)
+{
+    const struct harness *harness = user;
+
+    return harness->now_ms;
+}
+
+static void harness_open_with(struct harness *harness,
+                              const char *path,
+                              bool accept_loss,
+                              int64_t now_ms)
 {
     struct err err = {0};
 
-    *harness = (struct harness){0};
+    *harness = (struct harness){.now_ms = now_ms};
     EXPECT(uv_loop_init(&harness->loop) == 0);
-    int r = store_open(
-        &(struct store_options){
-            .loop = &harness->loop, .path = path, .seed = SEED, .accept_loss = accept_loss},
-        &harness->store, &err);
+    int r = store_open(&(struct store_options){.loop = &harness->loop,
+                                               .path = path,
+                                               .seed = SEED,
+                                               .accept_loss = accept_loss,
+                                               .now_ms = now_ms ? harness_now : NULL,
+                                               .now_user = harness},
+                       &harness->store, &err);
     if (r < 0) {
         harness->code = r;
         (void)snprintf(harness->text, sizeof(harness->text), "%s", err.text);
@@ -41,12 +55,17 @@ static void harness_open_with(struct harness *harness, const char *path, bool ac
 
 void harness_open(struct harness *harness, const char *path)
 {
-    harness_open_with(harness, path, false);
+    harness_open_with(harness, path, false, 0);
+}
+
+void harness_open_at(struct harness *harness, int64_t now_ms)
+{
+    harness_open_with(harness, NULL, false, now_ms);
 }
 
 void harness_open_after_loss(struct harness *harness, const char *path)
 {
-    harness_open_with(harness, path, true);
+    harness_open_with(harness, path, true, 0);
 }
 
 void harness_close(struct harness *harness)

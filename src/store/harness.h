@@ -17,6 +17,7 @@ struct harness {
     uv_loop_t loop;
     struct store *store;
     struct api *api;
+    int64_t now_ms; /* of harness_open_at(): its time, which the test moves */
     /* Of the last call: */
     bool answered;
     int code;
@@ -36,6 +37,8 @@ struct harness {
 
 /* `path` NULL: in memory. */
 void harness_open(struct harness *harness, const char *path);
+/* In memory, with a time of its own. */
+void harness_open_at(struct harness *harness, int64_t now_ms);
 /* Whatever it lost. */
 void harness_open_after_loss(struct harness *harness, const char *path);
 void harness_close(struct harness *harness);
