@@ -85,6 +85,56 @@ TEST(a_queue_takes_as_much_as_its_limit_or_the_one_above_it_says_and_no_more)
     }
 }
 
+static void put_job(struct cluster *c, const struct job *job, const char *user)
+{
+    cluster_put(c, job);
+    sched_put_group(c->sched, &(struct sched_group){.ns = STR("ns"),
+                                                    .name = str_from(job->name),
+                                                    .queue = STR("q"),
+                                                    .user = str_from(user),
+                                                    .min_member = 1,
+                                                    .created_ms = c->now,
+                                                    .has_priority = true,
+                                                    .priority = job->priority});
+}
+
+/* One user holds a GPU, the other none; three are left, and each asks for them. */
+TEST(a_queue_by_users_goes_by_priority_first_and_then_by_what_they_hold)
+{
+    static const struct {
+        const char *why;
+        int64_t first;  /* priority of the job of who holds one, which was there before */
+        int64_t second; /* of who holds none */
+        const char *bound;
+    } rows[] = {
+        {"who holds less", 10, 10, "second-0"},
+        {"what is more important, whoever holds what", 20, 10, "first-0"},
+        {"the same the other way round", 10, 20, "second-0"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct sched_queue queue = {.name = STR("q"),
+                                    .priority = 100,
+                                    .preempt_min_runtime_ms = -1,
+                                    .reclaim_min_runtime_ms = -1,
+                                    .order = SCHED_ORDER_USERS};
+        struct cluster c;
+
+        test_case(rows[i].why);
+        cluster_open(&c, 0);
+        cluster_node(&c, "n", 4);
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+        sched_put_queue(c.sched, &queue);
+        put_job(&c, &(struct job){.name = "runs", .gpus = 1, .priority = 50, .node = "n"}, "ann");
+        put_job(&c, &(struct job){.name = "first", .gpus = 3, .priority = rows[i].first}, "ann");
+        put_job(&c, &(struct job){.name = "second", .gpus = 3, .priority = rows[i].second}, "bob");
+        cluster_decide(&c, 1000);
+        EXPECT(c.plan.bind_count == 1 && cluster_bound(&c, rows[i].bound));
+        cluster_close(&c);
+    }
+}
+
 /* ---- what a queue lends (api/beyond.h) ---- */
 static void lending_queue(struct cluster *c, const char *name, const char *parent, const char *word)
 {
