@@ -29,6 +29,7 @@ struct sim_values {
     const char *only;
     bool one_by_one;
     bool suspend;
+    bool wide;
     bool every_write;
     bool trace;
     bool after;
@@ -47,6 +48,8 @@ static const struct option sim_option_table[] = {
      .help = "bind gangs pod by pod, lose answers and let requests overtake, as on a cluster"},
     {"suspend", 0, OPTION_BOOL, offsetof(struct sim_values, suspend),
      .help = "suspend work that gives way instead of evicting it; not with --one-by-one"},
+    {"wide", 0, OPTION_BOOL, offsetof(struct sim_values, wide),
+     .help = "users share queues, jobs restart in place and have spare pods, machines evict"},
     {"every-write", 0, OPTION_BOOL, offsetof(struct sim_values, every_write),
      .help = "run the gang scenario repeatedly, with a crash before and after each write"},
     {"crash-at", 0, OPTION_I64, offsetof(struct sim_values, crash_at), .fallback = "0", .min = 0,
@@ -136,8 +139,9 @@ static void print_again(const struct sim_options *options, const char *how)
 {
     const char *comma = " --only ";
 
-    (void)printf("again: build/sim --seed %" PRIu64 " %s%s%s", options->seed, how,
-                 options->one_by_one ? " --one-by-one" : "", options->suspend ? " --suspend" : "");
+    (void)printf("again: build/sim --seed %" PRIu64 " %s%s%s%s", options->seed, how,
+                 options->one_by_one ? " --one-by-one" : "", options->suspend ? " --suspend" : "",
+                 options->wide ? " --wide" : "");
     if (options->steps)
         (void)printf(" --steps %" PRIu64, options->steps);
     if (options->story == SIM_GANG)
@@ -227,6 +231,7 @@ static void options_fill(const struct sim_values *values, struct sim_options *re
     ret->seed = (uint64_t)values->seed;
     ret->one_by_one = values->one_by_one;
     ret->suspend = values->suspend;
+    ret->wide = values->wide;
     ret->order = (uint64_t)values->order;
 }
 

@@ -15,13 +15,13 @@
 #include <string.h>
 
 /* Bodies are JSON with ' for ", and these words:
- *     $name, $queue            of this job
+ *     $name, $queue, $user     of this job; the last one as a further label, or nothing
  *     $few                     1, 2 or 3
  *     $restart                 a restart policy that a controller acts on
  *     $work(C) $side(C) $serve(C)   a pod template with container C: one that does the work, one
  *                              that needs no GPU, and one that runs until it is stopped */
 
-#define QUEUE  "'metadata':{'name':'$name','labels':{'kai.scheduler/queue':'$queue'}}"
+#define QUEUE  "'metadata':{'name':'$name','labels':{'kai.scheduler/queue':'$queue'$user}}"
 #define POLICY "'runPolicy':{'backoffLimit':2,'cleanPodPolicy':'Running'}"
 #define SET_JOB(name, count, more, pod)         \
     "{'name':'" name "','replicas':" count more \
@@ -87,8 +87,17 @@ const struct job_form job_forms[] = {
      "'elastic':{'enabled':true,'minReplicas':1,'maxReplicas':4,'expectedReplicas':$few},"
      "'torchrunConfig':{'enabled':true,'maxRestarts':2,'procPerNode':'1'},'replicaSpecs':[{"
      "'type':'worker','scalingWeight':1,'restartPolicy':'$restart','template':$work(pytorch)}]}}"},
+    {&kind_torchrunjob, "place",
+     "{'apiVersion':'torchrun.ai/v1alpha1','kind':'TorchrunJob'," QUEUE ",'spec':{'jobQueue':"
+     "'small','numGPUs':$few,'command':'python3 "
+     "train.py','reliability':{'restartMode':'InPlace'}}}"},
+    {&kind_torchrunjob, "spared",
+     "{'apiVersion':'torchrun.ai/v1alpha1','kind':'TorchrunJob'," QUEUE ",'spec':{'jobQueue':"
+     "'small','numGPUs':$few,'command':'python3 train.py','reliability':{'restartMode':'InPlace',"
+     "'spares':1}}}"},
 };
-const size_t job_form_count = COUNT_OF(job_forms);
+const size_t job_form_count_wide = COUNT_OF(job_forms);
+const size_t job_form_count = COUNT_OF(job_forms) - 2;
 
 static void add_quoted(struct buf *out, const char *text)
 {
@@ -133,6 +142,9 @@ static void add_word(struct buf *out, const struct job_wish *wish, struct str *r
     } else if (str_starts(*rest, STR("queue"))) {
         buf_add(out, str_from(wish->queue));
         *rest = str_sub(*rest, 5, rest->len);
+    } else if (str_starts(*rest, STR("user"))) {
+        buf_add(out, str_from(wish->user));
+        *rest = str_sub(*rest, 4, rest->len);
     } else if (str_starts(*rest, STR("few"))) {
         buf_addc(out, (char)('1' + rng_below(wish->rng, 3)));
         *rest = str_sub(*rest, 3, rest->len);

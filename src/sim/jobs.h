@@ -18,11 +18,13 @@ struct job_form {
 
 extern const struct job_form job_forms[];
 extern const size_t job_form_count;
+extern const size_t job_form_count_wide; /* with those of sim_options.wide, which come last */
 
 struct job_wish {
     struct rng *rng;
     const char *name;
     const char *queue;
+    const char *user; /* a further label, with its comma; or empty */
 };
 /* As JSON, in `arena`. */
 struct str job_body(struct arena *arena, const struct job_form *form, const struct job_wish *wish);

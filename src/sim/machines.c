@@ -4,6 +4,7 @@
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/place.h"
 #include "api/pod.h"
 #include "api/suspend.h"
 #include "base/arena.h"
@@ -16,6 +17,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "control/cluster/sharing.h"
+#include "control/job/job.h"
 #include "sim/hollow.h"
 #include "sim/hollow_body.h"
 #include "sim/process.h"
@@ -30,9 +32,11 @@
 #define RUN_MS      40000 /* the longest that a process runs by itself */
 #define FAIL_OF_100 12    /* of processes that end by themselves */
 #define KILLED      137
-#define TROUBLE_OF  20   /* reservation pods: one of them fails, one does not tell its device */
-#define STAND_MS    2000 /* the longest that it takes to suspend a pod, or to let it go on */
-#define STAND_FAILS 15   /* one of so many pods cannot be suspended */
+#define TROUBLE_OF  20     /* reservation pods: one of them fails, one does not tell its device */
+#define STAND_MS    2000   /* the longest that it takes to suspend a pod, or to let it go on */
+#define STAND_FAILS 15     /* one of so many pods cannot be suspended */
+#define HOLD_MS     600000 /* a pod whose program has ended waits so long to be told to go on */
+#define RUNTIME     "muster-shim://sim"
 #define FOREVER     ((int64_t)1 << 50)
 #define MAP_SEED    11
 #define NAME_BYTES  32
@@ -80,8 +84,16 @@ struct process {
     enum stand stand_told;
     int64_t stand_ms; /* when it stands, or goes on */
     int64_t left_ms;  /* of its time to run, when it goes on */
-    bool released;    /* the API knows that the machine needs the pod no longer */
-    bool gone;        /* the API has no such pod any more */
+    bool evicted;
+    bool halted; /* in a pod that stays: its program has ended, and waits to be started again */
+    bool halted_told;
+    bool halted_sent;
+    int64_t halted_ms;
+    int64_t round; /* how often it was started again */
+    int64_t round_told;
+    int64_t round_sent;
+    bool released; /* the API knows that the machine needs the pod no longer */
+    bool gone;     /* the API has no such pod any more */
     struct str uid;
 };
 
@@ -314,7 +326,8 @@ static int64_t run_ms(struct machines *machines, const struct object *pod)
     int64_t otherwise = rng_between(machines->options.rng, 100, longest);
 
     /* A job's helper runs until the job needs it no longer, a reservation as long as its users. */
-    if (str_ends(pod->name, STR("-sync-0")) || str_is(pod->ns, SHARING_NAMESPACE))
+    if (str_ends(pod->name, STR("-sync-0")) || str_is(pod->ns, SHARING_NAMESPACE) ||
+        str_is(object_label(pod, JOB_LABEL_ROLE), JOB_ROLE_SPARE))
         otherwise = FOREVER / 2;
     return number_of(pod, HOLLOW_RUN_MS, otherwise);
 }
@@ -367,6 +380,69 @@ static void process_start(struct process *process)
     process_alone(process);
 }
 
+/* ---- restarts in place ---- */
+
+static struct place place_of(const struct process *process)
+{
+    return process->machines->options.wide && !process->pod->deleted_ms
+               ? place_parse(object_annotation(process->pod, PLACE_ANNOTATION))
+               : (struct place){0};
+}
+
+static bool is_told_to_stop(const struct process *process, const struct place *place)
+{
+    return place->set && !place->go && place->round > process->round;
+}
+
+/* A program that fails in a pod that stays, or was told to stop, leaves the pod as it is. */
+static bool place_halts(struct process *process, int64_t code)
+{
+    struct place place = place_of(process);
+    bool told = is_told_to_stop(process, &place);
+
+    if (!place.set || (!code && !told))
+        return false;
+    process->halted = true;
+    process->halted_ms = process->machines->now_ms;
+    process->code = told ? KILLED : code;
+    process->due_ms = FOREVER;
+    return true;
+}
+
+static void place_turn(struct process *process)
+{
+    struct machines *machines = process->machines;
+    struct place place = place_of(process);
+    int64_t now_ms = machines->now_ms;
+
+    if (!machines->options.wide || process->phase != PHASE_RUNNING || stands(process))
+        return;
+    if (process->halted && (!place.set || now_ms >= process->halted_ms + HOLD_MS)) {
+        process_end(process, process->code);
+    } else if (process->halted && place.go && place.round > process->round) {
+        process->halted = false;
+        process->round = place.round;
+        process->due_ms = now_ms + run_ms(machines, process->pod);
+    } else if (!process->halted && is_told_to_stop(process, &place) &&
+               process->due_ms > now_ms + STOP_MS) {
+        process->due_ms = now_ms + rng_between(machines->options.rng, 1, STOP_MS);
+    }
+}
+
+/* A pod that is kept runs, and its containers have ended. */
+static void place_add_status(struct process *process, struct arena *arena, struct json *status)
+{
+    process->halted_sent = process->halted;
+    process->round_sent = process->round;
+    if (process->phase == PHASE_RUNNING && process->halted)
+        json_set(status, STR("phase"), json_new_str(arena, STR("Running")));
+    JSON_FOREACH(json_get(status, "containerStatuses"), container)
+        json_set(container, STR("restartCount"), json_new_i64(arena, process->round));
+    if (process->evicted && process->phase == PHASE_ENDED)
+        json_fill(arena, status,
+                  "{reason: 'Evicted', message: 'The node was low on resource: memory.'}");
+}
+
 static void do_next(struct process *process)
 {
     struct machines *machines = process->machines;
@@ -374,7 +450,10 @@ static void do_next(struct process *process)
     if (process->phase == PHASE_WAITING) {
         process_start(process);
     } else if (process->phase == PHASE_RUNNING) {
-        process_end(process, exit_code(machines, process->pod));
+        int64_t code = exit_code(machines, process->pod);
+
+        if (!place_halts(process, code))
+            process_end(process, code);
     }
 }
 
@@ -410,6 +489,8 @@ static void on_status_told(void *user, const struct api_result *result)
 
         process->told = str_is(phase, "Running") ? PHASE_RUNNING : PHASE_ENDED;
         process->stand_told = process->stand_sent;
+        process->halted_told = process->halted_sent;
+        process->round_told = process->round_sent;
     }
     on_told(user, result);
 }
@@ -447,8 +528,9 @@ static void process_report(struct process *process)
     const struct object *pod = process->pod;
     struct api_request request = {
         .kind = &kind_pod, .ns = pod->ns, .name = pod->name, .uid = pod->uid};
-    struct hollow_moment moment = {.now_ms = process->machines->now_ms,
-                                   .code = process->phase == PHASE_ENDED ? process->code : -1};
+    struct hollow_moment moment = {
+        .now_ms = process->machines->now_ms,
+        .code = process->phase == PHASE_ENDED || process->halted ? process->code : -1};
 
     process->calling = true;
     if (process->told == PHASE_ENDED) {
@@ -464,6 +546,7 @@ static void process_report(struct process *process)
     struct json *root = json_new_object(&arena);
     struct json *status = hollow_pod_status(&arena, pod, &moment);
     stand_add_condition(process, &arena, status);
+    place_add_status(process, &arena, status);
     process->stand_sent = process->stand;
     json_set(root, STR("status"), status);
     request.verb = API_PATCH;
@@ -477,6 +560,8 @@ static bool has_news(const struct process *process)
 {
     return process->told < process->phase || must_tell_device(process) ||
            (process->phase == PHASE_RUNNING && process->stand != process->stand_told) ||
+           (process->phase == PHASE_RUNNING &&
+            (process->halted != process->halted_told || process->round != process->round_told)) ||
            (process->phase == PHASE_ENDED && process->pod->deleted_ms && !process->released);
 }
 
@@ -496,6 +581,9 @@ static void register_machine(struct machines *machines, struct machine *machine)
     size_t index = (size_t)(machine - machines->list);
     struct json *body =
         hollow_node(&arena, &machines->shape, str_from(machine->name), index, machines->now_ms);
+    if (machines->options.wide)
+        json_set(json_at(body, "status.nodeInfo"), STR("containerRuntimeVersion"),
+                 json_new_str(&arena, STR(RUNTIME)));
 
     machine->calling = true;
     machine->due_ms = machines->now_ms + RETRY_MS;
@@ -526,6 +614,7 @@ int64_t machines_turn(struct machines *machines, int64_t now_ms)
         if (process->machine->off)
             continue;
         stand_turn(process);
+        place_turn(process);
         if (now_ms >= process->due_ms)
             do_next(process);
         if (!process->calling && has_news(process)) {
@@ -563,6 +652,22 @@ void machines_power(struct machines *machines, size_t index, bool on, int64_t no
          */
         if (process->machine == machine && process->phase != PHASE_ENDED && !process->reserves)
             process_end(process, KILLED);
+    }
+}
+
+void machines_evict(struct machines *machines, size_t index, int64_t now_ms)
+{
+    struct machine *machine = &machines->list[index];
+
+    machines->now_ms = now_ms;
+    MAP_FOREACH(&machines->processes, entry) {
+        struct process *process = entry->value;
+
+        if (process->machine != machine || process->phase != PHASE_RUNNING || process->reserves)
+            continue;
+        process->evicted = true;
+        process_end(process, KILLED);
+        return;
     }
 }
 

@@ -28,6 +28,7 @@ struct machines_options {
      * theirs or fail. Otherwise the plan says who has which. */
     bool device_plugin;
     bool suspend; /* they can suspend pods (api/suspend.h), which may fail */
+    bool wide;    /* they restart pods in place (api/place.h), as `muster up` does */
     /* A process starts and ends: the truth, whatever the API says. */
     void (*started)(void *user, const struct sim_process *process);
     /* There were fewer GPUs left than the pod wants: it failed. */
@@ -47,5 +48,7 @@ int64_t machines_turn(struct machines *machines, int64_t now_ms);
 bool machines_are_registered(const struct machines *machines);
 /* Power of one machine, off or on; its node is told NotReady by somebody else. */
 void machines_power(struct machines *machines, size_t index, bool on, int64_t now_ms);
+/* One of its pods is ended for want of memory, as a kubelet and our agent do. */
+void machines_evict(struct machines *machines, size_t index, int64_t now_ms);
 /* Pods end within a few seconds from now on, unless they say otherwise. */
 void machines_hurry(struct machines *machines);

@@ -33,16 +33,17 @@
  * hand (their loop is NULL) and read the virtual clock; the store's loop has no timer and is run
  * until the store is idle whenever it was given something. */
 
-#define START_MS       1800000000000 /* some day in 2027 */
-#define CRASH_OF_10000 20            /* of steps, in a random run */
-#define POWER_OF_10000 8
-#define TICK_MS        20 /* the most that passes between two things by itself */
-#define OFF_MS         45000
-#define REST_MS        (20 * 60 * 1000) /* nothing may go on for longer than this */
-#define MACHINES_MAX   6
-#define TEXT_BYTES     600
-#define STORY_EVERY_MS 20000
-#define SCHEDULER_NAME "kai-scheduler"
+#define START_MS          1800000000000 /* some day in 2027 */
+#define CRASH_OF_10000    20            /* of steps, in a random run */
+#define POWER_OF_10000    8
+#define PRESSURE_OF_10000 20 /* in a wide run */
+#define TICK_MS           20 /* the most that passes between two things by itself */
+#define OFF_MS            45000
+#define REST_MS           (20 * 60 * 1000) /* nothing may go on for longer than this */
+#define MACHINES_MAX      6
+#define TEXT_BYTES        600
+#define STORY_EVERY_MS    20000
+#define SCHEDULER_NAME    "kai-scheduler"
 
 struct sim {
     const struct sim_options *options;
@@ -328,6 +329,18 @@ static int64_t power_turn(struct sim *sim)
     return next;
 }
 
+/* A machine is short of memory: one of its pods has to go. */
+static void pressure(struct sim *sim)
+{
+    size_t index = rng_below(&sim->luck, sim->machine_count);
+
+    if (sim->back_ms[index] || !sim_happens(sim, SIM_EVENT_PRESSURE))
+        return;
+    sim_trace(sim, "a machine is short of memory");
+    tell(sim, "Machine machine-%zu is short of memory, and ends a pod.", index);
+    machines_evict(sim->machines, index, sim->now_ms);
+}
+
 /* ---- one step ---- */
 
 static int64_t outside_turn(struct sim *sim)
@@ -358,6 +371,8 @@ static void something_bad(struct sim *sim)
     uint64_t dice = rng_below(&sim->luck, 10000);
     if (dice >= CRASH_OF_10000 && dice < CRASH_OF_10000 + POWER_OF_10000)
         power_off(sim);
+    else if (sim->options->wide && dice >= 10000 - PRESSURE_OF_10000)
+        pressure(sim);
     else if (dice < CRASH_OF_10000 && sim_happens(sim, SIM_EVENT_CRASH))
         sim_crash(sim);
 }
@@ -498,6 +513,7 @@ static int open_all(struct sim *sim, struct err *err)
                                                 .machines = sim->machine_count,
                                                 .gpus = sim->gpus,
                                                 .suspend = options->suspend,
+                                                .wide = options->wide,
                                                 .trace = sim_trace,
                                                 .tell = options->tell ? sim_tell : NULL,
                                                 .user = sim});
@@ -507,6 +523,7 @@ static int open_all(struct sim *sim, struct err *err)
                                                             .gpus = sim->gpus,
                                                             .device_plugin = options->one_by_one,
                                                             .suspend = options->suspend,
+                                                            .wide = options->wide,
                                                             .started = on_started,
                                                             .refused = on_refused,
                                                             .ended = on_ended,

@@ -26,7 +26,8 @@
     X(POWER, "power")    \
     X(REFUSE, "refusal") \
     X(LOSE, "loss")      \
-    X(BREAK, "break")
+    X(BREAK, "break")    \
+    X(PRESSURE, "pressure")
 
 enum sim_event_class {
 #define SIM_EVENT_NAME(name, word) SIM_EVENT_##name,
@@ -62,6 +63,8 @@ struct sim_options {
     enum sim_crash crash_when;
     bool one_by_one; /* gangs are bound pod by pod and shared GPUs reserved, as on a cluster */
     bool suspend;    /* work that gives way is suspended, and people suspend jobs; not one_by_one */
+    /* Users share a queue, jobs restart in place and have spare pods, machines evict. */
+    bool wide;
     /* Of what comes from outside, only these, in no order; NULL: all. */
     const struct sim_event *only;
     size_t only_count;

@@ -41,6 +41,8 @@ struct work {
 
 static const char *const queues[] = {"red-a", "red-b", "blue", "default-queue"};
 #define QUEUES COUNT_OF(queues)
+/* A queue of "fairUsers" goes by the label; who has none is one more. */
+static const char *const users[] = {"", ",\"user\":\"ann\"", ",\"user\":\"bob\""};
 static const char *const classes[] = {"train", "train", "build-preemptible", "build"};
 #define CLASSES COUNT_OF(classes)
 
@@ -128,6 +130,7 @@ struct pod_wish {
     const char *queue;
     const char *class;
     const char *group; /* annotation, or NULL */
+    const char *user;  /* of users[], or NULL */
     int64_t gpus;
     int64_t share;
     int64_t memory_mib; /* of a GPU, instead of a share */
@@ -160,11 +163,17 @@ static void create_pod(struct work *work, const struct pod_wish *wish)
                             : STR("");
     create(work, &kind_pod,
            "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\","
-           "\"labels\":{\"kai.scheduler/queue\":\"%s\",\"priorityClassName\":\"%s\"},"
+           "\"labels\":{\"kai.scheduler/queue\":\"%s\",\"priorityClassName\":\"%s\"%s},"
            "\"annotations\":{" STR_FMT "}},\"spec\":{\"schedulerName\":\"kai-scheduler\","
            "\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"main\",\"image\":\"x\","
            "\"resources\":{\"limits\":{\"cpu\":\"500m\",\"memory\":\"256Mi\"" STR_FMT "}}}]}}",
-           wish->name, wish->queue, wish->class, STR_ARG(notes), STR_ARG(limits));
+           wish->name, wish->queue, wish->class, wish->user ? wish->user : "", STR_ARG(notes),
+           STR_ARG(limits));
+}
+
+static const char *some_user(struct work *work)
+{
+    return work->options.wide ? users[rng_below(&work->rng, COUNT_OF(users))] : "";
 }
 
 static const char *some_queue(struct work *work)
@@ -184,6 +193,7 @@ static void bring_pod(struct work *work)
                             .queue = some_queue(work),
                             .class = some_class(work),
                             .gpus = (int64_t)random_below(work, (uint64_t)work->options.gpus + 1),
+                            .user = some_user(work),
                             .run_ms = -1};
 
     tell(work, "Somebody brings pod %s: %" PRId64 " GPUs, queue %s, priority %s.", wish.name,
@@ -230,9 +240,11 @@ static void create_gang(struct work *work,
 {
     create(work, &kind_podgroup,
            "{\"apiVersion\":\"scheduling.run.ai/v2alpha2\",\"kind\":\"PodGroup\","
-           "\"metadata\":{\"name\":\"%s\"%s},\"spec\":{\"minMember\":%u,\"queue\":\"%s\","
-           "\"priorityClassName\":\"%s\"}}",
-           thing->name, some_loss(work), min, like->queue, like->class);
+           "\"metadata\":{\"name\":\"%s\",\"labels\":{\"by\":\"people\"%s}%s},\"spec\":{"
+           "\"minMember\":%u,"
+           "\"queue\":\"%s\",\"priorityClassName\":\"%s\"}}",
+           thing->name, like->user ? like->user : "", some_loss(work), min, like->queue,
+           like->class);
     for (unsigned i = 0; i < thing->pods; i++) {
         struct pod_wish wish = *like;
         char name[NAME_BYTES + 12];
@@ -251,6 +263,7 @@ static void bring_gang(struct work *work)
                             .class = some_class(work),
                             .gpus = (int64_t)random_below(work, 2),
                             .share = random_below(work, 4) ? 0 : 50,
+                            .user = some_user(work),
                             .run_ms = -1};
 
     if (work->options.suspend) /* it could give up nothing else */
@@ -273,13 +286,19 @@ static void bring_gang(struct work *work)
 static void bring_job(struct work *work)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    const struct job_form *form = &job_forms[random_below(work, job_form_count)];
+    size_t first = 0, count = job_form_count;
+    if (work->options.wide && random_below(work, 3) == 0) { /* those that restart in place */
+        first = job_form_count;
+        count = job_form_count_wide - job_form_count;
+    }
+    const struct job_form *form = &job_forms[first + random_below(work, count)];
     /* Jobs of one kind can be suspended by hand and keep their pods. */
     bool kept = work->options.suspend && random_below(work, 2);
     for (size_t i = 0; kept && form->kind != &kind_torchrunjob && i < job_form_count; i++)
         form = &job_forms[i];
     struct thing *thing = thing_new(work, form->kind, form->prefix);
-    struct job_wish wish = {.rng = &work->rng, .name = thing->name, .queue = some_queue(work)};
+    struct job_wish wish = {
+        .rng = &work->rng, .name = thing->name, .queue = some_queue(work), .user = some_user(work)};
 
     tell(work, "Somebody brings %s %s, queue %s.", form->kind->name, thing->name, wish.queue);
     create_text(work, form->kind, job_body(&arena, form, &wish));
@@ -447,14 +466,14 @@ static void queue_create(struct work *work, const char *name, const char *parent
 {
     create(work, &kind_queue,
            "{\"apiVersion\":\"scheduling.run.ai/v2\",\"kind\":\"Queue\",\"metadata\":{\"name\":"
-           "\"%s\",\"annotations\":{%s}},\"spec\":{\"parentQueue\":\"%s\",\"resources\":{"
+           "\"%s\",\"annotations\":{%s}},\"spec\":{\"parentQueue\":\"%s\"%s,\"resources\":{"
            "\"gpu\":{%s},\"cpu\":{\"quota\":-1,\"limit\":-1,\"overQuotaWeight\":1},"
            "\"memory\":{\"quota\":-1,\"limit\":-1,\"overQuotaWeight\":1}}}}",
            name,
            work->options.suspend && !parent[0] ? "\"" SUSPEND_POLICY "\":\"" SUSPEND_POLICY_SUSPEND
                                                  "\""
                                                : "",
-           parent, gpu);
+           parent, work->options.wide && parent[0] ? ",\"order\":\"fairUsers\"" : "", gpu);
 }
 
 void work_queues(struct work *work)
