@@ -59,7 +59,7 @@ static bool read_name(struct str message, size_t *at, char out[static DNS_NAME_B
             size_t to = u16(message, from) & 0x3fff;
             if (!jumped)
                 *at = from + 2;
-            if (to >= from)
+            if (to >= from || to < HEADER_BYTES)
                 return false;
             jumped = true;
             limit = from; /* what lies behind was read already */

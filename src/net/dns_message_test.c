@@ -34,6 +34,8 @@ TEST(a_question_is_read_or_told_what_is_wrong_with_it)
         ROW(HEAD("\1\0", "\1", "\0") "\3We", 0, DNS_MALFORMED, 512, "a name that is cut off"),
         ROW(HEAD("\1\0", "\1", "\0") "\1a\xc0\x0c\0\1\0\1", 0, DNS_MALFORMED, 512,
             "a name that leads to itself"),
+        ROW(HEAD("\1\0", "\1", "\0") "\1a\xc0\x04\0\1\0\1", 0, DNS_MALFORMED, 512,
+            "a name that leads into the header, where an answer has other numbers"),
         ROW(HEAD("\1\0", "\1", "\0") "\xc0\x20\0\1\0\1", 0, DNS_MALFORMED, 512,
             "a name that is further on"),
         ROW(HEAD("\1\0", "\1", "\0") NAME "\0\1\0\3", 0, DNS_REFUSED, 512, "another class"),
