@@ -80,7 +80,8 @@ def rank_main(gpus, mib, rank, folder):
     if seen == 0:
         end(CANNOT, "GPUs were not tested: this torch sees none")
     if seen <= rank:
-        end(1, "GPU %d of %d is not there" % (rank, gpus))
+        # Before a gang the number is what its pod asked for: shares and slices of time may be one card.
+        end(CANNOT if mib else 1, "GPU %d of %d is not there" % (rank, gpus))
     try:
         device = torch.device("cuda", rank)
         torch.cuda.set_device(device)

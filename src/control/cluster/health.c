@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DEVICES_MAX 1024 /* of one node, time slices included */
+#define DEVICES_MAX 1024 /* of one node */
 #define WORDS_MAX   400  /* bytes of a test's answer that are kept */
 
 /* ---- the rule ---- */
@@ -205,8 +205,8 @@ static int64_t mark_used(const struct look *look, bool used[static DEVICES_MAX])
         while (devices.len && str_cut(&devices, ',', &one)) {
             int64_t number = -1;
 
-            if (str_to_i64(one, &number) && number >= 0 && number < DEVICES_MAX)
-                used[number] = true;
+            if (str_to_i64(one, &number) && number >= 0)
+                used[number % look->gpus] = true;
         }
     }
     return 0;
@@ -216,9 +216,13 @@ static int64_t mark_used(const struct look *look, bool used[static DEVICES_MAX])
 static void look_at_gpus(struct look *look)
 {
     bool *used = ARENA_ARRAY(look->arena, bool, DEVICES_MAX);
+    int64_t slices = 1;
 
     (void)quantity_whole_json(json_get(json_at(look->tree, "status.allocatable"), GPU_RESOURCE),
                               &look->gpus, NULL);
+    (void)str_to_i64(object_label(look->node, "nvidia.com/gpu.replicas"), &slices);
+    if (slices > 1) /* of time: each card has as many numbers */
+        look->gpus /= slices;
     if (look->gpus <= 0)
         return;
     look->gpus = look->gpus < DEVICES_MAX ? look->gpus : DEVICES_MAX;

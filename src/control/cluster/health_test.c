@@ -191,6 +191,23 @@ TEST(three_jobs_taint_a_node_and_a_pod_tests_what_is_free)
         str_contains(json_text(&scene.arena, pod), STR("\"limits\":{\"nvidia.com/gpu\":\"2\"}")));
 }
 
+TEST(cards_that_are_shared_by_time_are_tested_once)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_patch(&scene, &kind_node, "a",
+                "{'metadata':{'labels':{'nvidia.com/gpu.replicas':'2'}},'spec':{'taints':[{'key':"
+                "'muster.dev/suspect','effect':'NoSchedule'}]}}");
+    scene_put(&scene, &kind_pod,
+              "{'metadata':{'name':'busy','annotations':{'torchrun.ai/gpu-devices':'2'}},'spec':{"
+              "'nodeName':'a'},'status':{'phase':'Running'}}");
+    run(&scene);
+    const struct json *pod = scene_get(&scene, &kind_pod, "self-test-a");
+    EXPECT(str_is(
+        json_str(json_get(json_at(pod, "metadata.annotations"), "torchrun.ai/gpu-devices")), "1"));
+}
+
 TEST(a_test_that_passes_ends_the_taint_and_what_was_said)
 {
     _cleanup_(scene_close) struct scene scene;

@@ -128,6 +128,14 @@ static bool node_is_ready(const struct object *node)
     return condition_is_true(json_get(object_json(node, &arena), "status"), "Ready");
 }
 
+/* Heartbeats of one that is only suspected move nobody. */
+static bool node_is_left(const struct object *node)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    return suspect_is_named(node) && suspect_leave(object_json(node, &arena)).len;
+}
+
 static void unfinished(const struct kind *kind, const struct cache *cache, struct control_keys *ret)
 {
     const struct object *job;
@@ -153,7 +161,7 @@ void job_keys(const struct kind *kind,
     }
     if (object->kind == &kind_node) {
         /* Heartbeats are many; what matters is a node that goes, falls silent or is not well. */
-        if (!cache_get(cache, &kind_node, STR(""), object->name) || suspect_is_named(object) ||
+        if (!cache_get(cache, &kind_node, STR(""), object->name) || node_is_left(object) ||
             !node_is_ready(object))
             unfinished(kind, cache, ret);
         return;
