@@ -83,8 +83,9 @@ def check(condition, message):
         raise Failure(message)
 
 
-def wait_for(condition, what, limit=30):
-    """The first true value of condition(); Failure once `limit` seconds have passed."""
+def wait_for(condition, what, limit=30, slowest=0.25):
+    """The first true value of condition(); Failure once `limit` seconds have passed. `slowest`: how late it may be seen, where
+    its moment is measured."""
     deadline = time.monotonic() + limit * PATIENCE
     pause = 0.03
     last = None
@@ -98,7 +99,7 @@ def wait_for(condition, what, limit=30):
         if time.monotonic() > deadline:
             raise Failure(f"waited {limit * PATIENCE:.0f} s for {what}; last seen: {last!r}")
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.25)
+        pause = min(pause * 1.5, slowest)
 
 
 def run(argv, *, input=None, cwd=None, env=None, limit=120, ok=True):
