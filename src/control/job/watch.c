@@ -155,6 +155,13 @@ static struct watch_verdict held(const struct gang *gang,
                            : STR_NONE};
 }
 
+/* Whether a is to be named rather than b: one that is stopped is more than one that may have done all of
+ * its work. */
+static bool is_first(const struct rank_report *a, const struct rank_report *b)
+{
+    return a->act == b->act ? a->since_ms < b->since_ms : a->act == RANK_STOPPED;
+}
+
 /* Stopped, or dead and not buried: it does not come back by itself. */
 static struct watch_verdict judge_stopped(const struct gang *gang)
 {
@@ -165,11 +172,11 @@ static struct watch_verdict judge_stopped(const struct gang *gang)
         const struct rank_report *r = &gang->ranks[i].report;
 
         if ((r->act == RANK_STOPPED || r->act == RANK_ZOMBIE) &&
-            (!first || r->since_ms < first->report.since_ms))
+            (!first || is_first(r, &first->report)))
             first = &gang->ranks[i];
     }
     return held(gang, alone ? WATCH_SUSPECTED : WATCH_HUNG, first, first->report.since_ms,
-                WATCH_STOPPED_MS);
+                first->report.act == RANK_STOPPED ? WATCH_STOPPED_MS : WATCH_ZOMBIE_MS);
 }
 
 /* Whether a gang waits for such a rank, rather than such a rank for its gang. */

@@ -26,6 +26,7 @@ struct arena;
  * Limits are learned: from the median step of the gang, and from the longest time that a rank of it
  * was idle before and then went on. */
 #define WATCH_STOPPED_MS 2000  /* by then its peers are silent, too */
+#define WATCH_ZOMBIE_MS  35000 /* torchruns look for ranks that ended every 0.1, 5 or 30 s */
 #define WATCH_LOCK_MS    6000  /* or a step, when one holds up the others by a lock */
 #define WATCH_LOCKED_MS  30000 /* or six: then that is proof */
 #define WATCH_NAMED_MS   15000 /* or twelve steps, when one rank holds up the others by waiting */
