@@ -32,7 +32,7 @@ static void run_begin(struct account_run *run, const struct rank_report *report)
     run->began_ms = report->began_ms;
     run->pid = report->pid;
     run->told = 1;
-    run->hung_ms = run->first_ms = run->last_ms = run->steps = 0;
+    run->hung_ms = run->woke_ms = run->first_ms = run->last_ms = run->steps = 0;
     run->saving_ms = run->saving_before_ms = run->caught_ms = 0;
 }
 
@@ -68,6 +68,17 @@ static int64_t run_caught(const struct account_run *run, const struct rank_repor
                              (report->steps - steps));
 }
 
+/* When it made the first step after it hung: what a report tells of is the last one so far. */
+static int64_t run_woke(const struct account_run *run, const struct rank_report *report)
+{
+    int64_t further = report->steps - run->steps - 1;
+    int64_t room_ms = report->last_ms - run->last_ms;
+    int64_t step_ms = report->step_ms > 0 ? report->step_ms : 0;
+
+    return further > 0 && further < room_ms / (step_ms + 1) ? report->last_ms - further * step_ms
+                                                            : report->last_ms;
+}
+
 static void run_advance(struct account_run *run,
                         const struct rank_report *report,
                         int64_t created_ms)
@@ -78,6 +89,8 @@ static void run_advance(struct account_run *run,
         return;
     if (run->caught_ms == ACCOUNT_NOT_YET)
         run->caught_ms = run_caught(run, report);
+    if (run->hung_ms && !run->woke_ms && report->act == RANK_STEPPING && report->steps > run->steps)
+        run->woke_ms = run_woke(run, report);
     run->steps = report->steps;
     run->last_ms = report->last_ms;
     if (report->mark)
@@ -179,7 +192,7 @@ static void run_enter(struct account *account, struct account_run *run, int64_t 
     int64_t last_ms = account->count ? account->events[account->count - 1].at_ms : 0;
 
     run->from_ms = now_ms > last_ms ? now_ms : last_ms;
-    run->hung_ms = 0;
+    run->hung_ms = run->woke_ms = 0;
 }
 
 static void run_leave(struct account *account,
@@ -231,7 +244,8 @@ bool account_take(struct account *account,
         run->running = 1;
     } else if ((!hung && run->hung_ms) ||
                (account->count && account->events[account->count - 1].gpus != gpus)) {
-        run_enter(account, run, now_ms);
+        run_enter(account, run,
+                  !hung && run->woke_ms && run->woke_ms < now_ms ? run->woke_ms : now_ms);
         run->saving_before_ms = run->saving_ms;
     }
     if (hung && !run->hung_ms)

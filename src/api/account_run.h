@@ -18,7 +18,7 @@ struct json;
  * that they had been; else, if it loaded a file that is younger than the job, at the last checkpoint
  * that was written whole; else where the first run began. Until it is as far as the run before it
  * was, it recomputes. Time spent in saving is the most that any of its ranks says. A run that hangs
- * does so since its last step.
+ * does so since its last step, until its next one.
  *
  * Reports are as old as the last change, or a minute; what lies between two of them is taken to have
  * been even. Of ranks that nobody tells of, all time is training. */
@@ -29,6 +29,7 @@ struct json;
     X(running, "the job is in this state")                                      \
     X(from_ms, "since then")                                                    \
     X(hung_ms, "it hangs since then; 0: no")                                    \
+    X(woke_ms, "its first step after that; 0: none yet")                        \
     X(told, "reports are of this run")                                          \
     X(began_ms, "of rank 0's process")                                          \
     X(pid, "of it")                                                             \

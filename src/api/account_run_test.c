@@ -192,6 +192,25 @@ TEST(a_hang_is_counted_since_the_last_step)
     EXPECT(sums_at(&job, 91 * S).wall_ms[ACCOUNT_TRAINING] == 20 * S);
 }
 
+TEST(a_hang_is_over_with_the_next_step_whenever_that_is_heard_of)
+{
+    struct account_seen hung = {.phase = STR("Running"), .bound = true, .hung = true};
+    struct rank_report report = {
+        .began_ms = 12 * S, .first_ms = 20 * S, .last_ms = 40 * S, .steps = 21, .step_ms = 100};
+    struct job job = job_running();
+
+    hear(&job, 45 * S, report);
+    (void)account_take(&job.account, &job.run, &hung, 4, 60 * S);
+    report.act = RANK_STEPPING;
+    report.steps += 5;
+    report.last_ms = 70 * S + 400; /* the first of the five was at 70 s */
+    (void)account_hear(&job.run, &report, 1, 0);
+    (void)account_take(&job.account, &job.run, &hung, 4, 72 * S);
+    status(&job, 74 * S, "Running");
+    EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_HUNG] == 30 * S);
+    EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_TRAINING] == 30 * S);
+}
+
 TEST(ranks_that_their_own_launcher_starts_again_are_a_run_of_their_own)
 {
     struct job job = job_running();
