@@ -172,6 +172,10 @@ class Conformance(unittest.TestCase):
         said = "core.sh:7: FAIL!\nGet pods\n  Expected: a\n" + "FAIL!\nmessage:x\nhas not:y\n12 /k/test/cmd/get.sh\n"
         self.assertEqual([where for where, _ in conformance_cmd.failures(said)], ["core.sh:7", "get.sh:12"])
 
+    def test_the_scripts_are_those_of_the_kubernetes_that_is_built(self):
+        with open(os.path.join(HERE, "kubernetes", "binaries.sh")) as f:
+            self.assertRegex(conformance_cmd.version(f.read()), r"^v1\.\d+\.\d+$")
+
 
 class Known(unittest.TestCase):
     """tests/e2e/times.txt: what is long where nothing has been measured."""

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 
-from harness import Muster
+from harness import PATIENCE, Muster
 
 GROUP = "test-cmd"
 COLOUR = re.compile(r"\x1b[\[(][0-9;]*[A-Za-z]")  # the scripts end on a terminal without any
@@ -39,12 +39,17 @@ echo "the function came to its end"
 """
 
 
+def version(text):
+    """The Kubernetes that binaries.sh takes when it is told nothing."""
+    return re.search(r"^kubernetes=\$\{\w+:-(\S+)\}", text, re.MULTILINE).group(1)
+
+
 def module_folder():
     """Where the module's files are; None when it is not in the module cache."""
     found = subprocess.run(["go", "env", "GOMODCACHE"], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,
                            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/local/go/bin"}).stdout.strip()
-    version = re.search(r"^kubernetes=(\S+)", open(os.path.join(os.path.dirname(__file__), "binaries.sh")).read(), re.MULTILINE)
-    folder = os.path.join(found, "k8s.io", "kubernetes@" + version.group(1))
+    with open(os.path.join(os.path.dirname(__file__), "binaries.sh")) as f:
+        folder = os.path.join(found, "k8s.io", "kubernetes@" + version(f.read()))
     return folder if found and os.path.isdir(folder) else None
 
 
@@ -144,7 +149,7 @@ def play(suite, programs, logs, names):
         for name in names:
             start = time.monotonic()
             name = name.split()[-1]
-            passed, failed = one(m, folder, name, logs, LIMIT_S, token)
+            passed, failed = one(m, folder, name, logs, int(LIMIT_S * PATIENCE), token)
             seconds = time.monotonic() - start
             print(f"{GROUP} {name}: {passed} assertions passed, {len(failed)} failed ({seconds:.0f} s)", flush=True)
             suite.count(GROUP, passed)
