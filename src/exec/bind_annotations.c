@@ -14,16 +14,16 @@
 #include <stddef.h>
 
 /* The parts of one zone follow each other. */
-static struct str zones_text(const struct sched_bind *bind, struct arena *arena)
+static struct str zones_text(const struct sched_bind_more *more, struct arena *arena)
 {
     struct json *list = json_new_array(arena);
     struct json *amounts = NULL;
 
-    for (size_t i = 0; i < bind->zone_part_count; i++) {
-        const struct sched_zone_part *part = &bind->zone_parts[i];
+    for (size_t i = 0; i < more->zone_part_count; i++) {
+        const struct sched_zone_part *part = &more->zone_parts[i];
         bool cpu = str_is(part->name, "cpu");
 
-        if (!i || !str_eq(part->zone, bind->zone_parts[i - 1].zone)) {
+        if (!i || !str_eq(part->zone, more->zone_parts[i - 1].zone)) {
             struct json *zone = json_push(list, json_new_object(arena));
             json_add_str(arena, zone, "zone", part->zone);
             amounts = json_add_object(arena, zone, "amount");
@@ -39,11 +39,12 @@ struct str bind_annotations(const struct sched_bind *bind, struct str group, str
 {
     struct json *annotations = json_new_object(arena);
     struct str devices = STR_NONE;
+    bool zones = bind->more && bind->more->zone_part_count;
 
     if (group.len)
         json_add_str(arena, annotations, GROUP_ANNOTATION, group);
-    if (bind->zone_part_count)
-        json_add_str(arena, annotations, NUMA_ANNOTATION_PREDICTED, zones_text(bind, arena));
+    if (zones)
+        json_add_str(arena, annotations, NUMA_ANNOTATION_PREDICTED, zones_text(bind->more, arena));
     if (!bind->device_count && !bind->gpu_group_count)
         return json_count(annotations) ? json_text(arena, annotations) : STR_NONE;
     for (size_t i = 0; i < bind->device_count; i++)

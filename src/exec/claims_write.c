@@ -94,17 +94,18 @@ static void change_user(struct claim_change *change, const struct sched_bind *bi
 /* The same name each time: what is tried again finds what it made. */
 static void change_whole(struct claims_write *write, const struct sched_bind *bind)
 {
+    const struct sched_bind_more *more = bind->more;
     struct str name =
         str_printf(write->arena, STR_FMT "-extended-resources-%05llx", STR_ARG(bind->pod.name),
                    (unsigned long long)(str_hash(bind->pod.uid, 1) & 0xfffff));
     struct claim_change *change =
         change_new(write, bind,
                    &(struct sched_bind_claim){
-                       .name = name, .devices = bind->whole, .device_count = bind->whole_count});
+                       .name = name, .devices = more->whole, .device_count = more->whole_count});
 
     change->extended = true;
     change_user(change, bind);
-    if ((int64_t)bind->whole_count < bind->whole_gpus)
+    if ((int64_t)more->whole_count < more->whole_gpus)
         write->code = err_set(&write->err, -EAGAIN,
                               "pod " STR_FMT ": devices of node " STR_FMT
                               " that count as its GPUs are claimed in other ways",
@@ -120,16 +121,20 @@ struct claims_write *claims_write_new(struct arena *arena,
     struct map known = {0};
 
     for (size_t i = 0; i < count; i++) {
-        if (!write && (binds[i].claim_count || binds[i].whole_gpus)) {
+        const struct sched_bind_more *more = binds[i].more;
+
+        if (!more)
+            continue;
+        if (!write && (more->claim_count || more->whole_gpus)) {
             write = ARENA_NEW(arena, struct claims_write);
             *write = (struct claims_write){.arena = arena, .now_ms = now_ms};
         }
-        if (binds[i].whole_gpus)
+        if (more->whole_gpus)
             change_whole(write, &binds[i]);
-        for (size_t c = 0; c < binds[i].claim_count; c++) {
-            struct claim_change *change = map_get(&known, binds[i].claims[c].name);
+        for (size_t c = 0; c < more->claim_count; c++) {
+            struct claim_change *change = map_get(&known, more->claims[c].name);
             if (!change) {
-                change = change_new(write, &binds[i], &binds[i].claims[c]);
+                change = change_new(write, &binds[i], &more->claims[c]);
                 map_set(&known, change->name, change);
             }
             change_user(change, &binds[i]);

@@ -73,12 +73,11 @@ TEST(a_claim_made_for_a_pods_gpus_is_the_pods_and_needs_no_right_to_pods_finaliz
     struct stage stage = {0};
     struct cache *cache = cache_new(1);
     struct object *pod = NULL;
-    struct sched_bind bind = {.pod = {.ns = STR("ns"), .name = STR("p"), .uid = STR("1")},
-                              .group = STR("g"),
-                              .node = STR("n"),
-                              .whole = &device,
-                              .whole_count = 1,
-                              .whole_gpus = 1};
+    struct sched_bind bind = {
+        .pod = {.ns = STR("ns"), .name = STR("p"), .uid = STR("1")},
+        .group = STR("g"),
+        .node = STR("n"),
+        .more = &(struct sched_bind_more){.whole = &device, .whole_count = 1, .whole_gpus = 1}};
 
     EXPECT(object_new(&kind_pod,
                       STR("{\"metadata\":{\"name\":\"p\",\"namespace\":\"ns\",\"uid\":\"1\"},"
@@ -124,11 +123,11 @@ TEST(a_claim_is_protected_once_before_it_is_given_devices)
         struct object *object = NULL;
         struct sched_bind_claim claim = {
             .name = STR("c"), .devices = &device, .device_count = rows[i].devices};
-        struct sched_bind bind = {.pod = {.ns = STR("ns"), .name = STR("p"), .uid = STR("1")},
-                                  .group = STR("g"),
-                                  .node = STR("n"),
-                                  .claims = &claim,
-                                  .claim_count = 1};
+        struct sched_bind bind = {
+            .pod = {.ns = STR("ns"), .name = STR("p"), .uid = STR("1")},
+            .group = STR("g"),
+            .node = STR("n"),
+            .more = &(struct sched_bind_more){.claims = &claim, .claim_count = 1}};
 
         test_case(rows[i].why);
         EXPECT(object_new(&kind_resourceclaim,

@@ -213,12 +213,12 @@ TEST(applier_that_is_gone_writes_nothing_more_about_claims)
                                                     .device = STR("gpu-0")};
     static const struct sched_bind_claim claim = {
         .name = STR("c"), .devices = &device, .device_count = 1};
+    static const struct sched_bind_more more = {.claims = &claim, .claim_count = 1};
     static const struct sched_bind bind = {
         .pod = {.ns = STR("ns"), .name = STR("new"), .uid = STR("1")},
         .group = STR("g"),
         .node = STR("n"),
-        .claims = &claim,
-        .claim_count = 1};
+        .more = &more};
     struct stage stage = {.api = {.ops = &ops}, .cache = cache_new(1)};
 
     stage_put(&stage, &kind_pod,

@@ -124,13 +124,14 @@ void pod_weigh_kept(const struct pod *pod, int64_t sign)
 
     if (!pod->home || !group || pod->set == SET_NONE || !pod->ours)
         return;
+    const int64_t *kept = pod_rare(pod)->kept;
     for (int r = 0; r < SCHED_RESOURCES && group->queue && group->payer; r++)
-        group->payer->held[r] += sign * pod->kept[r];
+        group->payer->held[r] += sign * kept[r];
     for (struct queue *queue = group->queue; queue; queue = queue->parent)
         for (int r = 0; r < SCHED_RESOURCES; r++) {
-            queue->allocated[r] += sign * pod->kept[r];
+            queue->allocated[r] += sign * kept[r];
             if (!group->preemptible)
-                queue->fixed[r] += sign * pod->kept[r];
+                queue->fixed[r] += sign * kept[r];
         }
 }
 

@@ -85,11 +85,11 @@ static struct str bound_devices(struct cluster *c, const char *pod)
 
         if (!str_is(bind->pod.name, pod))
             continue;
-        for (size_t k = 0; k < bind->claim_count; k++)
-            for (size_t d = 0; d < bind->claims[k].device_count; d++)
+        for (size_t k = 0; bind->more && k < bind->more->claim_count; k++)
+            for (size_t d = 0; d < bind->more->claims[k].device_count; d++)
                 text = str_printf(&c->arena, STR_FMT STR_FMT "=" STR_FMT " ", STR_ARG(text),
-                                  STR_ARG(bind->claims[k].devices[d].request),
-                                  STR_ARG(bind->claims[k].devices[d].device));
+                                  STR_ARG(bind->more->claims[k].devices[d].request),
+                                  STR_ARG(bind->more->claims[k].devices[d].device));
         return str_printf(&c->arena, STR_FMT "@" STR_FMT, STR_ARG(text), STR_ARG(bind->node));
     }
     return text;
@@ -344,9 +344,9 @@ static struct str bound_whole(struct cluster *c, const char *pod)
     const struct sched_bind *bind = cluster_bind(c, pod);
     struct str text = STR("");
 
-    for (size_t i = 0; bind && i < bind->whole_count; i++)
+    for (size_t i = 0; bind && bind->more && i < bind->more->whole_count; i++)
         text = str_printf(&c->arena, STR_FMT STR_FMT " ", STR_ARG(text),
-                          STR_ARG(bind->whole[i].device));
+                          STR_ARG(bind->more->whole[i].device));
     return bind ? str_printf(&c->arena, STR_FMT "@" STR_FMT, STR_ARG(text), STR_ARG(bind->node))
                 : text;
 }
@@ -507,8 +507,8 @@ TEST(a_claim_is_said_to_be_everywhere_only_if_all_its_devices_are)
         cluster_put(&c, &(struct job){.name = "j", .claim = "c"});
         cluster_decide(&c, 1000);
         const struct sched_bind *bind = cluster_bind(&c, "j-0");
-        EXPECT(bind && bind->claim_count == 1);
-        EXPECT(bind && bind->claims[0].everywhere == rows[i].everywhere);
+        EXPECT(bind && bind->more && bind->more->claim_count == 1 &&
+               bind->more->claims[0].everywhere == rows[i].everywhere);
         cluster_close(&c);
     }
 }

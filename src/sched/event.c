@@ -26,7 +26,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* Nodes, queues, classes and topologies. Each event costs what the object itself is worth;
  * only queue, class and node-shape changes leave work (flags) for the next cycle to do once. */
@@ -78,19 +77,14 @@ static void node_set_memory(struct sched *sched, struct node *node, int64_t memo
     for (size_t i = 0; i < node->pods.count; i++)
         if (node->pods.items[i]->shape->shared)
             VEC_PUSH(NULL, &pods, node->pods.items[i]);
-    struct undo *places = mem_alloc((pods.count + 1) * sizeof(*places));
+    struct whereabouts *places = mem_alloc((pods.count + 1) * sizeof(*places));
     for (size_t i = 0; i < pods.count; i++) {
-        struct pod *pod = pods.items[i];
-        places[i] = (struct undo){
-            .pod = pod, .node = pod->node, .status = pod->status, .share_count = pod->share_count};
-        if (pod->share_count)
-            memcpy(places[i].shares, pod_shares(pod), pod->share_count);
-        pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+        places[i] = pod_whereabouts(pods.items[i]);
+        pod_set(sched, pods.items[i], ST_PENDING, NULL, NULL, 0);
     }
     node->gpu_memory = memory;
     for (size_t i = 0; i < pods.count; i++)
-        pod_set(sched, pods.items[i], places[i].status, places[i].node, places[i].shares,
-                places[i].share_count);
+        pod_put_back(sched, pods.items[i], &places[i]);
     mem_free(places);
     VEC_DONE(&pods);
 }

@@ -31,12 +31,14 @@ static int64_t until_of(const struct pod *pod, int64_t since_ms)
 
     if (group->hold_until_ms && pod->created_ms <= group->hold_until_ms)
         return i64_min(group->hold_until_ms, since_ms + HOLD_MAX_MS);
-    return pod->hold_ms > 0 ? since_ms + i64_min(pod->hold_ms, HOLD_MAX_MS) : 0;
+    int64_t hold_ms = pod_rare(pod)->hold_ms;
+
+    return hold_ms > 0 ? since_ms + i64_min(hold_ms, HOLD_MAX_MS) : 0;
 }
 
 int64_t stand_in_until(const struct pod *pod)
 {
-    return until_of(pod, pod->held_since_ms);
+    return until_of(pod, pod_rare(pod)->held_since_ms);
 }
 
 int64_t hold_until(const struct sched *sched, const struct pod *pod, bool gone)
@@ -92,7 +94,7 @@ bool hold_leaves(struct sched *sched, struct pod *pod, bool gone)
     pod_call(sched, pod, &called);
     pod->stand_in = true;
     pod->observed = ST_FAILED;
-    pod->held_since_ms = 0;
+    pod_rare_make(pod)->held_since_ms = 0;
     pod->group->stand_ins++;
     if (pod->status != ST_RUNNING)
         pod_set(sched, pod, ST_RUNNING, pod->node, pod_shares(pod), pod->share_count);
@@ -117,8 +119,8 @@ void hold_seen(struct sched *sched, struct pod *pod, const struct sched_pod *spe
 {
     if (spec->phase != SCHED_FAILED || !spec->ended_ms || !spec->node.len)
         return;
-    pod->ended_on = name_get(sched, spec->node);
-    pod->ended_ms = spec->ended_ms;
+    pod_rare_make(pod)->ended_on = name_get(sched, spec->node);
+    pod->rare->ended_ms = spec->ended_ms;
     sched->revive = true;
 }
 
@@ -128,7 +130,7 @@ static bool place_is_taken(const struct pod *pod)
     for (size_t i = 0; i < pod->group->pods.count; i++) {
         const struct pod *other = pod->group->pods.items[i];
 
-        if (ST_IN(other->status, ST_ALLOCATED) && other->created_ms >= pod->ended_ms)
+        if (ST_IN(other->status, ST_ALLOCATED) && other->created_ms >= pod->rare->ended_ms)
             return true;
     }
     return false;
@@ -150,17 +152,18 @@ static bool place_is_free(const struct pod *pod, const struct node *node)
 
 static void hold_revive(struct sched *sched, struct pod *pod)
 {
-    struct node *node = node_get(sched, name_text(pod->ended_on), false);
+    struct node *node = node_get(sched, name_text(pod->rare->ended_on), false);
+    int64_t ended_ms = pod->rare->ended_ms;
 
-    name_unref(sched, pod->ended_on);
-    pod->ended_on = NULL;
+    name_unref(sched, pod->rare->ended_on);
+    pod->rare->ended_on = NULL;
     if (!node || pod->status != ST_FAILED || pod->shape->shared || !hold_until(sched, pod, false) ||
-        until_of(pod, pod->ended_ms) <= sched->now_ms || place_is_taken(pod) ||
+        until_of(pod, ended_ms) <= sched->now_ms || place_is_taken(pod) ||
         !place_is_free(pod, node))
         return;
     pod_set(sched, pod, ST_RUNNING, node, NULL, 0);
     if (hold_leaves(sched, pod, false))
-        pod->held_since_ms = pod->ended_ms;
+        pod->rare->held_since_ms = ended_ms;
 }
 
 void holds_revived(struct sched *sched)
@@ -173,7 +176,7 @@ void holds_revived(struct sched *sched)
     MAP_FOREACH(&sched->pods_by_key, entry) {
         struct pod *pod = entry->value;
 
-        if (pod->ended_on)
+        if (pod_rare(pod)->ended_on)
             VEC_PUSH(sched->arena, &found, pod);
     }
     for (size_t i = 0; i < found.count; i++)

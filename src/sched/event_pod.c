@@ -115,16 +115,13 @@ static void whole_back(struct sched *sched, struct pod *pod, struct whole whole,
 
 void pod_reclaimed(struct sched *sched, struct pod *pod)
 {
-    struct undo place = {
-        .pod = pod, .node = pod->node, .status = pod->status, .share_count = pod->share_count};
+    struct whereabouts at = pod_whereabouts(pod);
     struct whole whole = whole_aside(pod);
 
-    if (pod->share_count)
-        memcpy(place.shares, pod_shares(pod), pod->share_count);
     pod_set(sched, pod, ST_GATED, NULL, NULL, 0);
     pod_wants(sched, pod);
     claims_settled(sched, pod);
-    pod_set(sched, pod, place.status, place.node, place.shares, place.share_count);
+    pod_put_back(sched, pod, &at);
     whole_back(sched, pod, whole, ST_IN(pod->status, ST_USED));
 }
 
@@ -271,10 +268,11 @@ static void pod_settle(struct sched *sched, struct pod *pod, const struct home *
         }
     name_unref(sched, pod->home);
     pod->home = name_get(sched, home->node);
-    pod->kept[SCHED_CPU] = home->cpu_milli;
-    pod->kept[SCHED_MEMORY] = home->memory_bytes;
-    if (pod->home)
-        VEC_PUSH(NULL, &sched->homed, pod);
+    if (!pod->home)
+        return;
+    pod_rare_make(pod)->kept[SCHED_CPU] = home->cpu_milli;
+    pod->rare->kept[SCHED_MEMORY] = home->memory_bytes;
+    VEC_PUSH(NULL, &sched->homed, pod);
 }
 
 static void pod_set_resuming(struct sched *sched, struct pod *pod, bool resuming)
@@ -298,13 +296,14 @@ void pod_forget(struct sched *sched, struct pod *pod)
             break;
         }
     leaving_forget(sched, pod);
-    name_unref(sched, pod->ended_on);
+    name_unref(sched, pod_rare(pod)->ended_on);
     pod_settle(sched, pod, &(struct home){0});
     pod_set_resuming(sched, pod, false);
     shape_unref(sched, pod->shape);
     map_remove(&sched->pods_by_key, pod_key(pod));
     pod_labels_dropped(sched, pod);
     mem_free(pod->devices);
+    mem_free(pod->rare);
     numa_forget(pod);
     mem_free(pod->text);
     mem_free(pod);
@@ -428,7 +427,7 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
     pod->observed_node = node;
     pod->started_ms = spec->started_ms;
     pod->deadline_ms = spec->deadline_ms;
-    pod->hold_ms = spec->hold_ms;
+    pod_hold(pod, spec->hold_ms);
     if (pod->evicting && ST_IN(status, ST_ALLOCATED))
         status = ST_RELEASING;
     else if (hold_stays(sched, pod, status))
@@ -491,7 +490,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
     pod->created_ms = spec->created_ms;
     pod->deadline_ms = spec->deadline_ms;
     pod->started_ms = spec->started_ms;
-    pod->hold_ms = spec->hold_ms;
+    pod_hold(pod, spec->hold_ms);
     pod->movable = spec->movable;
     pod->lent_for = decided.same_pod ? decided.lent_for : 0;
     pod->evicting = false;

@@ -70,7 +70,8 @@ void holds_judge(struct sched *sched)
                 continue;
             }
         } else {
-            pod->held_since_ms = pod->held_since_ms ? pod->held_since_ms : sched->now_ms;
+            if (!pod->rare->held_since_ms)
+                pod->rare->held_since_ms = sched->now_ms;
             if (stand_in_stays(sched, pod))
                 until_ms = stand_in_until(pod);
             else

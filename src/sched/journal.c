@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <string.h>
 
+_Static_assert(sizeof(struct undo) <= 40, "a cycle has one for each pod that it touches");
+
 /* Where derived state changes: pod_set() takes a pod's effects off and puts its new ones on. While
  * `trying`, each call leaves the old place of the pod in the journal, and a rollback calls the same
  * function with it, latest first. Share slots are reused lowest first, so going back finds every
@@ -64,7 +66,7 @@ static void group_change(struct pod *pod, int32_t sign)
     pod->group->count[pod->status] += sign;
 }
 
-static struct undo place_of(struct pod *pod)
+static struct undo place_of(struct sched *sched, struct pod *pod)
 {
     struct undo place = {.pod = pod,
                          .node = pod->node,
@@ -72,13 +74,23 @@ static struct undo place_of(struct pod *pod)
                          .share_count = pod->share_count,
                          .left = pod->left,
                          .placed_in = pod->placed_in,
-                         .lent_for = pod->lent_for};
+                         .lent_for = pod->lent_for,
+                         .slots = SLOTS_NONE};
 
     if (pod->sharing) {
-        memcpy(place.shares, pod->sharing->shares, sizeof(place.shares));
-        memcpy(place.left_shares, pod->sharing->left_shares, sizeof(place.left_shares));
+        struct undo_slots slots;
+
+        memcpy(slots.shares, pod->sharing->shares, sizeof(slots.shares));
+        memcpy(slots.left_shares, pod->sharing->left_shares, sizeof(slots.left_shares));
+        place.slots = (uint32_t)sched->slots.count;
+        VEC_PUSH(NULL, &sched->slots, slots);
     }
     return place;
+}
+
+const uint8_t *undo_shares(const struct sched *sched, const struct undo *undo)
+{
+    return undo->slots == SLOTS_NONE ? NULL : sched->slots.items[undo->slots].shares;
 }
 
 static void take_off(struct sched *sched, struct pod *pod)
@@ -110,7 +122,8 @@ static void put_on(struct sched *sched, struct pod *pod)
         group_charge_core(pod->group);
 }
 
-static void place_set(struct sched *sched, const struct undo *to)
+/* `slots` are those of `to`, whose index does not count here; NULL where it shares nothing. */
+static void place_set(struct sched *sched, const struct undo *to, const struct undo_slots *slots)
 {
     struct pod *pod = to->pod;
     struct node *touched[4] = {pod->node, pod->left, to->node, to->left};
@@ -124,8 +137,8 @@ static void place_set(struct sched *sched, const struct undo *to)
     pod->placed_in = to->placed_in;
     pod->lent_for = to->lent_for;
     if (pod->sharing) {
-        memcpy(pod->sharing->shares, to->shares, sizeof(to->shares));
-        memcpy(pod->sharing->left_shares, to->left_shares, sizeof(to->left_shares));
+        memcpy(pod->sharing->shares, slots->shares, sizeof(slots->shares));
+        memcpy(pod->sharing->left_shares, slots->left_shares, sizeof(slots->left_shares));
     }
     put_on(sched, pod);
     for (size_t i = 0; i < 4; i++)
@@ -149,19 +162,36 @@ void pod_set(struct sched *sched,
                       .status = status,
                       .share_count = share_count,
                       .placed_in = pod->placed_in,
-                      .lent_for = pod->lent_for};
+                      .lent_for = pod->lent_for,
+                      .slots = SLOTS_NONE};
+    struct undo_slots slots = {0};
 
     if (share_count)
-        memcpy(to.shares, shares, share_count);
+        memcpy(slots.shares, shares, share_count);
     if (sched->trying) {
-        VEC_PUSH(NULL, &sched->journal, place_of(pod));
+        VEC_PUSH(NULL, &sched->journal, place_of(sched, pod));
         if (status == ST_PIPELINED && pod->status == ST_RELEASING && pod->victim) {
             to.left = pod->node;
             if (pod->sharing)
-                memcpy(to.left_shares, pod->sharing->shares, sizeof(to.left_shares));
+                memcpy(slots.left_shares, pod->sharing->shares, sizeof(slots.left_shares));
         }
     }
-    place_set(sched, &to);
+    place_set(sched, &to, &slots);
+}
+
+struct whereabouts pod_whereabouts(const struct pod *pod)
+{
+    struct whereabouts at = {
+        .node = pod->node, .status = pod->status, .share_count = pod->share_count};
+
+    if (pod->share_count)
+        memcpy(at.shares, pod_shares(pod), pod->share_count);
+    return at;
+}
+
+void pod_put_back(struct sched *sched, struct pod *pod, const struct whereabouts *at)
+{
+    pod_set(sched, pod, at->status, at->node, at->shares, at->share_count);
 }
 
 struct mark journal_mark(const struct sched *sched)
@@ -176,7 +206,13 @@ void journal_rollback(struct sched *sched, struct mark mark)
     sched->trying = false;
     while (sched->journal.count > mark.count) {
         struct undo undo = sched->journal.items[--sched->journal.count];
-        place_set(sched, &undo);
+        struct undo_slots slots = {0};
+
+        if (undo.slots != SLOTS_NONE) {
+            slots = sched->slots.items[undo.slots];
+            sched->slots.count = undo.slots; /* those behind it were taken back before */
+        }
+        place_set(sched, &undo, &slots);
     }
     sched->trying = trying;
 }
@@ -192,6 +228,15 @@ void journal_commit(struct sched *sched)
         VEC_PUSH(NULL, &sched->touched, sched->journal.items[i]);
     }
     sched->journal.count = 0;
+}
+
+void journal_forget(struct sched *sched)
+{
+    for (size_t i = 0; i < sched->touched.count; i++)
+        sched->touched.items[i].pod->logged = false;
+    sched->touched.count = 0;
+    if (!sched->journal.count)
+        sched->slots.count = 0;
 }
 
 void pod_send_away(struct sched *sched, struct pod *pod)

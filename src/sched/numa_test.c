@@ -92,7 +92,7 @@ TEST(numa_pods_go_where_one_zone_holds_them)
             zones_put(&c, "a", SCHED_NUMA_BEST_EFFORT);
             cluster_decide(&c, 1000);
             EXPECT(cluster_bound(&c, "two-0"));
-            EXPECT(cluster_bind(&c, "two-0")->zone_part_count == 2);
+            EXPECT(cluster_bind(&c, "two-0")->more->zone_part_count == 2);
             zones_checked(&c, "a");
         }
         cluster_close(&c);
@@ -108,8 +108,9 @@ TEST(numa_a_bind_says_the_zone_and_an_annotation_says_better)
     cluster_put(&c, &(struct job){.name = "j", .gpus = 3});
     cluster_decide(&c, 1000);
     const struct sched_bind *bind = cluster_bind(&c, "j-0");
-    EXPECT(bind && bind->zone_part_count == 1 && bind->zone_parts[0].amount == 3 &&
-           str_is(bind->zone_parts[0].zone, "node-0"));
+    EXPECT(bind && bind->more && bind->more->zone_part_count == 1 &&
+           bind->more->zone_parts[0].amount == 3 &&
+           str_is(bind->more->zone_parts[0].zone, "node-0"));
     EXPECT(zones_of(&c, "a")->free[0][0] == 1 && zones_of(&c, "a")->free[1][0] == 4);
     /* It is seen to run, and nobody says where: what was planned holds. */
     cluster_put(&c, &(struct job){.name = "j", .gpus = 3, .node = "a"});

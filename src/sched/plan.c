@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+_Static_assert(sizeof(struct sched_bind) <= 144, "a plan may have one for every pod");
+
 /* From what the cycle did to the list of what has to be done. A pod that the cycle touched is
  * compared with where it was at the start; attempts that were rolled back leave no trace. */
 struct plan {
@@ -231,7 +233,7 @@ static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind
     }
     if (pod->share_count) {
         bind->gpu_groups = names;
-        bind->gpu_group_count = count;
+        bind->gpu_group_count = (uint32_t)count;
         bind->gpu_fraction_micro = pod->shape->spec.gpu_fraction_micro;
         bind->gpu_memory_mib = share_memory(pod, pod->node);
         if (!bind->gpu_fraction_micro && pod->node->gpu_memory > 0)
@@ -240,12 +242,12 @@ static void bind_devices(struct sched *sched, struct pod *pod, struct sched_bind
 }
 
 /* What its claims are given, and that it has them. */
-static void bind_claims(struct sched *sched, const struct pod *pod, struct sched_bind *bind)
+static void bind_claims(struct sched *sched, const struct pod *pod, struct sched_bind_more *more)
 {
     struct sched_bind_claim *claims =
         ARENA_ARRAY(sched->arena, struct sched_bind_claim, pod->claim_count + 1);
 
-    bind->claims = claims;
+    more->claims = claims;
     for (size_t i = 0; i < pod->claim_count; i++) {
         const struct claim *claim = pod->claims[i];
         struct sched_bind_device *devices =
@@ -254,7 +256,7 @@ static void bind_claims(struct sched *sched, const struct pod *pod, struct sched
 
         if (!claim->ask)
             continue;
-        claims[bind->claim_count++] =
+        claims[more->claim_count++] =
             (struct sched_bind_claim){.name = str_dup(sched->arena, name),
                                       .devices = devices,
                                       .device_count = claim->allocated ? 0 : claim->picks.count,
@@ -269,13 +271,13 @@ static void bind_claims(struct sched *sched, const struct pod *pod, struct sched
                 .pool = str_dup(sched->arena, pick->device->pool),
                 .device = str_dup(sched->arena, pick->device->name)};
             if (!device_is_everywhere(pick->device))
-                claims[bind->claim_count - 1].everywhere = false;
+                claims[more->claim_count - 1].everywhere = false;
         }
     }
 }
 
 /* GPUs that the pod has not claimed, on a node where they are: a claim is made for it. */
-static void bind_whole(struct sched *sched, struct pod *pod, struct sched_bind *bind)
+static void bind_whole(struct sched *sched, struct pod *pod, struct sched_bind_more *more)
 {
     const struct device_class *class = device_class_of_gpus(sched->devices);
 
@@ -289,21 +291,21 @@ static void bind_whole(struct sched *sched, struct pod *pod, struct sched_bind *
             .driver = str_dup(sched->arena, pod->whole[i]->driver),
             .pool = str_dup(sched->arena, pod->whole[i]->pool),
             .device = str_dup(sched->arena, pod->whole[i]->name)};
-    bind->whole = devices;
-    bind->whole_count = pod->whole_count;
-    bind->whole_gpus = pod->shape->spec.gpus;
+    more->whole = devices;
+    more->whole_count = pod->whole_count;
+    more->whole_gpus = pod->shape->spec.gpus;
 }
 
-static void bind_zones(struct sched *sched, struct pod *pod, struct sched_bind *bind)
+static void bind_zones(struct sched *sched, struct pod *pod, struct sched_bind_more *more)
 {
-    const struct sched_zone_part *parts = numa_bound(pod, &bind->zone_part_count);
+    const struct sched_zone_part *parts = numa_bound(pod, &more->zone_part_count);
     struct sched_zone_part *copy =
-        ARENA_ARRAY(sched->arena, struct sched_zone_part, bind->zone_part_count + 1);
+        ARENA_ARRAY(sched->arena, struct sched_zone_part, more->zone_part_count + 1);
 
-    for (size_t i = 0; i < bind->zone_part_count; i++)
+    for (size_t i = 0; i < more->zone_part_count; i++)
         copy[i] = (struct sched_zone_part){str_dup(sched->arena, parts[i].zone),
                                            str_dup(sched->arena, parts[i].name), parts[i].amount};
-    bind->zone_parts = copy;
+    more->zone_parts = copy;
 }
 
 static enum sched_loss group_loss(const struct group *group)
@@ -323,6 +325,11 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
                               .node = node_named(sched, plan, pod->node),
                               .resume = pod->home != NULL,
                               .created_ms = pod->created_ms};
+    bool whole = !pod->share_count && pod->shape->spec.gpus && !pod->node->spec.gpus &&
+                 pod->node->device_gpus;
+    struct sched_bind_more *more = whole || pod->zones || pod->claim_count
+                                       ? ARENA_NEW(sched->arena, struct sched_bind_more)
+                                       : NULL;
 
     if (group->batch_cycle != sched->cycle) {
         group->batch_cycle = sched->cycle;
@@ -337,17 +344,18 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     bind.batch = group->batch;
     bind.first_start = group->first_start;
     bind.may_suspend = group_loss(group) == SCHED_LOSS_SUSPEND && !plan_mimics(sched);
+    bind.more = more;
     if (pod->share_count)
         name_shares(sched, pod);
-    else if (pod->shape->spec.gpus && !pod->node->spec.gpus && pod->node->device_gpus)
-        bind_whole(sched, pod, &bind);
+    else if (whole)
+        bind_whole(sched, pod, more);
     else
         number_whole(sched, pod);
     bind_devices(sched, pod, &bind);
     if (pod->zones)
-        bind_zones(sched, pod, &bind);
+        bind_zones(sched, pod, more);
     if (pod->claim_count)
-        bind_claims(sched, pod, &bind);
+        bind_claims(sched, pod, more);
     VEC_PUSH(sched->arena, &plan->binds, bind);
 }
 
@@ -506,7 +514,8 @@ static void emit_pod(struct sched *sched, struct plan *plan, const struct undo *
     }
     if (pod->staying && ST_IN(pod->status, ST_BIT(ST_PIPELINED) | ST_BIT(ST_RELEASING))) {
         /* It is being deleted already: it only counts as such again (hold.h). */
-        pod_set(sched, pod, ST_RELEASING, start->node, start->shares, start->share_count);
+        pod_set(sched, pod, ST_RELEASING, start->node, undo_shares(sched, start),
+                start->share_count);
         pod->evicting = true;
         return;
     }
@@ -514,7 +523,8 @@ static void emit_pod(struct sched *sched, struct plan *plan, const struct undo *
         emit_evict(sched, plan, pod, true);
         emit_nominate(sched, plan, pod);
         /* The pod itself ends where it is; its successor will find the room. */
-        pod_set(sched, pod, ST_RELEASING, start->node, start->shares, start->share_count);
+        pod_set(sched, pod, ST_RELEASING, start->node, undo_shares(sched, start),
+                start->share_count);
         pod->evicting = true;
     } else if (pod->status == ST_RELEASING && start->status != ST_RELEASING) {
         emit_evict(sched, plan, pod, false);
@@ -614,9 +624,7 @@ void plan_emit(struct sched *sched, struct sched_plan *ret)
         sched->given_up.items[i]->evicting = true;
     }
     sched->given_up.count = 0;
-    for (size_t i = 0; i < sched->touched.count; i++)
-        sched->touched.items[i].pod->logged = false;
-    sched->touched.count = 0;
+    journal_forget(sched);
     for (size_t i = 0; i < sched->notes.count; i++)
         VEC_PUSH(sched->arena, &plan.notes,
                  (struct sched_note){str_dup(sched->arena, sched->notes.items[i].group->ns),

@@ -21,6 +21,29 @@ struct pod *pod_get(struct sched *sched, struct str ns, struct str name)
     return map_get(&sched->pods_by_key, sched_key(text, sizeof(text), ns, name));
 }
 
+/* 800,000 of them, and with each a block of malloc()'s: 320 bytes. See docs/internals/budget.md. */
+_Static_assert(sizeof(struct pod) <= 312, "what few pods have belongs into struct pod_rare");
+
+const struct pod_rare *pod_rare(const struct pod *pod)
+{
+    static const struct pod_rare nothing;
+
+    return pod->rare ? pod->rare : &nothing;
+}
+
+struct pod_rare *pod_rare_make(struct pod *pod)
+{
+    if (!pod->rare)
+        pod->rare = MEM_NEW(struct pod_rare);
+    return pod->rare;
+}
+
+void pod_hold(struct pod *pod, int64_t hold_ms)
+{
+    if (hold_ms || pod->rare)
+        pod_rare_make(pod)->hold_ms = hold_ms;
+}
+
 void pod_number(struct pod *pod, const uint32_t *numbers, size_t count)
 {
     mem_free(pod->devices);

@@ -50,6 +50,15 @@ struct sharing {
     struct name **names;     /* one per device, NULL entries: not named yet; NULL: none is */
 };
 
+/* What is known of the few pods that are suspended, or whose room is held when they fail. */
+struct pod_rare {
+    int64_t kept[SCHED_RESOURCES]; /* suspended: what it holds there meanwhile, and is charged */
+    int64_t hold_ms;               /* how long its room is held when it fails; 0: it is not */
+    int64_t held_since_ms;         /* a stand-in: since the first cycle that saw it */
+    struct name *ended_on;         /* first seen when it had failed, on that node; hold.h */
+    int64_t ended_ms;              /* and when that was */
+};
+
 struct pod_label {
     struct name *key;
     struct name *value;
@@ -92,20 +101,16 @@ struct pod {
     uint32_t label_count;
     struct pod_label *labels; /* heap */
     struct name *subgroup;
-    struct name *nominated;        /* node */
-    struct name *home;             /* suspended: the node it has to go on on; NULL: it is not */
-    int64_t kept[SCHED_RESOURCES]; /* suspended: what it holds there meanwhile, and is charged */
-    uint32_t lent_for;             /* id of the group whose kept room it was lent; 0: none */
-    uint32_t placed_in;            /* cycle that placed it */
-    struct node *observed_node;    /* where the last event said it is */
+    struct name *nominated;     /* node */
+    struct name *home;          /* suspended: the node it has to go on on; NULL: it is not */
+    struct pod_rare *rare;      /* heap; NULL: all of it is 0. See pod_rare() */
+    uint32_t lent_for;          /* id of the group whose kept room it was lent; 0: none */
+    uint32_t placed_in;         /* cycle that placed it */
+    struct node *observed_node; /* where the last event said it is */
     int64_t created_ms;
     int64_t deadline_ms;          /* how long it may run; 0: not known */
     int64_t started_ms;           /* when it started to; 0: not yet, or not known */
     int64_t deleted_ms;           /* it ran, and should be gone since then; 0: not so */
-    int64_t hold_ms;              /* how long its room is held when it fails; 0: it is not */
-    int64_t held_since_ms;        /* a stand-in: since the first cycle that saw it */
-    struct name *ended_on;        /* first seen when it had failed, on that node; hold.h */
-    int64_t ended_ms;             /* and when that was */
     int64_t ask[SCHED_RESOURCES]; /* what it asks while it waits */
     int64_t gpus;                 /* whole devices, claims included */
     struct claim **claims;        /* heap */
@@ -151,6 +156,11 @@ static inline const uint8_t *pod_left_shares(const struct pod *pod)
 }
 #define SET_NONE UINT32_MAX
 
+/* To read it; never NULL. */
+const struct pod_rare *pod_rare(const struct pod *pod);
+/* To change it. */
+struct pod_rare *pod_rare_make(struct pod *pod);
+void pod_hold(struct pod *pod, int64_t hold_ms);
 struct pod *pod_get(struct sched *sched, struct str ns, struct str name);
 /* Numbers of whole devices it has, copied. */
 void pod_number(struct pod *pod, const uint32_t *numbers, size_t count);

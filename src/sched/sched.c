@@ -317,6 +317,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->resources);
     VEC_DONE(&sched->journal);
     VEC_DONE(&sched->touched);
+    VEC_DONE(&sched->slots);
     VEC_DONE(&sched->promised);
     VEC_DONE(&sched->leaving);
     VEC_DONE(&sched->homed);

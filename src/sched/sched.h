@@ -348,20 +348,8 @@ struct sched_bind_claim {
     bool everywhere; /* they can be used from every node, else from this one */
 };
 
-/* Bind a pod to a node. Binds of one `batch` belong together (one gang): all of them or none. */
-struct sched_bind {
-    struct sched_pod_ref pod;
-    struct str group; /* pod group, in the pod's namespace */
-    struct str node;
-    uint32_t batch;
-    /* Whole devices or shared ones, by number on the node; none for pods without GPUs and on nodes
-     * whose devices are numbered by somebody else. */
-    const uint32_t *devices;
-    size_t device_count;
-    int64_t gpu_fraction_micro;   /* of each device; 0: whole devices */
-    int64_t gpu_memory_mib;       /* of each shared device */
-    const struct str *gpu_groups; /* names of the shared devices, as bound pods name them */
-    size_t gpu_group_count;
+/* What few binds have. */
+struct sched_bind_more {
     const struct sched_bind_claim *claims;
     size_t claim_count;
     /* It asked for GPUs as nvidia.com/gpu, so many, on a node where drivers publish them: a claim is
@@ -372,6 +360,24 @@ struct sched_bind {
     /* The NUMA zones that the node's kubelet is expected to give it. */
     const struct sched_zone_part *zone_parts;
     size_t zone_part_count;
+};
+
+/* Bind a pod to a node. Binds of one `batch` belong together (one gang): all of them or none. A plan
+ * may have one for every pod of a cluster. */
+struct sched_bind {
+    struct sched_pod_ref pod;
+    struct str group; /* pod group, in the pod's namespace */
+    struct str node;
+    /* Whole devices or shared ones, by number on the node; none for pods without GPUs and on nodes
+     * whose devices are numbered by somebody else. */
+    const uint32_t *devices;
+    uint32_t device_count;
+    uint32_t batch;
+    int64_t gpu_fraction_micro;         /* of each device; 0: whole devices */
+    int64_t gpu_memory_mib;             /* of each shared device */
+    const struct str *gpu_groups;       /* names of the shared devices, as bound pods name them */
+    const struct sched_bind_more *more; /* NULL: nothing of it */
+    uint32_t gpu_group_count;
     /* The pod is suspended on that node: it has its GPUs there again, and goes on. */
     bool resume;
     bool may_suspend;   /* work that gives way keeps its pods: its node prepares for that */

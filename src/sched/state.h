@@ -24,6 +24,7 @@ struct stale_note;
 struct stem;
 struct topology_cache;
 struct undo;
+struct undo_slots;
 
 /* state: the cluster as the core sees it, kept up to date by events in constant time each: here is
  * how its objects are found. Each has a header of its own (node.h, pod.h, group.h, queue.h,
@@ -76,21 +77,22 @@ struct sched {
     VEC(struct group *) stale;   /* groups known to be stale */
     VEC(struct group *) limited; /* groups with a time to run */
     VEC(struct stale_note) notes;
-    VEC(struct room) rooms;     /* by node slot */
-    VEC(struct pod *) promised; /* pods that were promised room by the last plan */
-    VEC(struct pod *) leaving;  /* pods that ran and are being deleted */
-    VEC(struct pod *) homed;    /* pods that are suspended */
-    VEC(struct pod *) given_up; /* suspended, of gangs that can never go on; in this cycle */
-    size_t resuming;            /* pods that go on in a moment */
-    VEC(struct pod *) holds;    /* stand-ins, and pods that stay until they are gone; hold.h */
-    bool revive;                /* some pod has ended_on */
-    VEC(struct keep *) keeps;   /* during a cycle: reservations by age, in its arena */
-    VEC(struct undo) touched;   /* where pods that this cycle touched were at its start */
-    bool trying;                /* changes are recorded */
-    bool models;                /* some queue limits GPUs by their model, or did */
-    size_t anti_pods;           /* pods that hold room and keep others away */
-    size_t soft_taints;         /* nodes with PreferNoSchedule taints */
-    size_t numa_nodes;          /* nodes with NUMA zones, and the most zones of one */
+    VEC(struct room) rooms;       /* by node slot */
+    VEC(struct pod *) promised;   /* pods that were promised room by the last plan */
+    VEC(struct pod *) leaving;    /* pods that ran and are being deleted */
+    VEC(struct pod *) homed;      /* pods that are suspended */
+    VEC(struct pod *) given_up;   /* suspended, of gangs that can never go on; in this cycle */
+    size_t resuming;              /* pods that go on in a moment */
+    VEC(struct pod *) holds;      /* stand-ins, and pods that stay until they are gone; hold.h */
+    bool revive;                  /* some pod has ended_on */
+    VEC(struct keep *) keeps;     /* during a cycle: reservations by age, in its arena */
+    VEC(struct undo) touched;     /* where pods that this cycle touched were at its start */
+    VEC(struct undo_slots) slots; /* of the journal and of `touched` */
+    bool trying;                  /* changes are recorded */
+    bool models;                  /* some queue limits GPUs by their model, or did */
+    size_t anti_pods;             /* pods that hold room and keep others away */
+    size_t soft_taints;           /* nodes with PreferNoSchedule taints */
+    size_t numa_nodes;            /* nodes with NUMA zones, and the most zones of one */
     uint32_t numa_zones;
     uint32_t order_id;
     /* While groups that wait are tried one after the other: in a round room only ever gets less, or

@@ -186,7 +186,7 @@ static int verify_queue(const struct queue *queue, struct err *err)
         for (size_t i = 0; i < queue->groups.items[g]->pods.count; i++) {
             const struct pod *pod = queue->groups.items[g]->pods.items[i];
             for (int r = 0; pod->ours && pod->set != SET_NONE && r < SCHED_RESOURCES; r++) {
-                int64_t kept = pod->home ? pod->kept[r] : 0;
+                int64_t kept = pod->home ? pod_rare(pod)->kept[r] : 0;
 
                 allocated[r] += (ST_IN(pod->status, ST_ACTIVE) ? pod->charge[r] : 0) + kept;
                 fixed[r] += queue->groups.items[g]->preemptible ? 0 : kept;
