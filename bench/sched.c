@@ -60,7 +60,7 @@ static const struct series all[] = {
     {"fill-gangs", fill_gangs, {{1000, 80, 0}, {10000, 800, 0}}, 0, 0},
     {"one-gang", one_gang, {{1000, 1, 0}, {10000, 1, 0}}, 0.3, 0},
     {"one-more", one_more, {{1000, 1, 0}, {10000, 1, 0}}, 0, 0},
-    {"reclaim-64", reclaim_64, {{1000, 20, 0}, {10000, 200, 0}}, 1.0, -1},
+    {"reclaim-64", reclaim_64, {{1000, 20, 0}, {10000, 200, 0}}, 0.5, -1},
     {"preempt-64", preempt_64, {{1000, 0, 0}, {10000, 0, 0}}, 0, -1},
     {"consolidate", consolidate, {{100, 0, 0}, {1000, 0, 0}}, 0, -1},
     {"topology-gang", topology_gang, {{1000, 0, 0}, {10000, 0, 0}}, 0, 0},

@@ -4,6 +4,7 @@
 #include "base/vec.h"
 #include "sched/action.h"
 #include "sched/allocate.h"
+#include "sched/closers.h"
 #include "sched/event.h"
 #include "sched/group.h"
 #include "sched/hold.h"
@@ -186,6 +187,8 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
      * others were placed. */
     sched->changed = ret->evict_count > 0 || (sched->cut && ret->bind_count);
     holds_swept(sched);
+    if (sched->queues.count > 1 && !sched->config.plain) /* somebody may take from somebody */
+        closers_settle(sched);
     sched->arena = NULL;
     step_done(sched, SCHED_STEP_PLAN);
     tapped(sched, &(struct sched_input){.kind = SCHED_INPUT_CYCLE, .now_ms = now_ms, .plan = ret});

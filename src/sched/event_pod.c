@@ -10,6 +10,7 @@
 #include "sched/allocate.h"
 #include "sched/charge.h"
 #include "sched/claim.h"
+#include "sched/closers.h"
 #include "sched/event.h"
 #include "sched/fragment.h"
 #include "sched/group.h"
@@ -211,6 +212,9 @@ static void pod_leave_group(struct sched *sched, struct pod *pod)
     pod->set = SET_NONE;
     if (pod->stand_in)
         group->stand_ins--;
+    group_lists(group);
+    if (group->pods.count == 1 && group->pods.items[0]->node)
+        closers_note(sched, group->pods.items[0]->node); /* it is alone now */
     group_release(sched, group);
 }
 

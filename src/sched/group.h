@@ -53,6 +53,8 @@ struct group {
     int8_t sorted_elastic; /* under which it is there */
     bool in_sorted;
     bool in_unsorted;
+    bool closes; /* it is the closer of a node, or was; see closers.h */
+    bool odd;    /* counted in queue->odd */
     bool preemptible;
     bool semi;
     bool whole;     /* gives up all of its pods or none */

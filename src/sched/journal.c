@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "sched/charge.h"
 #include "sched/claim.h"
+#include "sched/closers.h"
 #include "sched/group.h"
 #include "sched/lists.h"
 #include "sched/node.h"
@@ -142,8 +143,10 @@ static void place_set(struct sched *sched, const struct undo *to, const struct u
     }
     put_on(sched, pod);
     for (size_t i = 0; i < 4; i++)
-        if (touched[i])
+        if (touched[i]) {
             index_update(sched, touched[i]);
+            closers_note(sched, touched[i]);
+        }
     if (pod->claim_count)
         claims_settled(sched, pod);
     if (pod->whole_count && !ST_IN(pod->status, ST_USED))

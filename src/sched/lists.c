@@ -4,6 +4,7 @@
 #include "sched/group.h"
 #include "sched/pod.h"
 #include "sched/queue.h"
+#include "sched/shape.h"
 #include "sched/state.h"
 #include "sched/victims.h"
 
@@ -49,6 +50,21 @@ static void count_priority(struct queue *queue, struct group *group, int64_t sig
         VEC_REMOVE_SWAP(&queue->priorities, at);
 }
 
+/* Its pods go one by one, or what they leave depends on more than the node. */
+static bool group_odd(const struct group *group)
+{
+    const struct pod *pod = group->pods.count ? group->pods.items[0] : NULL;
+
+    return pod &&
+           (group->pods.count > 1 || pod->claim_count || pod->shape->shared || !pod->shape->local);
+}
+
+static void odd_count(struct queue *queue, struct group *group, bool odd)
+{
+    queue->odd += (size_t)(odd - group->odd);
+    group->odd = odd;
+}
+
 void group_lists(struct group *group)
 {
     struct queue *queue = group->queue;
@@ -76,6 +92,7 @@ void group_lists(struct group *group)
         list_add(&queue->frail, group, &group->in_frail);
     else if (!frail && group->in_frail != LIST_NONE)
         list_remove(&queue->frail, &group->in_frail, offsetof(struct group, in_frail));
+    odd_count(queue, group, active && group_odd(group));
     if (active)
         victims_note(group, elastic);
 }
@@ -100,6 +117,7 @@ void group_unlink(struct group *group)
     }
     if (group->in_frail != LIST_NONE)
         list_remove(&queue->frail, &group->in_frail, offsetof(struct group, in_frail));
+    odd_count(queue, group, false);
     victims_forget(group);
     list_remove(&queue->groups, &group->in_queue, offsetof(struct group, in_queue));
     group->queue = NULL;

@@ -11,6 +11,7 @@
 
 struct alike;
 struct device;
+struct group;
 struct keep;
 struct name;
 struct numa;
@@ -75,8 +76,11 @@ struct node {
     struct alike *alike; /* its class; see alike.h */
     uint32_t alike_at;   /* in it */
     bool alike_due;      /* it may be another one */
-    uint32_t kept_for;   /* id of the group room was last kept for here; see reserve.h */
-    struct keep *keep;   /* during a cycle: the reservation that counts on this node */
+    bool closer_due;     /* it may have another closer */
+    /* NULL: none is known; see closers.h. It may have gone: only its address counts. */
+    const struct group *closer;
+    uint32_t kept_for; /* id of the group room was last kept for here; see reserve.h */
+    struct keep *keep; /* during a cycle: the reservation that counts on this node */
 };
 
 /* NULL: there is none, and none is made. */

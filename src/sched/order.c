@@ -274,7 +274,7 @@ void order_add_active(struct order *order, struct queue *queue)
 {
     if (!queue->active.count || queue->children.count)
         return;
-    victims_sorted(queue, order->sched->config.plain);
+    victims_sorted(order->sched, queue);
     struct order_node *node = node_for(order, queue);
     node->cursor = queue->sorted.count;
     cursor_settle(order, node);

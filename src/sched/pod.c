@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "sched/claim.h"
 #include "sched/names.h"
+#include "sched/resource.h"
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -71,6 +72,15 @@ int pod_order(const struct pod *a, const struct pod *b)
         return a->created_ms < b->created_ms ? -1 : 1;
     int order = str_cmp(pod_uid(a), pod_uid(b));
     return order ? order : str_cmp(pod_name(a), pod_name(b));
+}
+
+int64_t pod_holds(const struct pod *pod, uint32_t res)
+{
+    int64_t held = res == RES_GPU ? pod->share_count : 0;
+
+    for (uint32_t i = 0; i < pod->want_count; i++)
+        held += pod->wants[i].res == res ? pod->wants[i].amount : 0;
+    return held;
 }
 
 bool pod_needs_gpu(const struct pod *pod)

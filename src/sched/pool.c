@@ -32,6 +32,7 @@ void pool_totals(const struct sched *sched, struct pool *pool)
 {
     int64_t least = 0;
     int64_t most = 0;
+    int64_t gpus = 0;
 
     for (int r = 0; r < SCHED_RESOURCES; r++)
         pool->total[r] = 0;
@@ -40,6 +41,7 @@ void pool_totals(const struct sched *sched, struct pool *pool)
 
         if (!node->schedulable)
             continue;
+        gpus = i64_max(gpus, node->total[RES_GPU]);
         pool->total[SCHED_CPU] += node->total[RES_CPU];
         pool->total[SCHED_MEMORY] += node->total[RES_MEMORY];
         if (!pool->policy.restrict_nodes || node->spec.gpu_worker)
@@ -60,4 +62,5 @@ void pool_totals(const struct sched *sched, struct pool *pool)
     }
     pool->min_gpu_memory = least ? least : 100;
     pool->max_gpu_memory = most ? most : 100;
+    pool->most_gpus = gpus;
 }

@@ -27,7 +27,8 @@ struct pool {
     int64_t parts;           /* thousandths of GPUs free on shared devices and as MIG instances */
     int64_t min_gpu_memory;  /* of a device, of the nodes that say it; 100: none does */
     int64_t max_gpu_memory;
-    struct map alike; /* nodes in classes; see alike.h */
+    int64_t most_gpus; /* of a node that can be used */
+    struct map alike;  /* nodes in classes; see alike.h */
 };
 
 /* Makes it when there is none of that name. */

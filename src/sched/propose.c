@@ -48,16 +48,6 @@ struct room {
     uint32_t stamp; /* id of the order it was worked out for */
 };
 
-/* What the pod holds of a resource, as its node counts it. */
-static int64_t held_of(const struct pod *pod, uint32_t res)
-{
-    int64_t held = res == RES_GPU ? pod->share_count : 0;
-
-    for (uint32_t i = 0; i < pod->want_count; i++)
-        held += pod->wants[i].res == res ? pod->wants[i].amount : 0;
-    return held;
-}
-
 /* The room of a node, as it is now where nothing was proposed there yet. */
 static struct room *room_at(const struct proposals *proposals, const struct node *node)
 {
@@ -82,7 +72,7 @@ static void add_room(const struct proposals *proposals, const struct pod *pod)
         return;
     struct room *room = room_at(proposals, pod->node);
     for (uint32_t w = 0; w < task->want_count; w++)
-        room->left[w] += held_of(pod, task->wants[w].res);
+        room->left[w] += pod_holds(pod, task->wants[w].res);
 }
 
 bool proposals_could_hold(const struct proposals *proposals, const struct node *node)
@@ -113,7 +103,7 @@ static bool proposals_right(const struct proposals *proposals)
 
             for (size_t i = 0; i < node->pods.count; i++)
                 if (node->pods.items[i]->taken || node->pods.items[i]->recorded)
-                    left -= held_of(node->pods.items[i], res);
+                    left -= pod_holds(node->pods.items[i], res);
             if (left != node->idle[res] + node->releasing[res])
                 return false;
         }
@@ -141,6 +131,23 @@ void proposals_open(struct proposals *proposals, struct search *search, const st
     for (size_t q = 0; q < sched->queues.count; q++)
         if (may_take_from(search, sched->queues.items[q]))
             order_add_active(&proposals->order, sched->queues.items[q]);
+}
+
+const struct queue *proposals_queue(const struct search *search)
+{
+    const struct sched *sched = search->sched;
+    const struct queue *only = NULL;
+
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        const struct queue *queue = sched->queues.items[q];
+
+        if (!queue->active.count || queue->children.count || !may_take_from(search, queue))
+            continue;
+        if (only)
+            return NULL;
+        only = queue;
+    }
+    return only;
 }
 
 void proposals_close(struct proposals *proposals)

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct queue;
 struct search;
 
 /* propose: victims one unit after the other, in the order of the rules, and what their going would
@@ -33,6 +34,8 @@ void proposals_open(struct proposals *proposals, struct search *search, const st
 /* Adds the next unit. False: there are no more. */
 bool propose(struct proposals *proposals);
 void proposals_close(struct proposals *proposals);
+/* The queue that all proposals would come from; NULL: none, or several. */
+const struct queue *proposals_queue(const struct search *search);
 /* An upper bound: with everything proposed or recorded gone from the node, could the task fit
  * there? Without a task, yes. */
 bool proposals_could_hold(const struct proposals *proposals, const struct node *node);

@@ -63,6 +63,7 @@ void queue_free(struct queue *queue)
     VEC_DONE(&queue->frail);
     VEC_DONE(&queue->sorted);
     VEC_DONE(&queue->unsorted);
+    VEC_DONE(&queue->closing);
     VEC_DONE(&queue->priorities);
     mem_free(queue->block);
     heap_str_free(queue->name);

@@ -56,6 +56,8 @@ struct queue {
     VEC(struct group *) frail;    /* active, but some leaf is below its minimum */
     VEC(struct group *) sorted;   /* victims.c: the active groups, the first victim last */
     VEC(struct group *) unsorted; /* not there yet, or perhaps in the wrong place */
+    VEC(uint64_t) closing;        /* a bit for each of `sorted`: it is a closer; see closers.h */
+    size_t odd; /* active groups that are not one pod that leaves its node and nothing else */
     struct order_node *order_nodes[ORDER_KINDS]; /* scratch of the orders under way */
     uint32_t order_ids[ORDER_KINDS];
     struct queue_turns turns[3]; /* of consolidation, reclaim, preemption */

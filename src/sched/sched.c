@@ -311,6 +311,7 @@ void sched_free(struct sched *sched)
         map_done(maps[i]);
     VEC_DONE(&sched->nodes);
     VEC_DONE(&sched->alike_due);
+    VEC_DONE(&sched->closers_due);
     VEC_DONE(&sched->queues);
     VEC_DONE(&sched->pools);
     VEC_DONE(&sched->strays);

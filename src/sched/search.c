@@ -4,11 +4,13 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
+#include "sched/closers.h"
 #include "sched/filter.h"
 #include "sched/group.h"
 #include "sched/hopeless.h"
 #include "sched/journal.h"
 #include "sched/node.h"
+#include "sched/nodeindex.h"
 #include "sched/order.h"
 #include "sched/place.h"
 #include "sched/pod.h"
@@ -17,11 +19,13 @@
 #include "sched/queue.h"
 #include "sched/reclaim.h"
 #include "sched/resource.h"
+#include "sched/runtime.h"
 #include "sched/sched.h"
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
+#include "sched/victims.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -262,6 +266,19 @@ static size_t unit_nodes(struct search *search, const struct pod_vec *pods, stru
     return count;
 }
 
+/* They are few, and a node keeps them in any order. */
+static void sort_by_key(struct pod_vec *pods)
+{
+    for (size_t i = 1; i < pods->count; i++) {
+        struct pod *pod = pods->items[i];
+        size_t at = i;
+
+        for (; at && str_cmp(pod_key(pod), pod_key(pods->items[at - 1])) < 0; at--)
+            pods->items[at] = pods->items[at - 1];
+        pods->items[at] = pod;
+    }
+}
+
 /* All proposed pods of the groups that have a proposed pod on the node. */
 static struct pod_vec victims_on(const struct proposals *proposals, const struct node *node)
 {
@@ -280,14 +297,7 @@ static struct pod_vec victims_on(const struct proposals *proposals, const struct
             if (group->pods.items[j]->taken && !group->pods.items[j]->recorded)
                 VEC_PUSH(sched->arena, &victims, group->pods.items[j]);
     }
-    for (size_t i = 1; i < victims.count; i++) { /* few, and the node keeps them in any order */
-        struct pod *pod = victims.items[i];
-        size_t at = i;
-
-        for (; at && str_cmp(pod_key(pod), pod_key(victims.items[at - 1])) < 0; at--)
-            victims.items[at] = victims.items[at - 1];
-        victims.items[at] = pod;
-    }
+    sort_by_key(&victims);
     return victims;
 }
 
@@ -525,26 +535,137 @@ static enum quick next_slot(struct search *search,
     return QUICK_IMPOSSIBLE;
 }
 
+/* ---- pods that take all GPUs of a node ---- */
+
+/* The slots that there are without a victim, up to the number of tasks. False: a node has all GPUs
+ * that a task asks for and lacks something else, which no closer says when it will have. */
+static bool slots_whole(struct search *search, const struct pod *task, int64_t gpus, int64_t *ret)
+{
+    struct node *root = search->group->queue->pool->index[0];
+    int64_t most = (int64_t)search->tasks.count;
+
+    *ret = 0;
+    for (struct node *node = index_from(root, INDEX_GPU, gpus); node && *ret < most;
+         node = index_next(root, INDEX_GPU, node)) {
+        int64_t slots = slots_of(search->sched, task, node);
+
+        if (!slots && filter_allowed(search->sched, task->shape, node))
+            return false;
+        *ret += i64_min(slots, most);
+    }
+    return true;
+}
+
+/* Everybody who has to leave the node of a closer. QUICK_IMPOSSIBLE: somebody stays. */
+static enum quick node_victims(const struct search *search,
+                               const struct queue *queue,
+                               const struct node *node,
+                               struct pod_vec *ret)
+{
+    for (size_t i = 0; i < node->pods.count; i++) {
+        struct pod *pod = node->pods.items[i];
+        const struct group *group = pod->group;
+
+        if (!ST_IN(pod->status, ST_ACTIVE))
+            continue;
+        if (!group || group->queue != queue || pod->set == SET_NONE || pod->left ||
+            pod->status == ST_PIPELINED || !pod_holds(pod, RES_GPU))
+            return QUICK_UNSURE;
+        if (!search->may_lose(search, group))
+            return QUICK_IMPOSSIBLE;
+        if (group->semi || runtime_protects(search->sched, group, search->group, search->action))
+            return QUICK_UNSURE;
+        VEC_PUSH(search->sched->arena, ret, pod);
+    }
+    sort_by_key(ret);
+    return QUICK_SOLVED;
+}
+
+/* The next node, in the order in which victims would leave them empty. */
+static enum quick next_node(struct search *search,
+                            const struct queue *queue,
+                            const struct pod *task,
+                            size_t *end,
+                            struct pod_vec *victims)
+{
+    while ((*end = victims_closing(queue, *end))) {
+        const struct group *closer = queue->sorted.items[--*end];
+        const struct node *node = closer->pods.count ? closer->pods.items[0]->node : NULL;
+        struct pod_vec more = {0};
+        bool unsure = false;
+
+        if (!node || node->closer != closer) /* it was one */
+            continue;
+        enum quick result = node_victims(search, queue, node, &more);
+        if (result == QUICK_UNSURE)
+            return result;
+        bool gained = result == QUICK_SOLVED && gain_slot(search, task, &more, &unsure);
+        for (size_t i = 0; gained && i < more.count; i++)
+            VEC_PUSH(search->sched->arena, victims, more.items[i]);
+        if (gained || unsure)
+            return unsure ? QUICK_UNSURE : QUICK_SOLVED;
+    }
+    return QUICK_UNSURE;
+}
+
+static void pods_unrecord(const struct pod_vec *pods)
+{
+    for (size_t i = 0; i < pods->count; i++)
+        pods->items[i]->recorded = false;
+}
+
+/* As solve_alike(), where a task leaves no GPU of a node to anybody: it needs nodes whose closer
+ * goes, and all proposals in between are passed by (closers.h). QUICK_UNSURE: that would not be all
+ * that counts. */
+static enum quick solve_whole(struct search *search, const struct pod *task, struct pod_vec *ret)
+{
+    const struct queue *queue = proposals_queue(search);
+    int64_t gpus = pod_holds(task, RES_GPU);
+    enum quick result = QUICK_SOLVED;
+    int64_t slots = 0;
+
+    if (!queue || queue->odd || !gpus || gpus < closers_most(search->sched) ||
+        !slots_whole(search, task, gpus, &slots))
+        return QUICK_UNSURE;
+    closers_settle(search->sched);
+    size_t end = queue->sorted.count;
+    for (; slots < (int64_t)search->tasks.count && result == QUICK_SOLVED; slots++)
+        result = next_node(search, queue, task, &end, ret);
+    pods_unrecord(ret);
+    return result;
+}
+
+/* The same for all others, victim by victim. */
+static enum quick solve_walking(struct search *search, const struct pod *task, struct pod_vec *ret)
+{
+    int64_t missing = (int64_t)search->tasks.count - slots_now(search, task);
+    struct proposals proposals;
+    enum quick result = QUICK_SOLVED;
+
+    proposals_open(&proposals, search, task);
+    for (; missing > 0 && result == QUICK_SOLVED; missing--)
+        result = next_slot(search, &proposals, task, ret);
+    proposals_close(&proposals);
+    pods_unrecord(ret);
+    return result;
+}
+
 /* Counts instead of trying: pods that are all alike need slots, and victims make them one at a
  * time. Right as long as no victim could go elsewhere. The result is tried as a whole before it
  * counts. */
 static enum quick solve_alike(struct search *search)
 {
     const struct pod *task = one_for_all(search);
-    struct proposals proposals;
     struct pod_vec victims = {0};
     struct pod_vec evicted = {0};
-    enum quick result = QUICK_SOLVED;
 
     if (!task || search->tasks.count < 2 || !simple_group(search->group) || task->shape->scored)
         return QUICK_UNSURE;
-    int64_t missing = (int64_t)search->tasks.count - slots_now(search, task);
-    proposals_open(&proposals, search, task);
-    for (; missing > 0 && result == QUICK_SOLVED; missing--)
-        result = next_slot(search, &proposals, task, &victims);
-    proposals_close(&proposals);
-    for (size_t i = 0; i < victims.count; i++)
-        victims.items[i]->recorded = false;
+    enum quick result = solve_whole(search, task, &victims);
+    if (result != QUICK_SOLVED) {
+        victims.count = 0;
+        result = solve_walking(search, task, &victims);
+    }
     if (result != QUICK_SOLVED)
         return result;
     search->recorded = victims;

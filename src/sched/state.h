@@ -35,7 +35,7 @@ struct undo_slots;
  *
  *   objects    names pack resource shape pool nodeindex node pod group
  *   charged    charge share queue runtime quota device claim pick numa
- *   derived    victims lists journal link leaving
+ *   derived    victims closers lists journal link leaving
  *   one pod    filter affinity fit fragment fragment_best place
  *   one gang   tasks topology keep allocate
  *   evictions  order pending propose hopeless reclaim search action
@@ -49,9 +49,10 @@ struct sched {
         claims, shapes, pools_by_name, names;
     VEC(struct node *) nodes; /* by slot; NULL holes */
     VEC(struct queue *) queues;
-    size_t nodes_full;       /* slots of nodes below this are taken */
-    VEC(uint32_t) alike_due; /* slots of nodes whose class may be another one; see alike.h */
-    bool alike_valid;        /* the others are in theirs */
+    size_t nodes_full;         /* slots of nodes below this are taken */
+    VEC(uint32_t) alike_due;   /* slots of nodes whose class may be another one; see alike.h */
+    bool alike_valid;          /* the others are in theirs */
+    VEC(uint32_t) closers_due; /* slots of nodes that may have another closer; see closers.h */
     VEC(struct pool *) pools;
     VEC(struct group *) strays; /* groups without a queue, or only named by pods */
     VEC(struct str) resources;  /* names by number */

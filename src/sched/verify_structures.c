@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/alike.h"
+#include "sched/closers.h"
 #include "sched/event.h"
 #include "sched/filter.h"
 #include "sched/group.h"
@@ -170,7 +171,13 @@ static int verify_priorities(const struct queue *queue, struct err *err)
 static int verify_lists(const struct queue *queue, struct err *err)
 {
     int r = verify_order(queue, err);
+    size_t odd = 0;
 
+    for (size_t i = 0; i < queue->groups.count; i++)
+        odd += queue->groups.items[i]->odd;
+    if (!r && odd != queue->odd)
+        r = err_set(err, -EINVAL, "queue " STR_FMT ": %zu groups are counted as odd, %zu are",
+                    STR_ARG(queue->name), queue->odd, odd);
     for (size_t i = 0; i < queue->groups.count && !r; i++)
         r = verify_place(queue, queue->groups.items[i], err);
     return r ? r : verify_priorities(queue, err);
@@ -256,6 +263,8 @@ int verify_structures(const struct sched *sched, struct err *err)
     }
     for (size_t i = 0; i < sched->queues.count && !r && !sched->queues_dirty; i++)
         r = verify_lists(sched->queues.items[i], err);
+    for (size_t i = 0; i < sched->nodes.count && !r && !sched->queues_dirty; i++)
+        r = sched->nodes.items[i] ? closers_verify(sched, sched->nodes.items[i], err) : 0;
     MAP_FOREACH(&sched->shapes, entry)
         r = r ? r : verify_shape(sched, entry->value, err);
     return r ? r : verify_holds(sched, err);
