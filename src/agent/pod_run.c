@@ -683,7 +683,7 @@ void pod_step(struct pod *pod)
 static bool phase_is_over(const struct object *object)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str phase = json_str_at(object_json(object, &arena), "status.phase");
+    struct str phase = json_str_at(object_tree(object, &arena), "status.phase");
     return str_is(phase, "Succeeded") || str_is(phase, "Failed");
 }
 
@@ -715,7 +715,7 @@ static void pod_take_deadline(struct pod *pod, const struct object *object)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     int64_t seconds;
-    if (json_i64(json_at(object_json(object, &arena), "spec.activeDeadlineSeconds"), &seconds) &&
+    if (json_i64(json_at(object_tree(object, &arena), "spec.activeDeadlineSeconds"), &seconds) &&
         seconds != json_i64_or(json_at(pod->root, "spec.activeDeadlineSeconds"), -1))
         json_add_i64(&pod->arena, json_get(pod->root, "spec"), "activeDeadlineSeconds", seconds);
 }
@@ -725,7 +725,7 @@ void pod_observe(struct agent *agent, const struct object *object)
     struct pod *pod = map_get(&agent->pods, object->uid);
     if (!pod) {
         _cleanup_(arena_done) struct arena arena = {0};
-        struct str node_name = json_str_at(object_json(object, &arena), "spec.nodeName");
+        struct str node_name = json_str_at(object_tree(object, &arena), "spec.nodeName");
         int node = agent_node(agent, node_name);
         if (node < 0)
             return;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "base/vec.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -104,15 +105,12 @@ static size_t moved_size(const struct json *meta, struct str raw)
     return bytes;
 }
 
-int object_new(const struct kind *kind, struct str raw, struct object **ret, struct err *err)
+static int object_make(const struct kind *kind,
+                       struct str raw,
+                       const struct json *meta,
+                       struct object **ret,
+                       struct err *err)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct json *root = NULL;
-
-    int r = json_parse(&arena, raw, &root, err);
-    if (r < 0)
-        return err_wrap(err, r, "%s", kind->name);
-    const struct json *meta = json_get(root, "metadata");
     struct str name = json_str(json_get(meta, "name"));
     if (!name.len)
         return err_set(err, -EINVAL, "%s: metadata.name is required", kind->name);
@@ -164,6 +162,87 @@ int object_new(const struct kind *kind, struct str raw, struct object **ret, str
     return 0;
 }
 
+int object_new(const struct kind *kind, struct str raw, struct object **ret, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *root = NULL;
+
+    int r = json_parse(&arena, raw, &root, err);
+    if (r < 0)
+        return err_wrap(err, r, "%s", kind->name);
+    return object_make(kind, raw, json_get(root, "metadata"), ret, err);
+}
+
+/* Behind the string that begins at `at`; NULL: it does not end. */
+static const char *string_end(const char *at, const char *end)
+{
+    for (at++; at < end && (at = memchr(at, '"', (size_t)(end - at)));) {
+        const char *slash = at;
+
+        while (slash[-1] == '\\')
+            slash--;
+        at++;
+        if ((at - slash) % 2)
+            return at;
+    }
+    return NULL;
+}
+
+/* Behind the value that begins at `at`. */
+static const char *value_end(const char *at, const char *end)
+{
+    size_t depth = 0;
+
+    while (at && at < end) {
+        if (*at == '"') {
+            at = string_end(at, end);
+        } else if (*at == '{' || *at == '[') {
+            depth++;
+            at++;
+        } else if (depth && (*at == '}' || *at == ']')) {
+            depth--;
+            at++;
+        } else if (!depth && (*at == ',' || *at == '}')) {
+            return at;
+        } else {
+            at++;
+        }
+        if (at && !depth && at < end && (*at == ',' || *at == '}'))
+            return at;
+    }
+    return NULL;
+}
+
+/* The text of a member of an object in compact JSON; empty: it is not there. */
+static struct str member_text(struct str raw, struct str key)
+{
+    const char *at = raw.p + 1;
+    const char *end = raw.p + raw.len;
+
+    while (at < end && *at == '"') {
+        const char *colon = string_end(at, end);
+        const char *behind = colon && colon < end ? value_end(colon + 1, end) : NULL;
+
+        if (!behind)
+            break;
+        if (str_eq((struct str){at + 1, (size_t)(colon - at) - 2}, key))
+            return (struct str){colon + 1, (size_t)(behind - colon) - 1};
+        at = behind + 1;
+    }
+    return STR_NONE;
+}
+
+int object_written(const struct kind *kind, struct str raw, struct object **ret, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str text = member_text(raw, STR("metadata"));
+    struct json *meta = NULL;
+
+    if (!text.len || json_parse(&arena, text, &meta, NULL) < 0)
+        return object_new(kind, raw, ret, err);
+    return object_make(kind, raw, meta, ret, err);
+}
+
 struct object *object_ref(const struct object *object)
 {
     /* The count is the one part of an object that changes. */
@@ -206,6 +285,47 @@ struct json *object_json(const struct object *object, struct arena *arena)
     return root;
 }
 
+void object_trees_add(struct object_trees *trees, const struct object *object)
+{
+    if (!object || object->trees)
+        return;
+    struct object *shared = object_ref(object);
+    shared->trees = trees;
+    VEC_PUSH(NULL, &trees->objects, shared);
+}
+
+void object_trees_clear(struct object_trees *trees)
+{
+    for (size_t i = 0; i < trees->objects.count; i++) {
+        struct object *shared = (struct object *)(uintptr_t)trees->objects.items[i];
+
+        shared->trees = NULL;
+        shared->tree = NULL;
+        object_unref(shared);
+    }
+    trees->objects.count = 0;
+    arena_reset(&trees->arena);
+}
+
+void object_trees_done(struct object_trees *trees)
+{
+    object_trees_clear(trees);
+    VEC_DONE(&trees->objects);
+    arena_done(&trees->arena);
+}
+
+const struct json *object_tree(const struct object *object, struct arena *arena)
+{
+    struct object *shared = (struct object *)(uintptr_t)object;
+
+    if (!object->tree &&
+        (!object->trees || object->trees->arena.bytes_used > OBJECT_TREES_BYTES_MAX))
+        return object_json(object, arena);
+    if (!object->tree)
+        shared->tree = object_json(object, &object->trees->arena);
+    return shared->tree;
+}
+
 static struct str find(const struct object_label *labels, size_t count, const char *key)
 {
     for (size_t i = 0; i < count; i++)
@@ -222,6 +342,44 @@ struct str object_label(const struct object *object, const char *key)
 struct str object_annotation(const struct object *object, const char *key)
 {
     return find(object->annotations, object->annotation_count, key);
+}
+
+static bool same_labels(const struct object_label *a, const struct object_label *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!str_eq(a[i].key, b[i].key) || !str_eq(a[i].value, b[i].value))
+            return false;
+    return true;
+}
+
+static bool same_owners(const struct object_owner *a, const struct object_owner *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!str_eq(a[i].uid, b[i].uid) || !str_eq(a[i].name, b[i].name) ||
+            a[i].controller != b[i].controller)
+            return false;
+    return true;
+}
+
+/* Finalizers are neither counted by generations nor decoded: their text is compared. */
+static struct str finalizers_of(const struct object *object)
+{
+    static const char key[] = "\"finalizers\":[";
+    const char *at = memmem(object->raw.p, object->raw.len, key, sizeof(key) - 1);
+    const char *end = at ? memchr(at, ']', object->raw.len - (size_t)(at - object->raw.p)) : NULL;
+
+    return end ? (struct str){at, (size_t)(end - at)} : STR_NONE;
+}
+
+bool object_same_but_status(const struct object *a, const struct object *b)
+{
+    return a->kind == b->kind && a->generation && a->generation == b->generation &&
+           str_eq(a->uid, b->uid) && a->deleted_ms == b->deleted_ms &&
+           a->label_count == b->label_count && a->annotation_count == b->annotation_count &&
+           a->owner_count == b->owner_count && same_labels(a->labels, b->labels, a->label_count) &&
+           same_labels(a->annotations, b->annotations, a->annotation_count) &&
+           same_owners(a->owners, b->owners, a->owner_count) &&
+           str_eq(finalizers_of(a), finalizers_of(b));
 }
 
 const struct object_owner *object_controller(const struct object *object)

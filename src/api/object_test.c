@@ -1,13 +1,16 @@
 #include "api/group.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "test.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,4 +85,111 @@ TEST(the_longest_name_has_a_group_of_its_own)
     struct str second = group_for_named((struct str){name, 253}, other);
     EXPECT(first.len == 253 && second.len == 253 && !str_eq(first, second));
     EXPECT(group_for_named((struct str){name, 244}, out).len == 253);
+}
+
+TEST(whoever_reads_a_change_reads_one_tree_until_the_next)
+{
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct object_trees trees = {0};
+
+    EXPECT(object_new(&kind_pod, STR("{\"metadata\":{\"name\":\"a\"},\"spec\":{\"x\":\"y\\n\"}}"),
+                      &object, NULL) == 0);
+    if (!object)
+        return;
+    const struct json *own = object_tree(object, &arena);
+    EXPECT(own && own != object_tree(object, &arena)); /* nobody has one for all */
+    object_trees_add(&trees, NULL);
+    object_trees_add(&trees, object);
+    object_trees_add(&trees, object);
+    size_t before = arena.bytes_used;
+    const struct json *shared = object_tree(object, &arena);
+    EXPECT(shared && shared == object_tree(object, &arena) && arena.bytes_used == before);
+    EXPECT(str_is(json_str_at(shared, "spec.x"), "y\n"));
+    object_trees_clear(&trees);
+    EXPECT(object->refs == 1 && object_tree(object, &arena) != shared);
+    object_trees_add(&trees, object);
+    (void)arena_alloc(&trees.arena, 1, OBJECT_TREES_BYTES_MAX + 1, 1);
+    before = arena.bytes_used;
+    EXPECT(object_tree(object, &arena) && arena.bytes_used > before); /* too many at once */
+    object_trees_done(&trees);
+    EXPECT(object->refs == 1);
+}
+
+TEST(text_that_was_written_needs_no_parse_but_of_its_metadata)
+{
+    static const struct {
+        const char *why;
+        const char *raw;
+        const char *label;
+    } rows[] = {
+        {"as objects are",
+         "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\",\"labels\":{\"k\":\"v\"}},\"spec\":{}}",
+         "v"},
+        {"a part has metadata, too",
+         "{\"spec\":{\"metadata\":{\"name\":\"b\"}},\"metadata\":{\"name\":\"a\",\"labels\":{\"k\":"
+         "\"v\"}}}",
+         "v"},
+        {"quotes, braces and backslashes in strings",
+         "{\"x\":\"}\\\",{\\\\\",\"y\":[\"]\\\\\\\"\"],\"metadata\":{\"name\":\"a\",\"labels\":{"
+         "\"k\":\"\\\"}\"}}}",
+         "\"}"},
+        {"numbers and words before it",
+         "{\"a\":1,\"b\":true,\"c\":null,\"d\":-2.5e3,\"metadata\":{\"name\":\"a\",\"labels\":{"
+         "\"k\":\"v\"}},\"e\":0}",
+         "v"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(object_unrefp) struct object *object = NULL;
+
+        test_case(rows[i].why);
+        EXPECT(object_written(&kind_pod, str_from(rows[i].raw), &object, NULL) == 0);
+        if (!object)
+            continue;
+        EXPECT(str_is(object->name, "a") && str_is(object->raw, rows[i].raw));
+        EXPECT(str_is(object_label(object, "k"), rows[i].label));
+    }
+    struct object *none = NULL;
+    struct err err = {0};
+    EXPECT(object_written(&kind_pod, STR("{\"spec\":{}}"), &none, &err) == -EINVAL && !none);
+    EXPECT(object_written(&kind_pod, STR("{\"spec\":{}"), &none, &err) == -EINVAL && !none);
+}
+
+TEST(a_change_of_the_status_alone_is_known_by_what_is_decoded)
+{
+#define POD(meta) "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"" meta "},\"status\":{}}"
+    static const struct {
+        const char *why;
+        const char *before;
+        const char *after;
+        bool same;
+    } rows[] = {
+        {"another resourceVersion", POD(",\"generation\":1,\"resourceVersion\":\"1\""),
+         POD(",\"generation\":1,\"resourceVersion\":\"2\""), true},
+        {"another spec", POD(",\"generation\":1"), POD(",\"generation\":2"), false},
+        {"not known", POD(""), POD(""), false},
+        {"another label", POD(",\"generation\":1,\"labels\":{\"a\":\"b\"}"),
+         POD(",\"generation\":1,\"labels\":{\"a\":\"c\"}"), false},
+        {"one annotation more", POD(",\"generation\":1"),
+         POD(",\"generation\":1,\"annotations\":{\"a\":\"c\"}"), false},
+        {"another owner", POD(",\"generation\":1,\"ownerReferences\":[{\"uid\":\"1\"}]"),
+         POD(",\"generation\":1,\"ownerReferences\":[{\"uid\":\"2\"}]"), false},
+        {"it is being deleted", POD(",\"generation\":1"),
+         POD(",\"generation\":1,\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""), false},
+        {"a finalizer went", POD(",\"generation\":1,\"finalizers\":[\"f\"]"),
+         POD(",\"generation\":1"), false},
+    };
+#undef POD
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(object_unrefp) struct object *before = NULL;
+        _cleanup_(object_unrefp) struct object *after = NULL;
+
+        test_case(rows[i].why);
+        EXPECT(object_new(&kind_pod, str_from(rows[i].before), &before, NULL) == 0);
+        EXPECT(object_new(&kind_pod, str_from(rows[i].after), &after, NULL) == 0);
+        if (before && after)
+            EXPECT(object_same_but_status(before, after) == rows[i].same);
+    }
 }

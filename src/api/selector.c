@@ -349,7 +349,7 @@ bool selector_matches_fields(const struct selector *selector, const struct objec
             value = object->ns;
         } else {
             if (!root)
-                root = object_json(object, &arena);
+                root = object_tree(object, &arena);
             value = first_text(root, term->key);
         }
         if (!term_matches(term, true, value))

@@ -261,7 +261,17 @@ static bool watches_kind(const struct unit *unit, const struct kind *kind)
     return false;
 }
 
-static void mark(struct runner *runner, const struct kind *kind, const struct object *object)
+static bool passes_by(const struct controller *controller, const struct api_change *change)
+{
+    return controller->passes_by && change->event == API_MODIFIED && change->previous &&
+           controller->passes_by(change->previous, change->object);
+}
+
+/* `change`: what brought the object; NULL: something else. */
+static void mark(struct runner *runner,
+                 const struct kind *kind,
+                 const struct object *object,
+                 const struct api_change *change)
 {
     _cleanup_(arena_done) struct arena arena = {0};
 
@@ -269,7 +279,7 @@ static void mark(struct runner *runner, const struct kind *kind, const struct ob
         struct unit *unit = runner->units.items[u];
         struct control_keys keys = {.arena = &arena};
 
-        if (!watches_kind(unit, kind))
+        if (!watches_kind(unit, kind) || (change && passes_by(unit->controller, change)))
             continue;
         unit->controller->keys(runner->cache, object, &keys);
         for (size_t i = 0; i < keys.list.count; i++)
@@ -331,12 +341,12 @@ static void on_change(void *user, const struct api_change *change)
     case API_MODIFIED:
         cache_put(runner->cache, change->object);
         if (change->previous)
-            mark(runner, watch->kind, change->previous);
-        mark(runner, watch->kind, change->object);
+            mark(runner, watch->kind, change->previous, change);
+        mark(runner, watch->kind, change->object, change);
         break;
     case API_DELETED:
         cache_drop(runner->cache, change->object);
-        mark(runner, watch->kind, change->object);
+        mark(runner, watch->kind, change->object, NULL);
         break;
     case API_SYNCED: on_synced(watch); break;
     case API_BOOKMARK: arm(runner, 0); break;
@@ -607,7 +617,7 @@ void runner_set_trainer(struct runner *runner, struct str url, struct str ca)
     runner->started_config.trainer_ca = runner->config.trainer_ca;
     arena_done(&old);
     while ((job = cache_next(runner->cache, &kind_trainjob, STR(""), &cursor)))
-        mark(runner, &kind_trainjob, job);
+        mark(runner, &kind_trainjob, job, NULL);
 }
 
 static bool is_cached(const void *user, const struct kind *kind)

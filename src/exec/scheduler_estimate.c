@@ -200,7 +200,7 @@ void estimator_observe(struct estimator *estimator,
             group_ended(estimator, tracked, now_ms);
         return;
     }
-    const struct json *status = json_get(object_json(group, &arena), "status");
+    const struct json *status = json_get(object_tree(group, &arena), "status");
     if (json_i64_or(json_get(status, "running"), 0) > 0)
         group_began(estimator, group, now_ms);
     else if (tracked && tracked->started_ms && json_i64_or(json_get(status, "pending"), 0) > 0)

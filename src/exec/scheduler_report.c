@@ -236,7 +236,7 @@ static void observe_group(struct reporter *reporter,
         }
         return;
     }
-    if (!json_str_at(object_json(object, &arena), "status.message").len)
+    if (!json_str_at(object_tree(object, &arena), "status.message").len)
         return;
     gang = gang ? gang : gang_make(reporter, object->ns, object->name);
     if (gang->told != SCHED_REASON_NONE)

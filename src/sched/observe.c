@@ -109,7 +109,7 @@ int sched_observe(struct sched *sched,
     struct decode decode = {.config = sched_config(sched),
                             .arena = &arena,
                             .object = object,
-                            .tree = object_json(object, &arena),
+                            .tree = object_tree(object, &arena),
                             .err = err};
     r = observe_put(sched, &decode);
     sched->observing = false;

@@ -24,7 +24,7 @@ const struct object *fill_defaults(const struct kind_crd *crd, const struct obje
     struct json *root = json_clone(&arena, before);
     if (schema_default(&arena, crd->schema, root, NULL) < 0 || json_equal(before, root))
         return object_ref(object);
-    int r = object_new(object->kind, json_text(&arena, root), &filled, NULL);
+    int r = object_written(object->kind, json_text(&arena, root), &filled, NULL);
     assert(r == 0);
     (void)r;
     return filled;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "api/api.h"
+#include "api/object.h"
 #include "api/service.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -88,6 +89,7 @@ struct store {
     uint64_t compact_due; /* the file's log may be cut up to here */
     struct api_watch *watches;
     bool watches_due;
+    struct object_trees trees; /* of what the last batch changed, until the next one */
 
     struct service_network services;
     struct sums sums;                                                     /* of quotas */

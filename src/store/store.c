@@ -288,6 +288,7 @@ static void free_store(struct store *store)
 {
     history_done(&store->history);
     watches_free(store);
+    object_trees_done(&store->trees);
     collect_done(store);
     sums_forget(store);
     shelves_free(store);

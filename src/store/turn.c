@@ -161,6 +161,7 @@ static void batch_apply(struct store *store, struct batch *batch)
 {
     int64_t now_ms = store_now(store);
 
+    object_trees_clear(&store->trees);
     for (size_t i = 0; i < batch->changes.count; i++) {
         const struct change *change = &batch->changes.items[i];
         struct entry *entry = change->entry;
@@ -174,6 +175,8 @@ static void batch_apply(struct store *store, struct batch *batch)
                                                   .shelf = shelf,
                                                   .object = change->object,
                                                   .previous = previous});
+        object_trees_add(&store->trees, change->object);
+        object_trees_add(&store->trees, previous);
         collect_committed(store, change, previous);
         object_unref(previous);
         shelf_tidy(entry);

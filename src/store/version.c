@@ -22,7 +22,7 @@ const struct object *convert_object(const struct shelf *shelf,
         return object_ref(object);
     struct json *root = object_json(object, &arena);
     convert(&arena, root, object->kind, kind);
-    int r = object_new(kind, json_text(&arena, root), &converted, NULL);
+    int r = object_written(kind, json_text(&arena, root), &converted, NULL);
     assert(r == 0);
     (void)r;
     return converted;

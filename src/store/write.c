@@ -594,7 +594,7 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
         return reply_fail(write->reply, 413, "RequestEntityTooLarge",
                           "%s \"" STR_FMT "\" is too large: %zu bytes, at most %zu",
                           write->kind->name, STR_ARG(write->name), text.len, OBJECT_BYTES_MAX);
-    if (object_new(stored, text, &object, &err) < 0)
+    if (object_written(stored, text, &object, &err) < 0)
         return reply_fail(write->reply, 400, "BadRequest", "%s", err.text);
     reply_object_as(write->reply, write->shelf, object, write->kind);
     if (write->dry_run) {

@@ -301,7 +301,7 @@ static void keys_of_pod(const struct object *pod, struct control_keys *ret)
     /* Few pods have one: looking for the word costs less than parsing them all. */
     if (!str_contains(pod->raw, STR("\"persistentVolumeClaim\"")))
         return;
-    JSON_FOREACH(json_at(object_json(pod, &arena), "spec.volumes"), volume) {
+    JSON_FOREACH(json_at(object_tree(pod, &arena), "spec.volumes"), volume) {
         struct str claim = json_str_at(volume, "persistentVolumeClaim.claimName");
 
         if (claim.len)

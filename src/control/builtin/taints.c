@@ -111,7 +111,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 
     if (object->kind == &kind_pod) {
         _cleanup_(arena_done) struct arena arena = {0};
-        struct str name = json_str_at(object_json(object, &arena), "spec.nodeName");
+        struct str name = json_str_at(object_tree(object, &arena), "spec.nodeName");
 
         if (name.len && drives_away(cache_get(cache, &kind_node, STR(""), name)))
             control_keys_add(ret, object->ns, object->name);

@@ -487,8 +487,9 @@ static void reconcile(const struct control_input *input,
 
     if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len)
         return;
-    struct str name = group_named_by(tree(&run, pod));
-    if (!group_is_ours(input, tree(&run, pod))) {
+    const struct json *root = tree(&run, pod);
+    struct str name = group_named_by(root);
+    if (!group_is_ours(input, root)) {
         if (name.len)
             reconcile_foreign(&run, pod);
         return;
@@ -501,7 +502,7 @@ static void reconcile(const struct control_input *input,
     struct str named = object_annotation(pod, GROUP_ANNOTATION);
     if (named.len && !pod->owner_count && !str_eq(named, group_name(pod, run.arena)))
         return;
-    struct grouping_input in = input_of(&run, tree(&run, pod));
+    struct grouping_input in = input_of(&run, root);
     int r = 0;
     if (pod->owner_count > 1)
         r = err_set(&err, -1, "Pod " STR_FMT " has %zu owners; a pod group needs one",
@@ -672,6 +673,15 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     }
 }
 
+/* A pod has several statuses in its life, and is grouped once. Of some owners' pods it counts
+ * whether they ended or where they are. */
+static bool passes_by(const struct object *before, const struct object *after)
+{
+    return after->kind == &kind_pod &&
+           (!after->owner_count || str_is(after->owners[0].kind, kind_torchrunjob.name)) &&
+           object_same_but_status(before, after);
+}
+
 static const struct kind *const watches[] = {&kind_pod,
                                              &kind_podgroup,
                                              &kind_torchrunjob,
@@ -681,6 +691,7 @@ static const struct kind *const watches[] = {&kind_pod,
                                              NULL};
 
 const struct controller group_controller = {.name = "podgrouper",
+                                            .passes_by = passes_by,
                                             .watches = watches,
                                             .keys = keys,
                                             .reconcile = reconcile};
