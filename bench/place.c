@@ -199,8 +199,10 @@ static void start(struct place *place, size_t nodes)
          scheduler_start(&place->loop, place->api, &(struct scheduler_options){0},
                          &place->scheduler, &err) < 0))
         die(err.text);
-    if (place->runner)
+    if (place->runner) {
         store_set_admit_pod(place->store, runner_admit_pod, place->runner);
+        store_set_made_pod(place->store, runner_made_pod, place->runner);
+    }
     place->watch =
         api_watch(place->api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, place);
     rest(place, SYNC_MS);
@@ -215,6 +217,7 @@ static void stop(struct place *place)
     api_watch_stop(place->api, place->watch);
     server_stop(place->server);
     store_set_admit_pod(place->store, NULL, NULL);
+    store_set_made_pod(place->store, NULL, NULL);
     scheduler_stop(place->scheduler);
     runner_stop(place->runner);
     store_close(place->store);

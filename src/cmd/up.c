@@ -402,8 +402,10 @@ static int start_control(struct up *up, struct err *err)
     options.without = without.items;
     if (r == 0)
         r = runner_start(&up->loop, hooks_api(up->hooks), &options, &up->runner, err);
-    if (r == 0)
+    if (r == 0) {
         store_set_admit_pod(up->store, runner_admit_pod, up->runner);
+        store_set_made_pod(up->store, runner_made_pod, up->runner);
+    }
     if (r == 0 && up->values->scheduling.record)
         r = recorder_open(up->values->scheduling.record, up->values->scheduling.record_mib << 20,
                           &up->log, &up->recorder, err);
@@ -552,8 +554,10 @@ static void stop(struct up *up)
         server_set_whatif(up->server, NULL, NULL);
     whatif_free(up->whatif);
     server_stop(up->server);
-    if (up->store)
+    if (up->store) {
         store_set_admit_pod(up->store, NULL, NULL);
+        store_set_made_pod(up->store, NULL, NULL);
+    }
     scheduler_stop(up->scheduler);
     recorder_close(up->recorder);
     runner_stop(up->runner);

@@ -19,6 +19,7 @@
 #include "exec/executor.h"
 #include "exec/job_counts.h"
 #include "exec/learner.h"
+#include "exec/with_pod.h"
 #include "tool/clock.h"
 #include "tool/log.h"
 #include "tool/timer.h"
@@ -627,19 +628,33 @@ static bool is_cached(const void *user, const struct kind *kind)
     return watch && watch->synced;
 }
 
+static struct control_input input_now(const struct runner *runner)
+{
+    return (struct control_input){.cache = runner->cache,
+                                  .config = &runner->config,
+                                  .now_ms = clock_of(runner),
+                                  .kinds = runner->api->kinds,
+                                  .is_watched = is_cached,
+                                  .user = runner,
+                                  .without = runner->without};
+}
+
 void runner_admit_pod(void *user, struct json *pod, struct arena *arena)
 {
     const struct runner *runner = user;
-    const struct control_input input = {.cache = runner->cache,
-                                        .config = &runner->config,
-                                        .now_ms = clock_of(runner),
-                                        .kinds = runner->api->kinds,
-                                        .is_watched = is_cached,
-                                        .user = runner,
-                                        .without = runner->without};
+    const struct control_input input = input_now(runner);
 
     if (runner->started && runner->groups)
         group_admit(&input, pod, arena);
+}
+
+void runner_made_pod(void *user, const struct object *pod)
+{
+    const struct runner *runner = user;
+    const struct control_input input = input_now(runner);
+
+    if (runner->started && runner->groups)
+        with_pod_write(runner->api, &input, pod);
 }
 
 static void drop_lingering(struct runner *runner, int64_t now_ms)

@@ -15,6 +15,7 @@ struct buf;
 struct err;
 struct json;
 struct log;
+struct object;
 
 /* runner: runs every controller of src/control on one struct api.
  *
@@ -75,6 +76,9 @@ void runner_set_trainer(struct runner *runner, struct str url, struct str ca);
  * (control/grouping/group.h). In the shape store_set_admit_pod() wants; `runner` is a struct
  * runner. */
 void runner_admit_pod(void *runner, struct json *pod, struct arena *arena);
+/* Writes the group of a pod alone in the commit that has the pod: who waits for the pod to start
+ * waits for one commit less. In the shape store_set_made_pod() wants. */
+void runner_made_pod(void *runner, const struct object *pod);
 /* What became of jobs so far, as Prometheus text (exec/job_counts.h). */
 void runner_write_metrics(const struct runner *runner, struct buf *buf);
 /* Stops watching and frees it; calls under way are not waited for. NULL is fine. */

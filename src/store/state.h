@@ -96,6 +96,8 @@ struct store {
     void (*admit_pod)(void *user, struct json *pod, struct arena *arena); /* or NULL */
     void *admit_user;
     bool pod_tokens;   /* pods get the volume of their account's token */
+    void (*made_pod)(void *user, const struct object *pod); /* or NULL */
+    void *made_user;
     struct map by_uid; /* committed: uid -> struct entry */
     struct map owned;  /* uid -> struct owned, committed */
     struct due *collect_first;

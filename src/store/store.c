@@ -97,6 +97,17 @@ static int write_call(struct store *store, struct reply *reply, const struct api
     return reply_fail(reply, 405, "MethodNotAllowed", "this verb does not exist");
 }
 
+/* NULL: the call made none. */
+static struct object *made_pod(const struct store *store,
+                               const struct reply *reply,
+                               const struct api_request *request)
+{
+    bool made = store->made_pod && request->verb == API_CREATE && request->kind == &kind_pod &&
+                reply->staged && reply->result.created;
+
+    return made ? object_ref(reply->result.object) : NULL;
+}
+
 static void store_call(struct api *api,
                        const struct api_request *request,
                        api_done_fn *done,
@@ -114,7 +125,11 @@ static void store_call(struct api *api,
     case API_PATCH:
     case API_DELETE: (void)write_call(store, reply, request); break;
     }
+    struct object *made = made_pod(store, reply, request);
     reply_settle(store, reply);
+    if (made)
+        store->made_pod(store->made_user, made);
+    object_unref(made);
 }
 
 static const struct api_ops ops = {
@@ -393,6 +408,12 @@ void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user)
 void store_set_pod_tokens(struct store *store)
 {
     store->pod_tokens = true;
+}
+
+void store_set_made_pod(struct store *store, store_made_fn *made, void *user)
+{
+    store->made_pod = made;
+    store->made_user = user;
 }
 
 const char *store_read_only(const struct store *store)

@@ -9,6 +9,7 @@ struct api;
 struct arena;
 struct err;
 struct json;
+struct object;
 struct store;
 struct uv_loop_s;
 
@@ -61,6 +62,11 @@ void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user)
 /* Pods that are created from now on get the token of their ServiceAccount as a volume
  * (api/account_volume.h): there is a node that can fill it. */
 void store_set_pod_tokens(struct store *store);
+
+/* Hears of every pod as soon as its creation is staged: what it asks the store for then is in the
+ * same commit. NULL: nobody. */
+typedef void store_made_fn(void *user, const struct object *pod);
+void store_set_made_pod(struct store *store, store_made_fn *made, void *user);
 
 /* NULL, or why writes are refused. */
 const char *store_read_only(const struct store *store);

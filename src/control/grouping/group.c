@@ -566,6 +566,27 @@ void group_admit(const struct control_input *input, struct json *pod, struct are
                      grouping.pod_sub);
 }
 
+struct json *group_alone(const struct control_input *input,
+                         const struct object *pod,
+                         struct arena *arena)
+{
+    struct actions none = {.arena = arena};
+    struct run run = {.input = input, .actions = &none, .arena = arena};
+    struct grouping grouping = {0};
+
+    if (pod->owner_count || object_annotation(pod, GROUP_MIRROR).len ||
+        !str_eq(object_annotation(pod, GROUP_ANNOTATION), group_name(pod, arena)))
+        return NULL;
+    const struct json *root = tree(&run, pod);
+    struct grouping_input in = input_of(&run, root);
+    if (named_by(root).len || !group_is_ours(input, root) || grouping_skips(&in) ||
+        grouping_odd_preemptibility(&in).len || grouping_decide(&in, NULL, &grouping, NULL) < 0 ||
+        run.waits || grouping.warning.len ||
+        cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name))
+        return NULL;
+    return grouping_manifest(&grouping, arena);
+}
+
 /* ---- keys ---- */
 
 static void pods_below(const struct cache *cache,

@@ -33,3 +33,8 @@ bool group_is_ours(const struct control_input *input, const struct json *pod);
  * not write it afterwards. Where the pod names one, or its owners are not known yet, nothing is
  * done. */
 void group_admit(const struct control_input *input, struct json *pod, struct arena *arena);
+/* The group of a pod that was just made, of its own and nobody else's: to be written with it. NULL:
+ * it is in another one, or there is something that the pod grouper has to say or to wait for. */
+struct json *group_alone(const struct control_input *input,
+                         const struct object *pod,
+                         struct arena *arena);
