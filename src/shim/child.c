@@ -225,6 +225,20 @@ static int enter_folder(const char *cwd, char words[static 256])
     return chdir(cwd) < 0 ? shim_fail(words, "working directory", cwd) : 0;
 }
 
+/* The shim says that the disk has it; where that fails, or the shim is gone, nothing is run. */
+static int await_begun(const struct child_request *request, int report_fd, char words[static 256])
+{
+    char word;
+    ssize_t n = 1;
+    if (!request->begun)
+        return 0;
+    do
+        n = recv(report_fd, &word, sizeof(word), 0);
+    while (n < 0 && errno == EINTR);
+    errno = EIO;
+    return n == 1 ? 0 : shim_fail(words, "open", request->begun);
+}
+
 static int become(const struct child_request *request, int report_fd, char words[static 256])
 {
     const struct records *spec = request->spec;
@@ -245,6 +259,8 @@ static int become(const struct child_request *request, int report_fd, char words
         r = set_terminal(report_fd, words);
     if (r == 0)
         r = enter_folder(records_get(spec, "cwd"), words);
+    if (r == 0)
+        r = await_begun(request, report_fd, words);
     if (r == 0)
         r = privileges_drop(spec, words);
     if (r)
@@ -319,6 +335,19 @@ static int await_exec(int socket_fd, int *ret_master, char words[static 256])
     }
 }
 
+static int say_begun(const struct child_request *request, int socket_fd, char words[static 256])
+{
+    int r = request->begun ? exit_begun(request->begun) : 0;
+    if (r) {
+        errno = -r;
+        return shim_fail(words, "open", request->begun);
+    }
+    /* One that has failed meanwhile says why. */
+    if (request->begun)
+        (void)send(socket_fd, "g", 1, MSG_NOSIGNAL);
+    return 0;
+}
+
 pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256])
 {
     int pair[2];
@@ -340,11 +369,14 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
     }
     if (pid == 0) {
         struct report report = {0};
+        close(pair[0]); /* or it would not see that the shim is gone */
         report.code = become(request, pair[1], report.text);
         _exit(report_send(pair[1], &report, -1) ? 126 : 127);
     }
     close(pair[1]);
-    r = await_exec(pair[0], ret_master, words);
+    r = say_begun(request, pair[0], words);
+    if (r == 0)
+        r = await_exec(pair[0], ret_master, words);
     close(pair[0]);
     if (r == 0)
         return pid;

@@ -23,10 +23,10 @@ static int sync_folder(const char *path)
     return r;
 }
 
-static int write_synced(const char *path, const char *text, int flags)
+static int write_synced(const char *path, const char *text)
 {
     size_t len = strlen(text), done = 0;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int r = fd < 0 ? -errno : 0;
     while (r == 0 && done < len) {
         ssize_t n = write(fd, text + done, len - done);
@@ -44,11 +44,19 @@ static int write_synced(const char *path, const char *text, int flags)
 
 int exit_begin(const char *path)
 {
-    int r = access(path, F_OK) == 0 ? -EEXIST : write_synced(path, "", O_EXCL);
-    if (r == -EEXIST)
-        return r;
-    if (r == 0)
-        r = sync_folder(path);
+    if (access(path, F_OK) == 0)
+        return -EEXIST;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    close(fd);
+    return 0;
+}
+
+/* There is nothing in it: its name is all that has to last. */
+int exit_begun(const char *path)
+{
+    int r = sync_folder(path);
     if (r) {
         int gone = unlink(path);
         (void)gone; /* where it stays, the instance ends without having been started */
@@ -62,7 +70,7 @@ int exit_write(const char *path, const char *text)
     int n = snprintf(next, sizeof(next), "%s.new", path);
     if (n < 0 || (size_t)n >= sizeof(next))
         return -ENAMETOOLONG;
-    int r = write_synced(next, text, O_TRUNC);
+    int r = write_synced(next, text);
     if (r == 0 && rename(next, path) < 0)
         r = -errno;
     return r ? r : sync_folder(path);

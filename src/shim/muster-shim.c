@@ -379,9 +379,11 @@ static pid_t container_spawn(struct container *c,
     (void)snprintf(c->oom_path, sizeof(c->oom_path), "%s", oom ? oom : "");
     c->oom_before = oom_kills(c->oom_path);
     c->runtime = records_number(spec, "runtime", 0) != 0;
-    char folder[SHIM_NAME_BYTES + 8];
+    char folder[SHIM_NAME_BYTES + 8], begun[SHIM_PATH_BYTES];
     (void)snprintf(folder, sizeof(folder), "c/%s", c->name);
+    container_path(c, "begun", begun);
     struct child_request request = {.spec = spec,
+                                    .begun = begun,
                                     .folder = folder,
                                     .instance = c->instance,
                                     .join_fd = -1,

@@ -53,11 +53,13 @@ bool logfile_take(struct logfile *log, struct log_stream *stream);
 void logfile_flush(struct logfile *log, struct log_stream *stream);
 void logfile_close(struct logfile *log);
 
-/* ---- what survives (exit.c): on the disk when they return 0 ---- */
+/* ---- what survives (exit.c) ---- */
 #define SHIM_PATH_BYTES (SHIM_NAME_BYTES + 64) /* c/<name>/<n>.exit.new and the like */
-/* The instance is about to start. -EEXIST: it was begun before. */
+/* The instance is about to start. -EEXIST: it was begun before. That lasts once exit_begun() has
+ * returned 0; where it fails, it was not begun. */
 int exit_begin(const char *path);
-/* The exit file; readers see it whole or not at all. */
+int exit_begun(const char *path);
+/* The exit file, on the disk when this returns 0; readers see it whole or not at all. */
 int exit_write(const char *path, const char *text);
 
 /* ---- a container's first process (child.c) ---- */
@@ -69,6 +71,9 @@ struct child_request {
     bool terminal; /* in one of its own; stdio is not used */
     int join_fd;   /* exec: pidfd of the container to join, else -1 */
     int pid_fd;    /* pidfd of who shares its pid namespace with it, else -1 */
+    /* The file of exit_begin(), which is on the disk before the program runs: it gets there while
+     * the file system is put together. NULL: none. */
+    const char *begun;
 };
 /* Start it and wait until it has exec'd or failed. Returns the pid, or -errno with what went wrong
  * in `words`. With a terminal, *ret_master is its master side. */

@@ -25,7 +25,7 @@
  *                         F: a whole line, P: a piece of one that goes on in the next record
  *       <n>.log.<k>       older output, 1 the youngest of them; at most SHIM_LOG_FILES_MAX in all
  *       <n>.log.cut       there was output before all of these
- *       <n>.begun         it is about to start: on the disk before its process is made, so an
+ *       <n>.begun         it is about to start: on the disk before its program runs, so an
  *                         instance that has one is never started again
  *       <n>.exit          it ended, see below; written whole or not at all, and on the disk before
  *                         it is told. Where it cannot be written (a full disk) the shim stays and
