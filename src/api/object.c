@@ -107,10 +107,11 @@ static size_t moved_size(const struct json *meta, struct str raw)
 
 static int object_make(const struct kind *kind,
                        struct str raw,
-                       const struct json *meta,
+                       const struct json *root,
                        struct object **ret,
                        struct err *err)
 {
+    const struct json *meta = json_get(root, "metadata");
     struct str name = json_str(json_get(meta, "name"));
     if (!name.len)
         return err_set(err, -EINVAL, "%s: metadata.name is required", kind->name);
@@ -170,7 +171,7 @@ int object_new(const struct kind *kind, struct str raw, struct object **ret, str
     int r = json_parse(&arena, raw, &root, err);
     if (r < 0)
         return err_wrap(err, r, "%s", kind->name);
-    return object_make(kind, raw, json_get(root, "metadata"), ret, err);
+    return object_make(kind, raw, root, ret, err);
 }
 
 /* Behind the string that begins at `at`; NULL: it does not end. */
@@ -232,15 +233,21 @@ static struct str member_text(struct str raw, struct str key)
     return STR_NONE;
 }
 
+#define GROUP_FIELD "\"schedulingGroup\""
+
 int object_written(const struct kind *kind, struct str raw, struct object **ret, struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
+    struct json *root = json_new_object(&arena);
     struct str text = member_text(raw, STR("metadata"));
     struct json *meta = NULL;
+    /* The name of its group may be in a pod's spec. */
+    bool deep = kind == &kind_pod && memmem(raw.p, raw.len, GROUP_FIELD, sizeof(GROUP_FIELD) - 1);
 
-    if (!text.len || json_parse(&arena, text, &meta, NULL) < 0)
+    if (deep || !text.len || json_parse(&arena, text, &meta, NULL) < 0)
         return object_new(kind, raw, ret, err);
-    return object_make(kind, raw, meta, ret, err);
+    json_set(root, STR("metadata"), meta);
+    return object_make(kind, raw, root, ret, err);
 }
 
 struct object *object_ref(const struct object *object)

@@ -61,14 +61,18 @@ TEST(a_pod_is_in_the_group_that_it_is_told_or_that_stands_for_what_it_names)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(object_unrefp) struct object *object = NULL;
+        _cleanup_(object_unrefp) struct object *written = NULL;
         char text[512];
 
         (void)snprintf(text, sizeof(text),
                        "{\"metadata\":{\"name\":\"p\",\"annotations\":{%s}},\"spec\":{%s}}",
                        rows[i].annotations, rows[i].spec);
         EXPECT(object_new(&kind_pod, str_from(text), &object, NULL) == 0);
+        EXPECT(object_written(&kind_pod, str_from(text), &written, NULL) == 0);
         memset(text, 'x', sizeof(text));
         if (!object || !str_is(object->group, rows[i].group))
+            test_fail(__FILE__, __LINE__, rows[i].why);
+        if (!written || !str_is(written->group, rows[i].group))
             test_fail(__FILE__, __LINE__, rows[i].why);
     }
 }

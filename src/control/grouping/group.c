@@ -579,7 +579,7 @@ struct json *group_alone(const struct control_input *input,
         return NULL;
     const struct json *root = tree(&run, pod);
     struct grouping_input in = input_of(&run, root);
-    if (named_by(root).len || !group_is_ours(input, root) || grouping_skips(&in) ||
+    if (group_named_by(root).len || !group_is_ours(input, root) || grouping_skips(&in) ||
         grouping_odd_preemptibility(&in).len || grouping_decide(&in, NULL, &grouping, NULL) < 0 ||
         run.waits || grouping.warning.len ||
         cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name))
