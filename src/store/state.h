@@ -95,7 +95,7 @@ struct store {
     struct sums sums;                                                     /* of quotas */
     void (*admit_pod)(void *user, struct json *pod, struct arena *arena); /* or NULL */
     void *admit_user;
-    bool pod_tokens;   /* pods get the volume of their account's token */
+    bool pod_tokens; /* pods get the volume of their account's token */
     void (*made_pod)(void *user, const struct object *pod); /* or NULL */
     void *made_user;
     struct map by_uid; /* committed: uid -> struct entry */
