@@ -19,7 +19,7 @@
 #include "exec/executor.h"
 #include "exec/job_counts.h"
 #include "exec/learner.h"
-#include "exec/with_pod.h"
+#include "exec/runner_internal.h"
 #include "tool/clock.h"
 #include "tool/log.h"
 #include "tool/timer.h"
@@ -35,84 +35,8 @@
  *
  * Invariants: a work is in its unit's map from the first event until it is idle, and in the dirty
  * queue at most once (work->queued); nothing reconciles before every watch has synced. */
-/* By name, because a key that is idle is forgotten. */
-struct wanting {
-    struct unit *unit;
-    struct str ns; /* heap */
-    struct str name;
-};
 
-struct watch {
-    struct runner *runner;
-    const struct kind *kind;
-    struct api_watch *watch;
-    VEC(struct wanting) wanting; /* keys to look at once the kind is known */
-    uint64_t seen;               /* everything up to this revision was told */
-    bool synced;
-};
-
-/* A controller in use. */
-struct unit {
-    struct runner *runner;
-    const struct controller *controller;
-    VEC(const struct kind *) more; /* kinds it asked for on the way */
-    struct map works;              /* work->text -> work */
-};
-
-struct await {
-    const struct watch *watch;
-    uint64_t revision;
-};
-
-struct work {
-    struct unit *unit;
-    struct execution *execution; /* under way; NULL: idle */
-    struct arena arena;          /* of the actions under way */
-    struct actions actions;
-    VEC(struct await) awaits; /* own writes the cache has not seen yet */
-    int64_t await_until_ms;   /* and how long we wait for them */
-    int64_t due_ms;           /* look again, or end of back-off; 0: none */
-    int64_t not_before_ms;    /* back-off: dirty or not, not before this */
-    uint32_t failures;
-    struct str refusal; /* for control_input.refusal; on the heap */
-    bool dirty;
-    bool queued;  /* in the dirty queue */
-    bool lingers; /* nothing to do, but its own writes have not been seen */
-    size_t ns_len;
-    size_t text_len;
-    char text[]; /* "namespace/name" */
-};
-
-struct runner {
-    uv_loop_t *loop;
-    struct timer *timer;
-    struct api *api;
-    struct control_config config;
-    struct control_config started_config; /* what it was to begin with */
-    struct arena names;
-    struct arena trainer; /* strings of runner_set_trainer() */
-    struct cache *cache;
-    const struct log *log;
-    int64_t (*now)(void *user);
-    executor_draw_fn *draw;
-    const struct executor_post *post;
-    void *now_user;
-    const char *const *without;
-    VEC(struct watch *) watches;
-    VEC(struct unit *) units;
-    VEC(struct work *) queue;
-    VEC(struct work *) lingering;
-    VEC(const struct kind *) foreign; /* whose CRD is known to be somebody else's */
-    struct job_counts job_counts;
-    struct learner *learner;
-    size_t watches_synced;
-    size_t under_way;
-    int64_t next_due_ms; /* no work is due before this */
-    bool started;        /* everything known: reconciling */
-    bool groups;         /* the pod grouper is one of the controllers */
-};
-
-static int64_t clock_of(const struct runner *runner)
+int64_t runner_clock(const struct runner *runner)
 {
     return runner->now ? runner->now(runner->now_user) : clock_now_ms();
 }
@@ -127,7 +51,7 @@ static void arm(struct runner *runner, int64_t at_ms)
 {
     if (!runner->loop)
         return;
-    int64_t delay = at_ms == 0 ? 0 : at_ms - clock_of(runner);
+    int64_t delay = at_ms == 0 ? 0 : at_ms - runner_clock(runner);
     if (delay < 0)
         delay = 0;
     if (delay > RUNNER_LOOK_AGAIN_MAX)
@@ -226,7 +150,7 @@ static void touch(struct work *work)
         enqueue(work);
     } else if (!work->dirty) {
         const struct control_key key = {work_ns(work), work_name(work)};
-        int64_t at_ms = clock_of(runner) + controller->settle(runner->cache, &key);
+        int64_t at_ms = runner_clock(runner) + controller->settle(runner->cache, &key);
 
         due_at(work,
                (at_ms + RUNNER_SETTLE_STEP_MS - 1) / RUNNER_SETTLE_STEP_MS * RUNNER_SETTLE_STEP_MS);
@@ -355,7 +279,7 @@ static void on_change(void *user, const struct api_change *change)
     }
 }
 
-static struct watch *watch_of(const struct runner *runner, const struct kind *kind)
+struct watch *runner_watch(const struct runner *runner, const struct kind *kind)
 {
     for (size_t i = 0; i < runner->watches.count; i++)
         if (runner->watches.items[i]->kind == kind)
@@ -402,7 +326,7 @@ static void back_off(struct work *work, const struct executor_result *result)
         delay = RUNNER_BACKOFF_MAX_MS;
     work->failures++;
     work->dirty = true;
-    work->not_before_ms = clock_of(runner) + delay;
+    work->not_before_ms = runner_clock(runner) + delay;
     due_at(work, work->not_before_ms);
     log_warn(runner->log, "reconcile.failed", LOG_C("controller", work->unit->controller->name),
              LOG_STR("key", ((struct str){work->text, work->text_len})), LOG_I64("again_ms", delay),
@@ -418,9 +342,9 @@ static void on_done(void *user, const struct executor_result *result)
     runner->under_way--;
     arena_done(&work->arena); /* thousands of works may wait, each with a block of its own */
     work->awaits.count = 0;
-    work->await_until_ms = clock_of(runner) + RUNNER_OWN_WRITE_MS;
+    work->await_until_ms = runner_clock(runner) + RUNNER_OWN_WRITE_MS;
     for (size_t i = 0; i < result->write_count; i++) {
-        struct watch *watch = watch_of(runner, result->writes[i].kind);
+        struct watch *watch = runner_watch(runner, result->writes[i].kind);
 
         if (watch)
             VEC_PUSH(NULL, &work->awaits, (struct await){watch, result->writes[i].revision});
@@ -429,7 +353,7 @@ static void on_done(void *user, const struct executor_result *result)
     if (!result->code)
         work->failures = 0;
     else if (result->stale && work->failures++ == 0)
-        due_at(work, clock_of(runner) + RUNNER_BACKOFF_MIN_MS);
+        due_at(work, runner_clock(runner) + RUNNER_BACKOFF_MIN_MS);
     else
         back_off(work, result);
     if (work->dirty)
@@ -443,7 +367,7 @@ static void on_done(void *user, const struct executor_result *result)
 static bool is_watched(const void *user, const struct kind *kind)
 {
     const struct unit *unit = user;
-    const struct watch *watch = watch_of(unit->runner, kind);
+    const struct watch *watch = runner_watch(unit->runner, kind);
 
     return watch && watch->synced && watches_kind(unit, kind);
 }
@@ -468,7 +392,7 @@ static void watch_begin(struct watch *watch)
 static void watch_for(struct work *work, const struct kind *kind)
 {
     struct runner *runner = work->unit->runner;
-    struct watch *watch = watch_of(runner, kind);
+    struct watch *watch = runner_watch(runner, kind);
 
     if (!watches_kind(work->unit, kind))
         VEC_PUSH(NULL, &work->unit->more, kind);
@@ -493,7 +417,7 @@ static void on_learned(void *user, const struct learner_key *key, bool found)
     if (found)
         enqueue(work);
     else
-        due_at(work, clock_of(runner) + RUNNER_LEARN_AGAIN_MS);
+        due_at(work, runner_clock(runner) + RUNNER_LEARN_AGAIN_MS);
 }
 
 static void learn(struct work *work, const struct action *action)
@@ -621,42 +545,6 @@ void runner_set_trainer(struct runner *runner, struct str url, struct str ca)
         mark(runner, &kind_trainjob, job, NULL);
 }
 
-static bool is_cached(const void *user, const struct kind *kind)
-{
-    const struct watch *watch = watch_of(user, kind);
-
-    return watch && watch->synced;
-}
-
-static struct control_input input_now(const struct runner *runner)
-{
-    return (struct control_input){.cache = runner->cache,
-                                  .config = &runner->config,
-                                  .now_ms = clock_of(runner),
-                                  .kinds = runner->api->kinds,
-                                  .is_watched = is_cached,
-                                  .user = runner,
-                                  .without = runner->without};
-}
-
-void runner_admit_pod(void *user, struct json *pod, struct arena *arena)
-{
-    const struct runner *runner = user;
-    const struct control_input input = input_now(runner);
-
-    if (runner->started && runner->groups)
-        group_admit(&input, pod, arena);
-}
-
-void runner_made_pod(void *user, const struct object *pod)
-{
-    const struct runner *runner = user;
-    const struct control_input input = input_now(runner);
-
-    if (runner->started && runner->groups)
-        with_pod_write(runner->api, &input, pod);
-}
-
 static void drop_lingering(struct runner *runner, int64_t now_ms)
 {
     for (size_t i = runner->lingering.count; i-- > 0;) {
@@ -672,7 +560,7 @@ static void drop_lingering(struct runner *runner, int64_t now_ms)
 
 int64_t runner_turn(struct runner *runner)
 {
-    int64_t now_ms = clock_of(runner);
+    int64_t now_ms = runner_clock(runner);
 
     if (!runner->started)
         return INT64_MAX;
@@ -743,7 +631,7 @@ static void unit_add(struct runner *runner, const struct controller *controller,
     VEC_PUSH(NULL, &runner->units, unit);
     runner->groups = runner->groups || controller == &group_controller;
     for (size_t i = 0; controller->watches[i]; i++) {
-        if (!watch_of(runner, controller->watches[i]))
+        if (!runner_watch(runner, controller->watches[i]))
             watch_add(runner, controller->watches[i]);
     }
 }

@@ -22,7 +22,7 @@
                                            "\"value\":\"" role "\"}}}"
 #define TEMPLATE(role) "\"specDefinition\":{\"podTemplateSpecPath\":\".spec." role ".template\"},"
 #define KARTA(master, worker)                                                          \
-    "{\"apiVersion\":\"" KARTA_API "\",\"kind\":\"" KARTA_KIND                         \
+    "{\"apiVersion\":\"run.ai/v1alpha1\",\"kind\":\"" KARTA_KIND                       \
     "\",\"metadata\":{\"name\":\"pyflow\"},\"spec\":{\"structureDefinition\":{"        \
     "\"rootComponent\":{\"name\":\"pyflow\",\"kind\":{\"group\":\"jobs.example.com\"," \
     "\"version\":\"v1\",\"kind\":\"PyFlow\"}},\"childComponents\":[" COMPONENT(        \

@@ -24,8 +24,6 @@
 #include "base/str.h"
 #include "cache/cache.h"
 #include "image/image.h"
-#include "net/bridge.h"
-#include "shim/record.h"
 #include "store/harness.h"
 #include "test.h"
 #include "tool/files.h"
@@ -103,7 +101,7 @@ static bool scene_open(struct scene *scene)
                                                          .cpus_per_node = 8,
                                                          .memory_per_node_bytes = (int64_t)1 << 33,
                                                          .proc_dir = proc,
-                                                         .network = BRIDGE_NEVER,
+                                                         .network = 1, /* host */
                                                          .seed = 1},
                                  &scene->agent, &err);
     EXPECT(r == 0);
@@ -449,7 +447,7 @@ TEST(a_bundle_has_the_capabilities_of_its_container)
         return;
     make_pod(&scene, "p", "", SPEC("\"containers\":[" SLEEPS("c") "]"));
     const struct pod *pod = runs(&scene, "p");
-    record_add(&records, "caps", STR("400"));
+    buf_add(&records, (struct str){"caps=400", sizeof("caps=400")}); /* as a shim reads it */
     EXPECT(pod && oci_bundle(pod, 0, &(struct image){.rootfs = "/"}, &records, NULL) == 0);
     struct str config = pod ? text_of(&arena, pod, "c/c/0.bundle/config.json") : STR_NONE;
     EXPECT(str_contains(config, STR("CAP_NET_BIND_SERVICE")));
