@@ -28,7 +28,8 @@ struct source {
     uint64_t milli;
 };
 
-/* A client by TCP. One question at a time is answered; the next ones wait in the socket. */
+/* A client by TCP. One question at a time is answered, and its answer sent; the next ones wait in the
+ * socket. */
 struct conn {
     struct conn *next;
     struct dns *dns;
@@ -135,13 +136,24 @@ static void conn_go_on(struct conn *conn);
 
 struct sending {
     uv_write_t write;
+    struct conn *conn; /* it is closed after its writes */
     char bytes[];
 };
 
+/* Who does not take his answers gets no more of them: the next question is read when this is gone. */
 static void on_sent(uv_write_t *write, int status)
 {
-    (void)status;
-    mem_free(write->data);
+    struct sending *sending = write->data;
+    struct conn *conn = sending->conn;
+
+    mem_free(sending);
+    if (conn->closing)
+        return;
+    conn->asking = false;
+    if (status < 0)
+        conn_close(conn);
+    else
+        conn_go_on(conn);
 }
 
 static void conn_send(struct conn *conn, struct str message)
@@ -149,12 +161,12 @@ static void conn_send(struct conn *conn, struct str message)
     struct sending *sending = mem_alloc(sizeof(*sending) + PREFIX_BYTES + message.len);
 
     sending->write.data = sending;
+    sending->conn = conn;
     sending->bytes[0] = (char)(message.len >> 8);
     sending->bytes[1] = (char)message.len;
     memcpy(sending->bytes + PREFIX_BYTES, message.p, message.len);
     uv_buf_t out = uv_buf_init(sending->bytes, (unsigned)(PREFIX_BYTES + message.len));
     conn->spoke_ms = now_ms(conn->dns);
-    conn->asking = false;
     if (uv_write(&sending->write, (uv_stream_t *)&conn->tcp, &out, 1, on_sent) < 0) {
         mem_free(sending);
         conn_close(conn);
@@ -206,12 +218,8 @@ static void ask_close(struct ask *ask)
 
 static void ask_end(struct ask *ask, struct str message)
 {
-    struct conn *conn = ask->conn;
-
-    reply(ask->dns, conn, &ask->client, message);
+    reply(ask->dns, ask->conn, &ask->client, message);
     ask_close(ask);
-    if (conn && !conn->closing)
-        conn_go_on(conn);
 }
 
 static void ask_fail(struct ask *ask)
@@ -669,6 +677,7 @@ int dns_start(const struct dns_options *options, struct dns **ret, struct err *e
 {
     struct dns *dns = MEM_NEW(struct dns);
     const struct sockaddr *at = (const struct sockaddr *)&dns->options.at;
+    int unread = DNS_MESSAGE_MAX;
 
     dns->options = *options;
     (void)uv_udp_init(options->loop, &dns->udp);
@@ -682,6 +691,8 @@ int dns_start(const struct dns_options *options, struct dns **ret, struct err *e
     if (r == 0)
         r = uv_tcp_bind(&dns->tcp, at, 0);
     if (r == 0)
+        r = uv_send_buffer_size((uv_handle_t *)&dns->tcp, &unread); /* of its connections, too */
+    if (r == 0)
         r = uv_listen((uv_stream_t *)&dns->tcp, DNS_CONNS_MAX, on_connection);
     if (r == 0)
         r = uv_timer_start(&dns->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
@@ -692,6 +703,15 @@ int dns_start(const struct dns_options *options, struct dns **ret, struct err *e
     }
     *ret = dns;
     return 0;
+}
+
+size_t dns_unread(const struct dns *dns)
+{
+    size_t sum = 0;
+
+    for (const struct conn *conn = dns->conns; conn; conn = conn->next)
+        sum += uv_stream_get_write_queue_size((const uv_stream_t *)&conn->tcp);
+    return sum;
 }
 
 void dns_stop(struct dns *dns)

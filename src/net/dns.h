@@ -44,3 +44,6 @@ struct dns_options {
 
 int dns_start(const struct dns_options *options, struct dns **ret, struct err *err);
 void dns_stop(struct dns *dns);
+/* Bytes of answers that clients by TCP have not taken and that no socket has room for: at most one
+ * answer of each. */
+size_t dns_unread(const struct dns *dns);

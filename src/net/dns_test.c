@@ -291,3 +291,29 @@ TEST(by_tcp_questions_are_answered_one_after_another)
     close(client);
     stage_close(&stage);
 }
+
+TEST(who_takes_no_answers_by_tcp_costs_no_more_than_one)
+{
+    struct stage stage;
+    char name[256], message[300];
+    int few = 1;
+    size_t most = 0, sent = 0;
+
+    stage_open(&stage, 0xff000000u);
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT(setsockopt(client, SOL_SOCKET, SO_RCVBUF, &few, sizeof(few)) == 0);
+    EXPECT(connect(client, (const struct sockaddr *)&stage.at, sizeof(stage.at)) == 0);
+    (void)snprintf(name, sizeof(name), "%060d.%060d.%060d.a.svc.cluster.local", 1, 2, 3);
+    size_t one = question(1, name, message + 2);
+    message[0] = (char)(one >> 8);
+    message[1] = (char)one;
+    for (int i = 0; i < DNS_BURST - 100; i++) {
+        sent += send(client, message, 2 + one, MSG_DONTWAIT) == (ssize_t)(2 + one);
+        (void)uv_run(&stage.loop, UV_RUN_NOWAIT);
+        size_t unread = dns_unread(stage.dns);
+        most = unread > most ? unread : most;
+    }
+    EXPECT(sent && most > 0 && most <= 2 + DNS_PLAIN_MAX);
+    close(client);
+    stage_close(&stage);
+}
