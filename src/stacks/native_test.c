@@ -90,8 +90,10 @@ TEST(the_functions_of_a_process_that_waits_are_told_from_the_innermost_on)
     EXPECT(look.tasks.count == 1);
     EXPECT(str_starts(task->native[0].file, STR("libc")));
     EXPECT(has_function(task, "poll"));
+#    if !defined(__SANITIZE_ADDRESS__) /* its frames hang on rbp, which the kernel does not tell */
     EXPECT(has_function(task, "qsort_r") || has_function(task, "qsort"));
     EXPECT(has_function(task, "__libc_start_main")); /* so it came to the end */
+#    endif
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
 #endif
