@@ -23,7 +23,13 @@ struct str {
 #define STR(literal) ((struct str){"" literal, sizeof(literal) - 1})
 #define STR_NONE     ((struct str){NULL, 0})
 #define STR_FMT      "%.*s"
-#define STR_ARG(s)   (int)(s).len, ((s).p ? (s).p : "")
+#define STR_ARG(s)   (int)(s).len, str_chars(s)
+
+/* What "%.*s" may be given: a function, so that the choice is one branch in the whole program and not one in each caller. */
+static inline const char *str_chars(struct str s)
+{
+    return s.p ? s.p : "";
+}
 
 static inline struct str str_from(const char *c)
 {
