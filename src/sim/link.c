@@ -25,6 +25,7 @@
 #define MAP_SEED     7
 #define TEXT_BYTES   400
 #define HEAL_OF_1000 50
+#define NO_ROOM      "the disk is full; the store is read-only, but for deletes"
 #define EVENTS_MAX   100000 /* of one watch, not told yet; a simulation that gets there is broken */
 
 enum parcel_state {
@@ -92,6 +93,7 @@ struct link {
     uint64_t writes;
     uint64_t crash_at;
     enum link_crash crash_when;
+    bool full;
     bool cutting;
 };
 
@@ -477,6 +479,18 @@ static bool is_write(const struct parcel *parcel)
     return parcel->is_bind || (parcel->request.verb != API_GET && parcel->request.verb != API_LIST);
 }
 
+/* Deletes make room, and how a pod does cannot be told again later: the store keeps some room for them. */
+static bool finds_no_room(const struct parcel *parcel)
+{
+    const struct api_request *request = &parcel->request;
+
+    if (!parcel->link->full || !is_write(parcel))
+        return false;
+    return parcel->is_bind ||
+           (request->verb != API_DELETE && request->verb != API_DELETE_COLLECTION &&
+            !(request->kind == &kind_pod && str_is(request->subresource, "status")));
+}
+
 /* One member of a gang that could not be bound goes again. */
 static bool undo_one(struct parcel *parcel)
 {
@@ -503,10 +517,14 @@ static bool bind_one(struct parcel *parcel)
     struct link *link = parcel->link;
 
     parcel->came = false;
-    if (link->options.binding)
-        link->options.binding(link->options.user, &parcel->bindings[parcel->bound]);
-    api_bind(link->options.below, &parcel->bindings[parcel->bound], 1, on_done, parcel);
-    link->options.settle(link->options.user);
+    if (finds_no_room(parcel)) {
+        parcel_fail(parcel, -ENOSPC, 503, NO_ROOM);
+    } else {
+        if (link->options.binding)
+            link->options.binding(link->options.user, &parcel->bindings[parcel->bound]);
+        api_bind(link->options.below, &parcel->bindings[parcel->bound], 1, on_done, parcel);
+        link->options.settle(link->options.user);
+    }
     assert(parcel->came);
     if (!parcel->result.code)
         return ++parcel->bound == parcel->binding_count;
@@ -590,6 +608,12 @@ static void carry_out(struct link *link, struct parcel *parcel)
     if (!begun && link_fails(link, LINK_REFUSE, link->faults.refuse)) {
         tell_fault(parcel, "is refused on the way");
         parcel_fail(parcel, -EIO, 503, "the link refused it");
+        parcel->state = PARCEL_HOME;
+        return;
+    }
+    if (!begun && finds_no_room(parcel)) {
+        tell_fault(parcel, "is refused, since the disk is full");
+        parcel_fail(parcel, -ENOSPC, 503, NO_ROOM);
         parcel->state = PARCEL_HOME;
         return;
     }
@@ -740,6 +764,11 @@ struct api *link_api(struct link *link)
 void link_set_faults(struct link *link, const struct link_faults *faults)
 {
     link->faults = *faults;
+}
+
+void link_set_full(struct link *link, bool full)
+{
+    link->full = full;
 }
 
 void link_crash_at(struct link *link, uint64_t write, enum link_crash when)

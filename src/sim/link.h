@@ -72,6 +72,8 @@ void link_free(struct link *link);
 struct api *link_api(struct link *link);
 
 void link_set_faults(struct link *link, const struct link_faults *faults);
+/* The store's disk is full, or is no more: what does not make room is refused, as the store does. */
+void link_set_full(struct link *link, bool full);
 void link_crash_at(struct link *link, uint64_t write, enum link_crash when);
 uint64_t link_writes(const struct link *link);
 

@@ -37,6 +37,8 @@
 #define CRASH_OF_10000    20            /* of steps, in a random run */
 #define POWER_OF_10000    8
 #define PRESSURE_OF_10000 20 /* in a wide run */
+#define FULL_OF_10000     6  /* in a wide run */
+#define FULL_MS           60000
 #define TICK_MS           20 /* the most that passes between two things by itself */
 #define OFF_MS            45000
 #define REST_MS           (20 * 60 * 1000) /* nothing may go on for longer than this */
@@ -65,6 +67,7 @@ struct sim {
     int64_t work_ms;               /* when somebody does something next; INT64_MAX: never */
     int64_t back_ms[MACHINES_MAX]; /* when the power returns; 0: it is on */
     int64_t away_ms[MACHINES_MAX]; /* when others notice that it is off; 0: they have */
+    int64_t room_ms;               /* when the full disk has room again; 0: it has */
     size_t story_step;
     uint64_t admitted;                  /* pods with shares */
     uint64_t events[SIM_EVENT_CLASSES]; /* that came up */
@@ -341,12 +344,40 @@ static void pressure(struct sim *sim)
     machines_evict(sim->machines, index, sim->now_ms);
 }
 
+static void disk_set_full(struct sim *sim, bool full)
+{
+    sim_trace(sim, full ? "the disk is full" : "the disk has room again");
+    tell(sim, full ? "The disk of the store is full." : "The disk of the store has room again.");
+    link_set_full(sim->plane, full);
+    link_set_full(sim->fields, full);
+}
+
+static void disk_fills_up(struct sim *sim)
+{
+    int64_t ms = 1 + (int64_t)rng_below(&sim->luck, FULL_MS);
+
+    if (sim->room_ms || !sim_happens(sim, SIM_EVENT_FULL))
+        return;
+    sim->room_ms = sim->now_ms + ms;
+    disk_set_full(sim, true);
+}
+
+static int64_t disk_turn(struct sim *sim)
+{
+    if (sim->room_ms && sim->now_ms >= sim->room_ms) {
+        sim->room_ms = 0;
+        disk_set_full(sim, false);
+    }
+    return sim->room_ms ? sim->room_ms : INT64_MAX;
+}
+
 /* ---- one step ---- */
 
 static int64_t outside_turn(struct sim *sim)
 {
     int64_t next = machines_turn(sim->machines, sim->now_ms);
     int64_t power = power_turn(sim);
+    int64_t room = disk_turn(sim);
 
     if (sim->now_ms >= sim->work_ms) {
         if (sim->options->story == SIM_GANG) {
@@ -361,6 +392,8 @@ static int64_t outside_turn(struct sim *sim)
     sim_settle(sim);
     if (power < next)
         next = power;
+    if (room < next)
+        next = room;
     return sim->work_ms < next ? sim->work_ms : next;
 }
 
@@ -373,6 +406,8 @@ static void something_bad(struct sim *sim)
         power_off(sim);
     else if (sim->options->wide && dice >= 10000 - PRESSURE_OF_10000)
         pressure(sim);
+    else if (sim->options->wide && dice >= 10000 - PRESSURE_OF_10000 - FULL_OF_10000)
+        disk_fills_up(sim);
     else if (dice < CRASH_OF_10000 && sim_happens(sim, SIM_EVENT_CRASH))
         sim_crash(sim);
 }
@@ -562,6 +597,8 @@ static void come_to_rest(struct sim *sim)
     for (size_t i = 0; i < sim->machine_count; i++)
         if (sim->back_ms[i])
             sim->back_ms[i] = sim->now_ms;
+    if (sim->room_ms)
+        sim->room_ms = sim->now_ms;
     machines_hurry(sim->machines);
     work_release_all(sim->work);
     run_for(sim, REST_MS);

@@ -20,14 +20,15 @@
  * does not need. */
 
 /* Each class is counted from 1, in the order in which its events come up. */
-#define SIM_EVENTS(X)    \
-    X(PEOPLE, "people")  \
-    X(CRASH, "crash")    \
-    X(POWER, "power")    \
-    X(REFUSE, "refusal") \
-    X(LOSE, "loss")      \
-    X(BREAK, "break")    \
-    X(PRESSURE, "pressure")
+#define SIM_EVENTS(X)       \
+    X(PEOPLE, "people")     \
+    X(CRASH, "crash")       \
+    X(POWER, "power")       \
+    X(REFUSE, "refusal")    \
+    X(LOSE, "loss")         \
+    X(BREAK, "break")       \
+    X(PRESSURE, "pressure") \
+    X(FULL, "full")
 
 enum sim_event_class {
 #define SIM_EVENT_NAME(name, word) SIM_EVENT_##name,
@@ -63,7 +64,7 @@ struct sim_options {
     enum sim_crash crash_when;
     bool one_by_one; /* gangs are bound pod by pod and shared GPUs reserved, as on a cluster */
     bool suspend;    /* work that gives way is suspended, and people suspend jobs; not one_by_one */
-    /* Users share a queue, jobs restart in place and have spare pods, machines evict. */
+    /* Users share a queue, jobs restart in place and have spare pods, machines evict, the disk fills up. */
     bool wide;
     /* Of what comes from outside, only these, in no order; NULL: all. */
     const struct sim_event *only;
