@@ -34,13 +34,11 @@ static int walk_table(struct walk *walk,
 
 static struct str shown(struct arena *arena, const struct json *value)
 {
-    struct str text = STR_NONE;
-
     if (json_is(value, JSON_OBJECT))
         return STR("an object");
     if (json_is(value, JSON_ARRAY))
         return STR("a list");
-    text = json_text(arena, value);
+    struct str text = json_text(arena, value);
     if (text.len <= SHOWN_BYTES_MAX)
         return text;
     text.len = SHOWN_BYTES_MAX;
