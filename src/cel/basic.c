@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "cel/ast.h"
-#include "cel/number.h"
+#include "cel/moment.h"
 #include "cel/run.h"
 #include "cel/text.h"
 #include "cel/value.h"
@@ -240,9 +240,9 @@ static bool is_zero(struct cel_value value)
     case CEL_LIST:
     case CEL_MAP: return cel_count(value) == 0;
     case CEL_OPTIONAL: return !value.held;
+    case CEL_TIMESTAMP: return moment_is_first(value);
     case CEL_DYN:
     case CEL_ERROR:
-    case CEL_TIMESTAMP:
     case CEL_TYPE:
     case CEL_URL:
     case CEL_IP:
@@ -325,8 +325,9 @@ const struct cel_function *cel_function_find(struct str name,
                                              bool *ret_known)
 {
     static const struct cel_function *const tables[] = {
-        functions_basic,     cel_functions_convert, cel_functions_moment, cel_functions_strings,
-        cel_functions_lists, cel_functions_net,     cel_functions_kube,   cel_functions_format};
+        functions_basic,       cel_functions_convert, cel_functions_moment,
+        cel_functions_strings, cel_functions_lists,   cel_functions_net,
+        cel_functions_url,     cel_functions_kube,    cel_functions_format};
 
     *ret_known = false;
     for (size_t i = 0; i < COUNT_OF(tables); i++)

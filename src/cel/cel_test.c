@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cel/cel.h"
+#include "cel/expression_test.h"
 #include "cel/value.h"
 #include "test.h"
 
@@ -14,42 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What an expression gives, with `self` a JSON object and no schema. */
-static struct cel_result evaluated(struct arena *arena, const char *text, const char *self)
-{
-    static const struct cel_variable variables[] = {{.name = "self"}};
-    struct cel_compile compile = {
-        .arena = arena, .text = str_from(text), .variables = variables, .variable_count = 1};
-    struct cel_program *program = NULL;
-    struct json *json = NULL;
-    struct err err = {0};
-
-    EXPECT(json_parse(arena, str_from(self), &json, NULL) == 0);
-    int r = cel_compile(&compile, &program, &err);
-    if (r < 0) {
-        (void)fprintf(stderr, "%s: %s\n", text, err.text);
-        return (struct cel_result){.value = cel_error(str_dup(arena, str_from(err.text)))};
-    }
-    struct cel_value value = cel_from_json(arena, json, NULL);
-    return cel_evaluate(program, arena, &value, CEL_COST_MAX);
-}
-
 #define OBJECT                                                                               \
     "{\"n\": 3, \"s\": \"abc\", \"f\": 1.5, \"list\": [3, 1, 2], \"names\": [\"a\", \"b\"]," \
     " \"map\": {\"x\": 1, \"y\": 2}, \"b\": true, \"nil\": null, \"a-b\": 7}"
 
 static void expect_true(const char *const *texts, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct arena arena = {0};
-        struct cel_result result = evaluated(&arena, texts[i], OBJECT);
-
-        test_case(texts[i]);
-        if (result.value.type == CEL_ERROR)
-            (void)fprintf(stderr, "%s: " STR_FMT "\n", texts[i], STR_ARG(result.value.s));
-        EXPECT(cel_is_true(result.value));
-        arena_done(&arena);
-    }
+    expression_all_true(texts, count, OBJECT);
 }
 
 TEST(expressions_give_what_cel_says)
@@ -234,10 +206,7 @@ TEST(optionals_hold_what_is_there)
 
 TEST(what_cannot_be_evaluated_says_why)
 {
-    static const struct {
-        const char *text;
-        const char *words;
-    } rows[] = {
+    static const struct expression_error rows[] = {
         {"self.missing == 1", "no such key: missing"},
         {"self.list[5] == 1", "index out of bounds: 5"},
         {"1 / 0 == 1", "division by zero"},
@@ -258,16 +227,7 @@ TEST(what_cannot_be_evaluated_says_why)
          "only UTC and offsets like +02:00 are time zones here"},
     };
 
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct arena arena = {0};
-        struct cel_result result = evaluated(&arena, rows[i].text, OBJECT);
-
-        test_case(rows[i].text);
-        EXPECT(result.value.type == CEL_ERROR);
-        EXPECT(!result.out_of_cost);
-        EXPECT(str_is(result.value.s, rows[i].words));
-        arena_done(&arena);
-    }
+    expression_all_fail(rows, COUNT_OF(rows), OBJECT);
 }
 
 TEST(an_expression_stops_when_it_costs_too_much)
@@ -289,7 +249,7 @@ TEST(an_expression_stops_when_it_costs_too_much)
 
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         struct arena arena = {0};
-        struct cel_result result = evaluated(&arena, texts[i], OBJECT);
+        struct cel_result result = expression_value(&arena, texts[i], OBJECT, CEL_COST_MAX);
 
         test_case(texts[i]);
         EXPECT(result.out_of_cost && result.value.type == CEL_ERROR);
@@ -320,7 +280,7 @@ TEST(large_values_cost_by_what_is_looked_at)
     buf_add(&object, STR("\"}"));
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         struct arena arena = {0};
-        struct cel_result result = evaluated(&arena, texts[i], object.p);
+        struct cel_result result = expression_value(&arena, texts[i], object.p, CEL_COST_MAX);
 
         test_case(texts[i]);
         EXPECT(result.out_of_cost);

@@ -319,8 +319,8 @@ static struct cel_value fn_format(struct cel_run *run, const struct cel_value *a
         return run->stopped;
     write_all(&writing, args[0].s, args[1]);
     struct cel_value value = writing.error;
-    if (value.type != CEL_ERROR && run_charge_text(run, writing.out.len) &&
-        run_room(run, writing.out.len))
+    size_t bytes = writing.out.overflow ? SIZE_MAX : writing.out.len;
+    if (value.type != CEL_ERROR && run_charge_text(run, writing.out.len) && run_room(run, bytes))
         value = cel_string(str_utf8(run->arena, str_dup(run->arena, buf_str(&writing.out))));
     buf_done(&writing.out);
     return value.type == CEL_DYN ? run->stopped : value;

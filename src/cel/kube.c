@@ -8,6 +8,8 @@
 #include "cel/moment.h"
 #include "cel/object.h"
 #include "cel/run.h"
+#include "cel/text.h"
+#include "cel/url.h"
 #include "cel/value.h"
 
 #include <stdbool.h>
@@ -144,8 +146,9 @@ static bool is_version_tail(struct str text, bool strict)
         for (size_t i = 0; i < part.len; i++) {
             char c = part.p[i];
             bool digit = c >= '0' && c <= '9';
+            char lower = (char)(c | 0x20);
 
-            if (!digit && c != '-' && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z'))
+            if (!digit && c != '-' && !(lower >= 'a' && lower <= 'z'))
                 return false;
             digits &= digit;
         }
@@ -159,7 +162,7 @@ static bool version_number(struct str text, bool normalize, uint64_t *ret)
 {
     if (!normalize && text.len > 1 && text.p[0] == '0')
         return false;
-    return text.len && text.p[0] >= '0' && text.p[0] <= '9' && str_to_u64(text, ret);
+    return str_to_u64(text, ret);
 }
 
 static bool parse_semver(struct str text, bool normalize, struct cel_semver *ret)
@@ -168,10 +171,11 @@ static bool parse_semver(struct str text, bool normalize, struct cel_semver *ret
     size_t count = 0;
     struct str part = STR_NONE;
 
-    if (normalize && text.len && text.p[0] == 'v')
+    if (normalize && str_starts(text, STR("v")))
         text = str_sub(text, 1, text.len);
     size_t plus = str_find(text, '+');
-    if (plus < text.len && !is_version_tail(str_sub(text, plus + 1, text.len), false))
+    bool built = plus < text.len;
+    if (built && !is_version_tail(str_sub(text, plus + 1, text.len), false))
         return false;
     text = str_sub(text, 0, plus);
     size_t dash = str_find(text, '-');
@@ -182,20 +186,26 @@ static bool parse_semver(struct str text, bool normalize, struct cel_semver *ret
     for (struct str rest = text; str_cut(&rest, '.', &part); count++)
         if (count == 3 || !version_number(part, normalize, &numbers[count]))
             return false;
-    if (count < 3 && (!normalize || !count || before.p))
+    /* A short one has nothing behind its numbers. */
+    if (count < 3 && (!normalize || before.p || built))
         return false;
     *ret = (struct cel_semver){numbers[0], numbers[1], numbers[2], before};
     return true;
 }
 
-struct cel_value object_semver(struct arena *arena, struct str text)
+static struct cel_value new_semver(struct arena *arena, struct str text, bool normalize)
 {
     struct cel_semver *semver = ARENA_NEW(arena, struct cel_semver);
 
-    if (!parse_semver(text, false, semver))
+    if (!parse_semver(text, normalize, semver))
         return cel_error(str_printf(arena, "\"" STR_FMT "\" is no semantic version",
                                     STR_ARG(str_sub(text, 0, 100))));
     return (struct cel_value){.type = CEL_SEMVER, .semver = semver};
+}
+
+struct cel_value object_semver(struct arena *arena, struct str text)
+{
+    return new_semver(arena, text, false);
 }
 
 static bool semver_arguments(const struct cel_value *args, size_t count, bool *ret_normalize)
@@ -210,13 +220,8 @@ static struct cel_value fn_semver(struct cel_run *run, const struct cel_value *a
 
     if (!semver_arguments(args, count, &normalize))
         return run_no_overload();
-    if (!run_charge_text(run, args[0].s.len))
-        return run->stopped;
-    struct cel_semver *semver = ARENA_NEW(run->arena, struct cel_semver);
-    if (!parse_semver(args[0].s, normalize, semver))
-        return cel_error(str_printf(run->arena, "\"" STR_FMT "\" is no semantic version",
-                                    STR_ARG(str_sub(args[0].s, 0, 100))));
-    return (struct cel_value){.type = CEL_SEMVER, .semver = semver};
+    return run_charge_text(run, args[0].s.len) ? new_semver(run->arena, args[0].s, normalize)
+                                               : run->stopped;
 }
 
 static struct cel_value fn_is_semver(struct cel_run *run,
@@ -277,16 +282,16 @@ static struct cel_value fn_less(struct cel_run *run, const struct cel_value *arg
 
 static const char *format_uuid(struct str text)
 {
+    static const char dashes[] = {8, 12, 16, 20}; /* digits before each */
     size_t digits = 0;
 
     for (size_t i = 0; i < text.len; i++) {
-        char c = text.p[i];
+        bool place = memchr(dashes, (int)digits, sizeof(dashes)) && text.p[i - 1] != '-';
 
-        if (c == '-')
-            continue;
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')))
+        if (text_hex(text.p[i]) >= 0)
+            digits++;
+        else if (text.p[i] != '-' || !place)
             return "does not match the UUID format";
-        digits++;
     }
     return digits == 32 ? NULL : "does not match the UUID format";
 }
@@ -317,30 +322,35 @@ static const char *format_datetime(struct str text)
 
 static const char *format_uri(struct str text)
 {
-    bool scheme = str_find(text, ':') < text.len || (text.len && text.p[0] == '/');
-
-    return scheme && str_find(text, ' ') == text.len ? NULL : "invalid URI";
+    return url_is(text) ? NULL : "invalid URI";
 }
 
-/* A prefix of a name may end with a dash, which the name then does not end with. */
-static struct str prefix_of(struct str text)
+/* A prefix of a name may end with a dash, which the name then does not end with: what stands before
+ * it is seen as a letter, as in Kubernetes. */
+static const char *check_prefix(struct str text, const char *(*check)(struct str text))
 {
-    return text.len && text.p[text.len - 1] == '-' ? str_sub(text, 0, text.len - 1) : text;
+    char name[NAMES_SUBDOMAIN_MAX + 1];
+
+    if (text.len < 2 || text.len > sizeof(name) || text.p[text.len - 1] != '-')
+        return check(text);
+    memcpy(name, text.p, text.len);
+    name[text.len - 2] = 'a';
+    return check((struct str){name, text.len - 1});
 }
 
 static const char *format_label_prefix(struct str text)
 {
-    return names_dns_label(prefix_of(text));
+    return check_prefix(text, names_dns_label);
 }
 
 static const char *format_subdomain_prefix(struct str text)
 {
-    return names_dns_subdomain(prefix_of(text));
+    return check_prefix(text, names_dns_subdomain);
 }
 
 static const char *format_1035_prefix(struct str text)
 {
-    return names_dns_1035_label(prefix_of(text));
+    return check_prefix(text, names_dns_1035_label);
 }
 
 static const struct {

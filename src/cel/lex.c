@@ -33,15 +33,6 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
 }
 
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Blanks and comments. */
 static void lex_skip(struct cel_lex *lex)
 {
@@ -93,7 +84,7 @@ static bool hex_to_u64(struct str text, uint64_t *ret)
     if (!text.len || text.len > 16)
         return false;
     for (size_t i = 0; i < text.len; i++)
-        value = value << 4 | (uint64_t)hex_digit(text.p[i]);
+        value = value << 4 | (uint64_t)text_hex(text.p[i]);
     *ret = value;
     return true;
 }
@@ -124,15 +115,13 @@ static int lex_number(struct cel_lex *lex, struct cel_token *ret)
     if (lex_peek(lex, 0) == '0' && (lex_peek(lex, 1) == 'x' || lex_peek(lex, 1) == 'X')) {
         size_t end = lex->at + 2;
 
-        while (end < lex->text.len && hex_digit(lex->text.p[end]) >= 0)
+        while (end < lex->text.len && text_hex(lex->text.p[end]) >= 0)
             end++;
         lex->at += 2;
         return lex_whole(lex, str_sub(lex->text, lex->at, end - lex->at), true, &ret->value);
     }
-    if (!real && text.len)
+    if (!real)
         return lex_whole(lex, text, false, &ret->value);
-    if (!real) /* .5 */
-        return lex_wrong(lex, lex->at, "Syntax error: a number begins with a digit");
     double value = 0;
     lex->at += text.len;
     if (!number_parse(text, &value))
@@ -182,7 +171,7 @@ static int lex_digits(struct cel_lex *lex, size_t count, uint32_t base, uint32_t
     uint32_t value = 0;
 
     for (size_t i = 0; i < count; i++) {
-        int digit = hex_digit(lex_peek(lex, i));
+        int digit = text_hex(lex_peek(lex, i));
 
         if (digit < 0 || (uint32_t)digit >= base)
             return lex_wrong(lex, lex->at, "Syntax error: an escape has too few digits");

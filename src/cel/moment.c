@@ -22,6 +22,11 @@ struct cel_value moment_checked(int64_t seconds, uint32_t nanos)
     return (struct cel_value){.type = CEL_TIMESTAMP, .i = seconds, .nanos = nanos};
 }
 
+bool moment_is_first(struct cel_value timestamp)
+{
+    return timestamp.i == FIRST_YEAR && timestamp.nanos == 0;
+}
+
 struct cel_value moment_add(struct cel_value timestamp, int64_t nanoseconds)
 {
     int64_t seconds = nanoseconds / NANOS;
@@ -49,7 +54,7 @@ struct cel_value moment_between(struct cel_value a, struct cel_value b)
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
     year -= month <= 2;
-    int64_t era = (year >= 0 ? year : year - 399) / 400;
+    int64_t era = year / 400; /* no year is before the first */
     int64_t of_era = year - era * 400;
     int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
 
@@ -71,7 +76,7 @@ static int64_t days_in(int64_t year, int64_t month)
 static void date_of(int64_t days, struct moment_parts *ret)
 {
     int64_t shifted = days + 719468;
-    int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
+    int64_t era = shifted / 146097;
     int64_t of_era = shifted - era * 146097;
     int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
     int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
@@ -110,12 +115,12 @@ static bool take_char(struct str *rest, const char *any)
     return true;
 }
 
-/* +02:00 as seconds. */
+/* +02:00 as seconds; of a zone, 02:00 is east too. */
 static bool parse_offset(struct str text, int64_t *ret)
 {
     int64_t hours = 0;
     int64_t minutes = 0;
-    bool west = text.len && text.p[0] == '-';
+    bool west = str_starts(text, STR("-"));
 
     (void)take_char(&text, "+-");
     if (!take_number(&text, 2, &hours) || !take_char(&text, ":") ||
@@ -172,7 +177,8 @@ bool moment_parse(struct str text, struct cel_value *ret)
             !take_number(&text, 2, &second) || hour > 23 || minute > 59 || second > 59 ||
             !parse_fraction(&text, &nanos))
             return false;
-        if (!(take_char(&text, "Zz") && !text.len) && !parse_offset(text, &offset))
+        bool sign = str_starts(text, STR("+")) || str_starts(text, STR("-"));
+        if (take_char(&text, "Zz") ? text.len > 0 : !sign || !parse_offset(text, &offset))
             return false;
     }
     struct cel_value value =
@@ -198,7 +204,7 @@ static bool parse_span(struct str *rest, __int128 *sum)
     size_t digits = 0;
 
     for (; at < rest->len && rest->p[at] >= '0' && rest->p[at] <= '9'; at++, digits++)
-        if ((whole = whole * 10 + (rest->p[at] - '0')) > INT64_MAX)
+        if ((whole = whole * 10 + (rest->p[at] - '0')) > (__int128)INT64_MAX + 1)
             return false;
     if (at < rest->len && rest->p[at] == '.')
         for (at++; at < rest->len && rest->p[at] >= '0' && rest->p[at] <= '9'; at++, digits++)
@@ -218,7 +224,7 @@ static bool parse_span(struct str *rest, __int128 *sum)
 
 bool moment_parse_duration(struct str text, struct cel_value *ret)
 {
-    bool negative = text.len && text.p[0] == '-';
+    bool negative = str_starts(text, STR("-"));
     __int128 sum = 0;
 
     (void)take_char(&text, "+-");

@@ -19,6 +19,8 @@ struct str moment_text(struct arena *arena, struct cel_value timestamp);
 struct str moment_duration_text(struct arena *arena, struct cel_value duration);
 /* Outside of the years 1 to 9999: an error. */
 struct cel_value moment_checked(int64_t seconds, uint32_t nanos);
+/* The first moment that there is, which stands for none. */
+bool moment_is_first(struct cel_value timestamp);
 /* timestamp + nanoseconds, which may be negative. */
 struct cel_value moment_add(struct cel_value timestamp, int64_t nanoseconds);
 /* a - b as a duration; an error when it is longer than 290 years. */

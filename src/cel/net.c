@@ -1,8 +1,5 @@
 #include "base/arena.h"
-#include "base/count.h"
-#include "base/json.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "cel/object.h"
 #include "cel/run.h"
 #include "cel/text.h"
@@ -13,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* url(), ip(), cidr() and what they have. */
+/* ip(), cidr() and what they have. */
 
 /* ---- addresses ---- */
 
@@ -38,11 +35,7 @@ static bool parse_word(struct str text, unsigned *ret)
     if (!text.len || text.len > 4)
         return false;
     for (size_t i = 0; i < text.len; i++) {
-        char c = text.p[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        int digit = text_hex(text.p[i]);
 
         if (digit < 0)
             return false;
@@ -52,8 +45,8 @@ static bool parse_word(struct str text, unsigned *ret)
     return true;
 }
 
-/* Words between colons; an IPv4 address may be the last of them. */
-static bool parse_words(struct str text, unsigned char *out, size_t *ret_bytes)
+/* Words between colons; an IPv4 address may be the last of an address. */
+static bool parse_words(struct str text, bool last, unsigned char *out, size_t *ret_bytes)
 {
     size_t bytes = 0;
 
@@ -65,7 +58,7 @@ static bool parse_words(struct str text, unsigned char *out, size_t *ret_bytes)
         struct str part = str_sub(text, 0, len);
         unsigned word = 0;
 
-        if (len == text.len && str_find(part, '.') < part.len) {
+        if (last && len == text.len && str_find(part, '.') < part.len) {
             if (bytes + 4 > 16 || !parse_ip4(part, out + bytes))
                 return false;
             bytes += 4;
@@ -91,11 +84,10 @@ static bool parse_ip6(struct str text, unsigned char out[static 16])
     size_t front_bytes = 0;
     size_t back_bytes = 0;
 
-    if (gap == SIZE_MAX) {
-        return parse_words(text, out, &front_bytes) && front_bytes == 16;
-    }
-    if (!parse_words(str_sub(text, 0, gap), front, &front_bytes) ||
-        !parse_words(str_sub(text, gap + 2, text.len), back, &back_bytes) ||
+    if (gap == SIZE_MAX)
+        return parse_words(text, true, out, &front_bytes) && front_bytes == 16;
+    if (!parse_words(str_sub(text, 0, gap), false, front, &front_bytes) ||
+        !parse_words(str_sub(text, gap + 2, text.len), true, back, &back_bytes) ||
         front_bytes + back_bytes > 14)
         return false;
     memset(out, 0, 16);
@@ -339,203 +331,6 @@ static struct cel_value fn_prefix_length(struct cel_run *run,
     return args[0].type == CEL_CIDR ? cel_int(args[0].ip->prefix) : run_no_overload();
 }
 
-/* ---- URLs ---- */
-
-static bool is_scheme(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.p[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        bool other = (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
-
-        if (!letter && (i == 0 || !other))
-            return false;
-    }
-    return text.len > 0;
-}
-
-static bool has_bad_bytes(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.p[i];
-        unsigned word = 0;
-
-        if (c < 0x20 || c == 0x7f || (c == ' '))
-            return true;
-        if (c == '%' && (i + 2 >= text.len || !parse_word(str_sub(text, i + 1, 2), &word)))
-            return true;
-    }
-    return false;
-}
-
-static bool is_port(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (text.p[i] < '0' || text.p[i] > '9')
-            return false;
-    return true;
-}
-
-static bool parse_authority(struct str text, struct cel_url *url)
-{
-    size_t at = str_find(text, '@');
-
-    url->host = at < text.len ? str_sub(text, at + 1, text.len) : text;
-    struct str host = url->host;
-    if (host.len && host.p[0] == '[') {
-        size_t close = str_find(host, ']');
-
-        if (close == host.len)
-            return false;
-        url->hostname = str_sub(host, 1, close - 1);
-        host = str_sub(host, close + 1, host.len);
-        if (host.len && host.p[0] != ':')
-            return false;
-        url->port = str_sub(host, 1, host.len);
-        return is_port(url->port);
-    }
-    size_t colon = str_find(host, ':');
-    url->hostname = str_sub(host, 0, colon);
-    url->port = str_sub(host, colon + 1, host.len);
-    return is_port(url->port);
-}
-
-/* An absolute URL, or a path that begins with a slash. */
-static bool parse_url(struct str text, struct cel_url *ret)
-{
-    struct str rest = str_sub(text, 0, str_find(text, '#'));
-    size_t colon = str_find(rest, ':');
-
-    *ret = (struct cel_url){.text = text,
-                            .scheme = STR(""),
-                            .host = STR(""),
-                            .hostname = STR(""),
-                            .port = STR(""),
-                            .query = STR("")};
-    if (!text.len || has_bad_bytes(text))
-        return false;
-    if (text.p[0] != '/') {
-        if (colon == rest.len || !is_scheme(str_sub(rest, 0, colon)))
-            return false;
-        ret->scheme = str_sub(rest, 0, colon);
-        rest = str_sub(rest, colon + 1, rest.len);
-    }
-    size_t mark = str_find(rest, '?');
-    if (mark < rest.len)
-        ret->query = str_sub(rest, mark + 1, rest.len);
-    rest = str_sub(rest, 0, mark);
-    if (str_starts(rest, STR("//")) && ret->scheme.len) {
-        size_t end = 2 + str_find(str_sub(rest, 2, rest.len), '/');
-
-        if (!parse_authority(str_sub(rest, 2, end - 2), ret))
-            return false;
-        rest = str_sub(rest, end, rest.len);
-    }
-    ret->path = rest;
-    return true;
-}
-
-static struct cel_value fn_url(struct cel_run *run, const struct cel_value *args, size_t count)
-{
-    struct cel_url url = {0};
-
-    (void)count;
-    if (args[0].type != CEL_STRING)
-        return run_no_overload();
-    if (!run_charge_text(run, args[0].s.len))
-        return run->stopped;
-    if (!parse_url(args[0].s, &url))
-        return cel_error(
-            str_printf(run->arena, "URL parse error during conversion from string: \"" STR_FMT "\"",
-                       STR_ARG(str_sub(args[0].s, 0, 100))));
-    struct cel_url *copy = ARENA_NEW(run->arena, struct cel_url);
-    *copy = url;
-    return (struct cel_value){.type = CEL_URL, .url = copy};
-}
-
-static struct cel_value fn_is_url(struct cel_run *run, const struct cel_value *args, size_t count)
-{
-    struct cel_url url = {0};
-
-    (void)count;
-    if (args[0].type != CEL_STRING)
-        return run_no_overload();
-    return run_charge_text(run, args[0].s.len) ? cel_bool(parse_url(args[0].s, &url))
-                                               : run->stopped;
-}
-
-#define URL_FUNCTION(id, part)                                                                  \
-    static struct cel_value id(struct cel_run *run, const struct cel_value *args, size_t count) \
-    {                                                                                           \
-        (void)run;                                                                              \
-        (void)count;                                                                            \
-        return args[0].type == CEL_URL ? cel_string(args[0].url->part) : run_no_overload();     \
-    }
-URL_FUNCTION(fn_scheme, scheme)
-URL_FUNCTION(fn_host, host)
-URL_FUNCTION(fn_hostname, hostname)
-URL_FUNCTION(fn_port, port)
-URL_FUNCTION(fn_path, path)
-
-/* %41 and + as what they mean. */
-static struct str unescape(struct arena *arena, struct str text)
-{
-    char *out = str_c(arena, text);
-    size_t len = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned word = 0;
-        bool escaped = text.p[i] == '%' && parse_word(str_sub(text, i + 1, 2), &word);
-
-        out[len++] = escaped ? (char)(unsigned char)word : text.p[i] == '+' ? ' ' : text.p[i];
-        i += escaped ? 2 : 0;
-    }
-    return (struct str){out, len};
-}
-
-struct parameter {
-    struct str name;
-    VEC(struct cel_value) values;
-};
-
-static struct cel_value fn_query(struct cel_run *run, const struct cel_value *args, size_t count)
-{
-    VEC(struct parameter) parameters = {0};
-    struct str part = STR_NONE;
-
-    (void)count;
-    if (args[0].type != CEL_URL)
-        return run_no_overload();
-    struct str rest = args[0].url->query;
-    if (!run_charge_text(run, rest.len * 10) || !run_room(run, rest.len * 100))
-        return run->stopped;
-    while (rest.len && str_cut(&rest, '&', &part)) {
-        size_t equals = str_find(part, '=');
-        struct str name = unescape(run->arena, str_sub(part, 0, equals));
-        struct parameter *found = NULL;
-
-        if (!part.len)
-            continue;
-        for (size_t i = 0; i < parameters.count; i++)
-            if (str_eq(parameters.items[i].name, name))
-                found = &parameters.items[i];
-        if (!run_charge(run, 1 + parameters.count / 10))
-            return run->stopped;
-        if (!found) {
-            VEC_PUSH(run->arena, &parameters, (struct parameter){.name = name});
-            found = &parameters.items[parameters.count - 1];
-        }
-        VEC_PUSH(run->arena, &found->values,
-                 cel_string(unescape(run->arena, str_sub(part, equals + 1, part.len))));
-    }
-    struct cel_entry *entries = ARENA_ARRAY(run->arena, struct cel_entry, parameters.count);
-    for (size_t i = 0; i < parameters.count; i++)
-        entries[i] = (struct cel_entry){cel_string(parameters.items[i].name),
-                                        cel_new_list(run->arena, parameters.items[i].values.items,
-                                                     parameters.items[i].values.count)};
-    return cel_new_map(run->arena, entries, parameters.count);
-}
-
 const struct cel_function cel_functions_net[] = {
     {"ip", false, 1, 1, CEL_IP, fn_ip},
     {"isIP", false, 1, 1, CEL_BOOL, fn_is_ip},
@@ -553,13 +348,5 @@ const struct cel_function cel_functions_net[] = {
     {"ip", true, 1, 1, CEL_IP, fn_cidr_ip},
     {"masked", true, 1, 1, CEL_CIDR, fn_masked},
     {"prefixLength", true, 1, 1, CEL_INT, fn_prefix_length},
-    {"url", false, 1, 1, CEL_URL, fn_url},
-    {"isURL", false, 1, 1, CEL_BOOL, fn_is_url},
-    {"getScheme", true, 1, 1, CEL_STRING, fn_scheme},
-    {"getHost", true, 1, 1, CEL_STRING, fn_host},
-    {"getHostname", true, 1, 1, CEL_STRING, fn_hostname},
-    {"getPort", true, 1, 1, CEL_STRING, fn_port},
-    {"getEscapedPath", true, 1, 1, CEL_STRING, fn_path},
-    {"getQuery", true, 1, 1, CEL_MAP, fn_query},
     {0},
 };

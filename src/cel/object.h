@@ -11,7 +11,7 @@ struct arena;
 
 /* object: the values that Kubernetes adds to the language. */
 struct cel_url {
-    struct str text; /* as it was given */
+    struct str text; /* as it is compared */
     struct str scheme;
     struct str host; /* with the port */
     struct str hostname;

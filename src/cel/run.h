@@ -45,6 +45,7 @@ extern const struct cel_function cel_functions_moment[];
 extern const struct cel_function cel_functions_strings[];
 extern const struct cel_function cel_functions_lists[];
 extern const struct cel_function cel_functions_net[];
+extern const struct cel_function cel_functions_url[];
 extern const struct cel_function cel_functions_kube[];
 extern const struct cel_function cel_functions_format[];
 

@@ -39,6 +39,15 @@ uint32_t text_next(struct str text, size_t *at)
     return code;
 }
 
+int text_hex(char c)
+{
+    char lower = (char)(c | 0x20);
+
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 size_t text_count(struct str text)
 {
     size_t count = 0;

@@ -14,6 +14,8 @@ struct buf;
 bool text_add_code(struct buf *buf, uint32_t code);
 /* The code point at *at, which moves behind it; U+FFFD for a byte that begins none. */
 uint32_t text_next(struct str text, size_t *at);
+/* What a hexadecimal digit counts; -1: it is none. */
+int text_hex(char c);
 /* How many code points. */
 size_t text_count(struct str text);
 /* Where the code point `index` begins; text.len at and behind the end. */
