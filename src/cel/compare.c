@@ -1,3 +1,4 @@
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/str.h"
 #include "cel/number.h"
@@ -138,7 +139,7 @@ static bool equal_lists(struct comparing *c, struct cel_value a, struct cel_valu
 
     if (a.list->count != b.list->count)
         return false;
-    if (a.list->unordered && a.list->json)
+    if (a.list->schema && a.list->schema->list != SCHEMA_LIST_ATOMIC)
         return equal_unordered(c, a, b);
     while (cel_next(&one) && cel_next(&two))
         if (!equal(c, one.value, two.value))

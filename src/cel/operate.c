@@ -1,4 +1,6 @@
+#include "api/schema.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "cel/ast.h"
 #include "cel/moment.h"
@@ -113,8 +115,63 @@ static struct cel_value join_text(struct cel_run *run, struct cel_value a, struc
     return (struct cel_value){.type = a.type, .s = {out, a.s.len + b.s.len}};
 }
 
+/* Is it the same member: of a set by its value, of a list by key by its keys? False: stopped. */
+static bool same_member(struct cel_run *run,
+                        const struct schema *schema,
+                        struct cel_value a,
+                        struct cel_value b,
+                        bool *ret)
+{
+    if (schema->list == SCHEMA_LIST_SET)
+        return run_equal(run, a, b, ret);
+    *ret = true;
+    JSON_FOREACH(schema->list_keys, key) {
+        struct cel_value name = cel_string(json_str(key));
+        struct cel_value of_a = cel_null();
+        struct cel_value of_b = cel_null();
+        bool same = false;
+
+        (void)cel_map_at(run->arena, a, name, &of_a);
+        (void)cel_map_at(run->arena, b, name, &of_b);
+        if (!run_equal(run, of_a, of_b, &same))
+            return false;
+        *ret = *ret && same;
+    }
+    return true;
+}
+
+/* Of sets and lists by key: what both have is there once, where the first has it; of a list by key
+ * the second's takes its place. */
+static struct cel_value merge_lists(struct cel_run *run,
+                                    const struct schema *schema,
+                                    struct cel_value *items,
+                                    size_t count,
+                                    struct cel_value b)
+{
+    struct cel_list *merged = ARENA_NEW(run->arena, struct cel_list);
+
+    for (struct cel_walk walk = cel_walk(run->arena, b); cel_next(&walk);) {
+        bool same = false;
+        size_t at = 0;
+
+        for (; at < count; at++) {
+            if (!run_charge(run, 1) || !run_room(run, 0) ||
+                !same_member(run, schema, items[at], walk.value, &same))
+                return run->stopped;
+            if (same)
+                break;
+        }
+        if (at == count)
+            count++;
+        items[at] = walk.value;
+    }
+    *merged = (struct cel_list){.items = items, .count = count, .schema = schema};
+    return (struct cel_value){.type = CEL_LIST, .list = merged};
+}
+
 static struct cel_value join_lists(struct cel_run *run, struct cel_value a, struct cel_value b)
 {
+    const struct schema *schema = a.list->schema;
     size_t total = cel_count(a) + cel_count(b);
     size_t count = 0;
 
@@ -123,6 +180,8 @@ static struct cel_value join_lists(struct cel_run *run, struct cel_value a, stru
     struct cel_value *items = ARENA_ARRAY(run->arena, struct cel_value, total);
     for (struct cel_walk walk = cel_walk(run->arena, a); cel_next(&walk);)
         items[count++] = walk.value;
+    if (schema && schema->list != SCHEMA_LIST_ATOMIC)
+        return merge_lists(run, schema, items, count, b);
     for (struct cel_walk walk = cel_walk(run->arena, b); cel_next(&walk);)
         items[count++] = walk.value;
     return cel_new_list(run->arena, items, count);

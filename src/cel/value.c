@@ -105,10 +105,7 @@ static struct cel_value from_json(struct arena *arena,
     case JSON_ARRAY: {
         struct cel_list *list = ARENA_NEW(arena, struct cel_list);
 
-        *list = (struct cel_list){.count = json_count(value),
-                                  .json = value,
-                                  .schema = schema ? schema->items : NULL,
-                                  .unordered = schema && schema->list != SCHEMA_LIST_ATOMIC};
+        *list = (struct cel_list){.count = json_count(value), .json = value, .schema = schema};
         return (struct cel_value){.type = CEL_LIST, .list = list};
     }
     case JSON_OBJECT: {
@@ -147,6 +144,11 @@ static struct cel_value member_value(struct arena *arena,
     if (map->schema)
         (void)field_schema(map->schema, map->resource, json_key(member), &schema);
     return from_json(arena, member, schema, false);
+}
+
+static const struct schema *item_schema(const struct cel_list *list)
+{
+    return list->schema ? list->schema->items : NULL;
 }
 
 /* ---- made here ---- */
@@ -201,7 +203,7 @@ static bool next_of_json(struct cel_walk *walk)
         return false;
     if (walk->of.type == CEL_LIST) {
         walk->key = cel_int((int64_t)walk->index);
-        walk->value = from_json(walk->arena, at, walk->of.list->schema, false);
+        walk->value = from_json(walk->arena, at, item_schema(walk->of.list), false);
     } else {
         walk->key = cel_string(json_key(at));
         walk->value = member_value(walk->arena, walk->of.map, at);
@@ -237,7 +239,7 @@ bool cel_list_at(struct arena *arena, struct cel_value list, size_t index, struc
     if (list.type != CEL_LIST || index >= list.list->count)
         return false;
     *ret = list.list->json
-               ? from_json(arena, json_index(list.list->json, index), list.list->schema, false)
+               ? from_json(arena, json_index(list.list->json, index), item_schema(list.list), false)
                : list.list->items[index];
     return true;
 }

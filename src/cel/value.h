@@ -68,8 +68,7 @@ struct cel_list {
     const struct cel_value *items; /* NULL with json */
     size_t count;
     const struct json *json;
-    const struct schema *schema; /* of the items */
-    bool unordered;              /* x-kubernetes-list-type set or map: order is not compared */
+    const struct schema *schema; /* of the list itself; NULL: items of any type, in order */
 };
 
 struct cel_entry {
