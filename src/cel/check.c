@@ -144,6 +144,18 @@ static bool resolve(struct check *check, struct cel_node *node, struct known *re
     return true;
 }
 
+/* authorizer.group('apps')...: what it is asked for is not known either. */
+static int check_undeclared(struct check *check, const struct cel_node *node, struct str name)
+{
+    const struct cel_node *first = node;
+
+    while (first->count && (first->member || first->op == CEL_OP_SELECT))
+        first = first->args[0];
+    if (str_is(first->name, "authorizer"))
+        return check_wrong(check, first, "authorizer is not there for this expression", STR_NONE);
+    return check_wrong(check, node, "undeclared reference to", name);
+}
+
 static int check_ident(struct check *check, struct cel_node *node, struct known *ret)
 {
     size_t index = 0;
@@ -153,9 +165,7 @@ static int check_ident(struct check *check, struct cel_node *node, struct known 
         *ret = check->scopes[index].known;
         return 0;
     }
-    return resolve(check, node, ret)
-               ? 0
-               : check_wrong(check, node, "undeclared reference to", node->name);
+    return resolve(check, node, ret) ? 0 : check_undeclared(check, node, node->name);
 }
 
 /* ---- fields ---- */
@@ -409,10 +419,8 @@ static int check_call(struct check *check, struct cel_node *node, struct known *
 
     take_namespace(check, node);
     node->function = cel_function_find(node->name, node->member, node->count, &known);
-    if (!known && str_is(node->name, "authorizer"))
-        return check_wrong(check, node, "authorizer is not there for this expression", STR_NONE);
     if (!known)
-        return check_wrong(check, node, "undeclared reference to", node->name);
+        return check_undeclared(check, node, node->name);
     if (!node->function)
         return check_wrong(check, node, "found no matching overload for", node->name);
     return check_all(check, node, node->function->result, ret);
