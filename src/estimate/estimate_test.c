@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define MINUTE INT64_C(60000)
 #define HOUR   (60 * MINUTE)
@@ -252,6 +253,177 @@ TEST(who_may_preempt_starts_at_once_and_its_victim_later)
     scene_ask(&scene, "");
     EXPECT(scene.forecast.after_ms[1][0] <= 10000);
     EXPECT(is_near(scene.forecast.after_ms[2][0], 2 * HOUR));
+    scene_close(&scene);
+}
+
+TEST(jobs_end_in_the_order_of_their_times_whatever_order_they_came_in)
+{
+    static const struct {
+        const char *name;
+        int64_t ends_ms; /* from now on */
+    } running[] = {{"r0", 70 * MINUTE}, {"r1", 30 * MINUTE}, {"r2", 50 * MINUTE},
+                   {"r3", 10 * MINUTE}, {"r4", 60 * MINUTE}, {"r5", 20 * MINUTE},
+                   {"r6", 40 * MINUTE}, {"r7", 80 * MINUTE}};
+    struct scene scene;
+
+    scene_open(&scene);
+    for (size_t i = 0; i < COUNT_OF(running); i++)
+        scene_job(&scene, &(struct scene_job){running[i].name, 1, HOUR,
+                                              .max_run_ms = HOUR + running[i].ends_ms});
+    scene_job(&scene, &(struct scene_job){"a", 2, -9 * MINUTE, .max_run_ms = 99 * HOUR});
+    scene_job(&scene, &(struct scene_job){"b", 2, -8 * MINUTE, .max_run_ms = 99 * HOUR});
+    scene_job(&scene, &(struct scene_job){"c", 4, -7 * MINUTE, .max_run_ms = 99 * HOUR});
+    scene_ask(&scene, "");
+    EXPECT(is_near(scene.forecast.after_ms[8][0], 20 * MINUTE));
+    EXPECT(is_near(scene.forecast.after_ms[9][0], 40 * MINUTE));
+    EXPECT(is_near(scene.forecast.after_ms[10][0], 80 * MINUTE));
+    scene_close(&scene);
+}
+
+TEST(a_job_ends_by_the_least_of_what_bounds_it)
+{
+    static const struct {
+        const char *why;
+        int64_t deadline_ms; /* of its pod */
+        int64_t max_run_ms;
+        int64_t expected_ms;
+        int64_t known_ms; /* of jobs alike */
+        int64_t runs_ms;  /* 0: for ever */
+    } rows[] = {
+        {"nothing bounds it", 0, 0, 0, 0, 0},
+        {"its pods' deadline", 30 * MINUTE, 0, 0, 0, 30 * MINUTE},
+        {"its maxRunTime", 0, 40 * MINUTE, 0, 0, 40 * MINUTE},
+        {"the deadline is before the maxRunTime", 30 * MINUTE, 40 * MINUTE, 0, 0, 30 * MINUTE},
+        {"the maxRunTime is before the deadline", 50 * MINUTE, 40 * MINUTE, 0, 0, 40 * MINUTE},
+        {"what it is expected to run", 0, 0, 20 * MINUTE, 0, 20 * MINUTE},
+        {"it is expected to run longer than it may", 0, 40 * MINUTE, HOUR, 0, 40 * MINUTE},
+        {"jobs alike ran that long", 0, 2 * HOUR, HOUR, 25 * MINUTE, 25 * MINUTE},
+        {"jobs alike ran longer than it may", 0, 30 * MINUTE, 0, 9 * HOUR, 30 * MINUTE},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        for (int run = 0; rows[i].known_ms && run < RUNTIMES_RUNS; run++)
+            runtimes_add(&scene.runtimes, &(struct runtimes_like){.queue = STR("q"), .gpus = 8},
+                         rows[i].known_ms);
+        scene_job(&scene, &(struct scene_job){"a", 8, 0, .max_run_ms = rows[i].max_run_ms});
+        scene_job(&scene, &(struct scene_job){"b", 8, -MINUTE, .max_run_ms = HOUR});
+        scene.state.groups.items[0].pods[0].deadline_ms = rows[i].deadline_ms;
+        scene.state.groups.items[0].spec.expected_ms = rows[i].expected_ms;
+        scene_ask(&scene, "");
+        int64_t after = scene.forecast.after_ms[1][0];
+        EXPECT(rows[i].runs_ms ? is_near(after, rows[i].runs_ms) : after == FORECAST_NEVER);
+        EXPECT(scene.forecast.unknown == (rows[i].runs_ms ? 0 : 1));
+        scene_close(&scene);
+    }
+}
+
+TEST(what_should_have_ended_ends_soon)
+{
+    struct scene scene;
+
+    scene_open(&scene);
+    scene_job(&scene, &(struct scene_job){"a", 8, 2 * HOUR, .max_run_ms = HOUR});
+    scene_job(&scene, &(struct scene_job){"b", 8, -MINUTE, .max_run_ms = HOUR});
+    scene_ask(&scene, "");
+    EXPECT(scene.forecast.after_ms[1][0] <= 10000);
+    scene_close(&scene);
+}
+
+/* It asks for a number of cycles and then for no more. */
+static bool go_on_a_while(void *user)
+{
+    int *left = user;
+
+    return --*left > 0;
+}
+
+TEST(a_forecast_that_is_cut_short_has_the_draws_that_were_done)
+{
+    struct scene scene;
+    char names[100][8];
+    int left = 1;
+
+    scene_open(&scene);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "j%zu", i);
+        scene_job(&scene, &(struct scene_job){names[i], 8, i ? -(int64_t)i * MINUTE : 0,
+                                              .max_run_ms = HOUR});
+    }
+    struct forecast_options options = {
+        .seed = 1, .draws = 4, .go_on = go_on_a_while, .user = &left};
+    forecast_make(&scene.arena, &scene.state, &scene.runtimes, &options, &scene.forecast);
+    EXPECT(scene.forecast.draws == 0);
+    left = 10; /* a hundred jobs, one after the other, are some six questions */
+    forecast_make(&scene.arena, &scene.state, &scene.runtimes, &options, &scene.forecast);
+    EXPECT(scene.forecast.draws == 1);
+    EXPECT(is_near(scene.forecast.after_ms[99][0], HOUR));
+    left = 1000;
+    forecast_make(&scene.arena, &scene.state, &scene.runtimes, &options, &scene.forecast);
+    EXPECT(scene.forecast.draws == 4);
+    scene_close(&scene);
+}
+
+TEST(a_forecast_knows_classes_policies_usage_and_pods_of_no_group)
+{
+    struct scene scene;
+    struct sched_pod other = {.ns = STR("ns"),
+                              .name = STR("other"),
+                              .uid = STR("other"),
+                              .node = STR("n"),
+                              .phase = SCHED_RUNNING,
+                              .created_ms = NOW - HOUR,
+                              .started_ms = NOW - HOUR,
+                              .gpus = 4};
+
+    scene_open(&scene);
+    scene_job(&scene, &(struct scene_job){"a", 4, 0, .max_run_ms = HOUR});
+    scene_job(&scene, &(struct scene_job){"low", 4, -9 * MINUTE, .max_run_ms = HOUR});
+    scene_job(&scene, &(struct scene_job){"high", 4, -MINUTE, .max_run_ms = HOUR});
+    scene_job(&scene, &(struct scene_job){"whole", 8, -MINUTE, .max_run_ms = HOUR});
+    for (size_t i = 1; i < 3; i++)
+        scene.state.groups.items[i].spec.has_priority = false;
+    scene.state.groups.items[0].spec.priority = 200; /* nobody takes its place */
+    scene.state.groups.items[1].spec.priority_class = STR("low");
+    scene.state.groups.items[2].spec.priority_class = STR("high");
+    VEC_PUSH(&scene.arena, &scene.state.classes,
+             (struct sched_priority_class){.name = STR("low"), .value = 60});
+    VEC_PUSH(&scene.arena, &scene.state.classes,
+             (struct sched_priority_class){.name = STR("high"), .value = 70});
+    VEC_PUSH(&scene.arena, &scene.state.policies,
+             (struct forecast_policy){.pool = STR(""), .policy = scene.state.config.policy});
+    VEC_PUSH(&scene.arena, &scene.state.usages, (struct forecast_usage){.queue = STR("q")});
+    VEC_PUSH(&scene.arena, &scene.state.topologies, (struct sched_topology){.name = STR("t")});
+    VEC_PUSH(&scene.arena, &scene.state.others, other);
+    scene_ask(&scene, "");
+    EXPECT(is_near(scene.forecast.after_ms[2][0], HOUR));
+    EXPECT(is_near(scene.forecast.after_ms[1][0], 2 * HOUR));
+    EXPECT(scene.forecast.after_ms[3][0] == FORECAST_NEVER);
+    scene_close(&scene);
+}
+
+TEST(a_group_that_loses_a_part_of_its_pods_runs_on)
+{
+    struct scene scene;
+
+    scene_open(&scene);
+    scene_job(&scene, &(struct scene_job){"e", 4, 20 * MINUTE, .max_run_ms = HOUR});
+    struct forecast_group *group = &scene.state.groups.items[0];
+    struct sched_pod *pods = ARENA_ARRAY(&scene.arena, struct sched_pod, 2);
+    pods[0] = pods[1] = group->pods[0];
+    pods[0].name = pods[0].uid = STR("e-0");
+    pods[1].name = pods[1].uid = STR("e-1");
+    group->pods = pods;
+    group->pod_count = 2;
+    scene_job(&scene,
+              &(struct scene_job){"p", 4, -MINUTE, .max_run_ms = 20 * MINUTE, .priority = 90});
+    scene_job(&scene, &(struct scene_job){"w", 8, -MINUTE, .max_run_ms = HOUR, .priority = 40});
+    scene_ask(&scene, "");
+    EXPECT(scene.forecast.after_ms[1][0] <= 10000);
+    EXPECT(is_near(scene.forecast.after_ms[2][0], 40 * MINUTE));
     scene_close(&scene);
 }
 
@@ -499,6 +671,8 @@ TEST(a_forecast_begins_with_what_objects_say)
     sched_config_default(&config);
     struct sched *core = sched_new(&config);
     sched_set_policy(core, STR("pool"), &config.policy);
+    sched_put_queue(core, &(struct sched_queue){.name = STR("q")});
+    sched_set_usage(core, STR("q"), (double[SCHED_RESOURCES]){1, 2, 3});
     state_open(&state, &arena, core, NOW);
     add_object(&state, &arena, &kind_pod, STATE_POD("early", IN_GROUP, "", ""));
     add_object(&state, &arena, &kind_podgroup,
@@ -521,6 +695,8 @@ TEST(a_forecast_begins_with_what_objects_say)
     state_close(&state);
     const struct forecast_state *all = &state.forecast;
     EXPECT(all->now_ms == NOW && all->policies.count == 1);
+    EXPECT(all->usages.count == 1 && str_is(all->usages.items[0].queue, "q"));
+    EXPECT(all->usages.items[0].usage[SCHED_GPU] > 2.5);
     EXPECT(all->nodes.count == 1 && all->queues.count == 1 && all->topologies.count == 1);
     EXPECT(all->classes.count == 1 && all->classes.items[0].value == 9 &&
            all->classes.items[0].global_default);
@@ -530,6 +706,38 @@ TEST(a_forecast_begins_with_what_objects_say)
     EXPECT(group->pod_count == 2 && group->like.gpus == 4 && str_is(group->like.name, "n/train-7"));
     EXPECT(group->started_ms == NOW); /* one of its pods has a node, and does not say since when */
     EXPECT(str_is(all->groups.items[1].like.name, "n/own") && !all->groups.items[1].started_ms);
+    sched_free(core);
+    arena_done(&arena);
+}
+
+TEST(a_group_holds_its_nodes_since_the_first_of_its_pods_does)
+{
+    struct arena arena = {0};
+    struct sched_config config;
+    struct state state;
+
+    sched_config_default(&config);
+    struct sched *core = sched_new(&config);
+    state_open(&state, &arena, core, NOW);
+    add_object(&state, &arena, &kind_podgroup,
+               "{'metadata':{'name':'g','namespace':'n','uid':'g'},'spec':{'queue':'q'}}");
+    add_object(&state, &arena, &kind_pod,
+               STATE_POD("late", IN_GROUP, "'nodeName':'m',",
+                         ",'status':{'phase':'Running','startTime':'2027-01-15T07:00:00Z'}"));
+    add_object(&state, &arena, &kind_pod,
+               STATE_POD("first", IN_GROUP, "'nodeName':'m',",
+                         ",'status':{'phase':'Running','startTime':'2027-01-15T06:00:00Z'}"));
+    add_object(&state, &arena, &kind_pod, STATE_POD("bound", IN_GROUP, "'nodeName':'m',", ""));
+    add_object(&state, &arena, &kind_pod, STATE_POD("waits", IN_GROUP, "", ""));
+    add_object(&state, &arena, &kind_pod,
+               "{'metadata':{'name':'part','namespace':'n','uid':'part','annotations':{" IN_GROUP
+               ",'gpu-fraction':'0.5','gpu-fraction-num-devices':'3'}},'spec':{'schedulerName':'s',"
+               "'containers':[{'name':'c'}]}}");
+    state_close(&state);
+    const struct forecast_group *group = &state.forecast.groups.items[0];
+    EXPECT(group->pod_count == 5);
+    EXPECT(group->started_ms == NOW - 2 * HOUR); /* NOW is 2027-01-15T08:00:00Z */
+    EXPECT(group->like.gpus == 10);              /* four of two, and three halves */
     sched_free(core);
     arena_done(&arena);
 }
