@@ -317,6 +317,8 @@ struct str schema_path_text(struct arena *arena, const struct schema_path *path)
         return str_ends(up, STR("...")) ? up : str_printf(arena, STR_FMT "...", STR_ARG(up));
     if (!path->name.p)
         return str_printf(arena, STR_FMT "[%zu]", STR_ARG(up), path->index);
+    if (path->key)
+        return str_printf(arena, STR_FMT "[" STR_FMT "]", STR_ARG(up), STR_ARG(path->name));
     return up.len ? str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(up), STR_ARG(path->name))
                   : path->name;
 }

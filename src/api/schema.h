@@ -119,6 +119,7 @@ struct schema_path {
     const struct schema_path *up;
     struct str name; /* STR_NONE: an item of a list, at index */
     size_t index;
+    bool key; /* of a map: written [name] */
 };
 /* Its end is cut off where it is longer than SCHEMA_PATH_BYTES_MAX. */
 #define SCHEMA_PATH_BYTES_MAX 512

@@ -78,7 +78,7 @@ static struct str place_of(const struct compiling *c,
 
 static bool has_lines(struct str text)
 {
-    return str_find(text, '\n') < text.len || str_find(text, '\r') < text.len;
+    return str_find(text, '\n') < text.len;
 }
 
 /* What can be said without compiling. */
@@ -270,6 +270,10 @@ static struct place place_below(const struct compiling *c,
 {
     struct place next = {.uncorrelated = place->uncorrelated};
 
+    /* What is replaced whole has no counterparts in it, nor has a list, but by its keys. */
+    if (!next.uncorrelated.p &&
+        (schema->atomic_map || (schema->type == SCHEMA_ARRAY && schema->list != SCHEMA_LIST_MAP)))
+        next.uncorrelated = place->path;
     if (!c->budget)
         return next;
     next.times = budget_times_below(place->times, schema);
@@ -286,8 +290,6 @@ static void compile_items(struct compiling *c,
         place_below(c, schema, place, schema->items, place->shape ? place->shape->item : NULL);
 
     below.path = str_printf(c->arena, STR_FMT ".items", STR_ARG(place->path));
-    if (!below.uncorrelated.p && schema->list != SCHEMA_LIST_MAP)
-        below.uncorrelated = place->path;
     compile_below(c, schema->items, &below);
 }
 
@@ -448,6 +450,16 @@ static struct str failed_words(struct checking *c,
     if (!rule->words)
         return otherwise;
     struct cel_result result = cel_evaluate(rule->words, c->admit->arena, values, CEL_COST_MAX);
+    if ((int64_t)result.cost > c->budget || result.out_of_cost) {
+        c->budget = -1;
+        return result.out_of_cost
+                   ? str_printf(c->admit->arena,
+                                "no further validation rules will be run due to call cost exceeds "
+                                "limit for messageExpression: \"" STR_FMT "\"",
+                                STR_ARG(rule->words->text))
+                   : STR("messageExpression evaluation failed due to running out of cost budget, "
+                         "no further validation rules will be run");
+    }
     c->budget -= (int64_t)result.cost;
     if (result.value.type != CEL_STRING)
         return otherwise;
@@ -605,11 +617,13 @@ static void check_below(struct checking *c, const struct schema *schema, struct 
     if (!json_is(pair.value, JSON_OBJECT))
         return;
     JSON_FOREACH(pair.value, member) {
-        struct schema_path path = {.up = pair.path, .name = json_key(member)};
+        struct schema_path path = {
+            .up = pair.path, .name = json_key(member), .key = schema->additional != NULL};
+        const struct json *old = schema->atomic_map ? NULL : pair.old;
 
         check_below(c, schema_property(schema, json_key(member)),
                     (struct pair){.value = member,
-                                  .old = json_get_str(pair.old, json_key(member)),
+                                  .old = json_get_str(old, json_key(member)),
                                   .same = pair.same,
                                   .path = &path});
     }

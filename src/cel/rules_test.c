@@ -128,7 +128,7 @@ TEST(rules_refuse_what_they_do_not_hold_for)
                   "self.max\n",
                   "");
     expect_causes("{metadata: {name: a}, spec: {min: 1, max: 2, tags: {a: tx, b: x}}}", NULL,
-                  "spec.tags.b: Invalid value: \"string\": failed rule: self.startsWith('t')\n",
+                  "spec.tags[b]: Invalid value: \"string\": failed rule: self.startsWith('t')\n",
                   "");
 }
 
@@ -206,6 +206,38 @@ TEST(a_crd_with_a_wrong_rule_is_refused)
         {"{rule: 'true', optionalOldSelf: true}",
          "s.properties[spec].x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may "
          "not be set if oldSelf is not used in rule\n"},
+        {"{rule: 'true', message: ' '}",
+         "s.properties[spec].x-kubernetes-validations[0].message: Invalid value: \" \": message "
+         "must be non-empty if specified\n"},
+        {"{rule: 'true', message: \"a\\nb\"}",
+         "s.properties[spec].x-kubernetes-validations[0].message: Invalid value: \"a\\nb\": "
+         "message must not contain line breaks\n"},
+        {"{rule: 'true', message: \"a\\rb\"}", ""},
+        {"{rule: \"true ||\\n false\"}",
+         "s.properties[spec].x-kubernetes-validations[0].message: Required value: message must be "
+         "specified if rule contains line breaks\n"},
+        {"{rule: \"true ||\\n false\", message: m}", ""},
+        {"{rule: 'true', messageExpression: 'x'}",
+         "s.properties[spec].x-kubernetes-validations[0].messageExpression: Invalid value: "
+         "{\"rule\":\"true\",\"messageExpression\":\"x\"}: messageExpression compilation failed: "
+         "ERROR: <input>:1:1: undeclared reference to 'x'\n"},
+        {"{rule: 'true', fieldPath: .x}", ""},
+        {"{rule: 'true', fieldPath: x}", "s.properties[spec].x-kubernetes-validations[0].fieldPath:"
+                                         " Invalid value: \"x\": fieldPath must be a valid path\n"},
+        {"{rule: 'true', fieldPath: .}", "s.properties[spec].x-kubernetes-validations[0].fieldPath:"
+                                         " Invalid value: \".\": fieldPath must be a valid path\n"},
+        {"{rule: 'true', fieldPath: .x.y}",
+         "s.properties[spec].x-kubernetes-validations[0].fieldPath: Invalid value: \".x.y\": "
+         "fieldPath must be a valid path\n"},
+        {"{rule: 'true', fieldPath: '[''a.b'']'}", ""},
+        {"{rule: 'true', fieldPath: '.m[''any'']'}", ""},
+        {"{rule: 'true', fieldPath: .m.any}", ""},
+        {"{rule: 'true', fieldPath: '[''a.b'}",
+         "s.properties[spec].x-kubernetes-validations[0].fieldPath: Invalid value: \"['a.b\": "
+         "fieldPath must be a valid path\n"},
+        {"{rule: 'true', fieldPath: '[x]'}",
+         "s.properties[spec].x-kubernetes-validations[0].fieldPath: Invalid value: \"[x]\": "
+         "fieldPath must be a valid path\n"},
         {"{rule: 'self.x == oldSelf.x'}", ""},
     };
 
@@ -215,7 +247,9 @@ TEST(a_crd_with_a_wrong_rule_is_refused)
         struct admit admit = {.arena = &arena};
         struct str text = str_printf(&arena,
                                      "{type: object, properties: {spec: {type: object, properties: "
-                                     "{x: {type: integer}}, x-kubernetes-validations: [%s]}}}",
+                                     "{x: {type: integer}, a.b: {type: integer}, m: {type: object, "
+                                     "additionalProperties: {type: string}}}, "
+                                     "x-kubernetes-validations: [%s]}}}",
                                      rows[i].rule);
 
         test_case(rows[i].rule);
@@ -224,6 +258,147 @@ TEST(a_crd_with_a_wrong_rule_is_refused)
         expect_text(causes(&arena, &admit), rows[i].wanted);
         arena_done(&arena);
     }
+}
+
+/* What is said of an object of a schema, whose rules may be wrong. */
+static void expect_said(const char *schema_yaml,
+                        const char *object,
+                        const char *old,
+                        const char *wanted,
+                        const char *warned)
+{
+    struct arena arena = {0};
+    const struct schema *schema = NULL;
+    struct str warnings = STR("");
+    struct admit admit = {
+        .arena = &arena, .object = parsed(&arena, object), .old = old ? parsed(&arena, old) : NULL};
+
+    test_case(schema_yaml);
+    EXPECT(schema_compile(&arena, parsed(&arena, schema_yaml), &schema, NULL) == 0);
+    rules_validate(&admit, rules_compile(&arena, schema, NULL, STR("s")), schema, &warnings);
+    expect_text(causes(&arena, &admit), wanted);
+    EXPECT(str_is(warnings, warned));
+    arena_done(&arena);
+}
+
+#define SPEC(rules)                                                                     \
+    "{type: object, properties: {spec: {type: object, properties: {x: {type: integer}," \
+    " t: {type: string, format: date-time}}}}, x-kubernetes-validations: [" rules "]}"
+
+TEST(a_rule_that_fails_is_told_as_it_asks)
+{
+    static const struct {
+        const char *schema;
+        const char *wanted;
+    } rows[] = {
+        {SPEC("{rule: 'self.spec.x > 1', fieldPath: .spec.x, reason: FieldValueRequired, message: "
+              "give more}"),
+         "spec.x: Required value: give more\n"},
+        {SPEC("{rule: 'self.spec.x > 1', fieldPath: .spec.x, reason: FieldValueDuplicate}"),
+         "spec.x: Duplicate value: \"object\"\n"},
+        {SPEC(
+             "{rule: 'self.spec.x > 1', reason: FieldValueInvalid, messageExpression: '\"x is \" + "
+             "string(self.spec.x)'}"),
+         "<nil>: Invalid value: \"object\": x is 1\n"},
+        {SPEC("{rule: 'self.spec.x > 1', messageExpression: '\"  \"', message: m}"),
+         "<nil>: Invalid value: \"object\": m\n"},
+        {SPEC("{rule: 'self.spec.x > 1', messageExpression: '\"a\\nb\"', message: m}"),
+         "<nil>: Invalid value: \"object\": m\n"},
+        {SPEC("{rule: 'self.spec.x > 1', messageExpression: 'string(1 / 0)', message: m}"),
+         "<nil>: Invalid value: \"object\": m\n"},
+        {SPEC("{rule: 'dyn(self.spec.x)'}"),
+         "<nil>: Invalid value: \"object\": 'no such overload': call arguments did not match a "
+         "supported operator, function or macro signature for rule: dyn(self.spec.x)\n"},
+        {SPEC("{rule: 'dyn(self.spec.x) + \"a\" == \"\"', message: m}"),
+         "<nil>: Invalid value: \"object\": 'no such overload': call arguments did not match a "
+         "supported operator, function or macro signature for rule: m\n"},
+        {SPEC("{rule: 'self.nope'}"), "<nil>: Invalid value: \"object\": rule compile error: "
+                                      "ERROR: <input>:1:6: undefined field "
+                                      "'nope'\n"},
+        {SPEC("{rule: 'self.spec.x'}, {rule: ''}, {rule: 'true', optionalOldSelf: true}"),
+         "<nil>: Invalid value: \"object\": rule compile error: cel expression must evaluate to a "
+         "bool\n"
+         "<nil>: Invalid value: \"object\": rule compile error: the rule is not complete\n"},
+        {SPEC("{rule: 'oldSelf.hasValue() || self.spec.x > 1', optionalOldSelf: true}"),
+         "<nil>: Invalid value: \"object\": failed rule: oldSelf.hasValue() || self.spec.x > 1\n"},
+        {SPEC("{rule: 'self.spec.x == oldSelf.spec.x'}"), ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        expect_said(rows[i].schema, "{spec: {x: 1}}", NULL, rows[i].wanted, "");
+    expect_said(SPEC("{rule: 'self.spec.x > 1'}, {rule: 'self.spec.x > 2', message: m}"),
+                "{spec: {x: 1}}", "{spec: {x: 1}}", "",
+                "<nil>: Invalid value: \"object\": failed rule: self.spec.x > 1\n"
+                "<nil>: Invalid value: \"object\": m");
+    expect_said("{type: object}", "{}", NULL, "", "");
+}
+
+#define ALL_OF_MANY "self.many.all(a, self.many.all(b, self.many.all(c, a + b + c > 0)))"
+
+TEST(words_that_cost_too_much_end_the_validation)
+{
+    struct arena arena = {0};
+    struct str many = STR("1");
+
+    for (size_t i = 0; i < 60; i++)
+        many = str_printf(&arena, STR_FMT ", 1", STR_ARG(many));
+    struct str object = str_printf(&arena, "{many: [" STR_FMT "]}", STR_ARG(many));
+    expect_said("{type: object, properties: {many: {type: array, items: {type: integer}}}, "
+                "x-kubernetes-validations: [{rule: 'false', messageExpression: "
+                "'self.many.all(d, " ALL_OF_MANY
+                ") ? \"a\" : \"b\"', message: m}, {rule: 'false'}]}",
+                object.p, NULL,
+                "<nil>: Invalid value: \"object\": no further validation rules will be run due to "
+                "call cost exceeds limit for messageExpression: \"self.many.all(d, " ALL_OF_MANY
+                ") ? \"a\" : \"b\"\"\n",
+                "");
+    arena_done(&arena);
+}
+
+TEST(what_is_replaced_whole_has_no_counterparts_in_it)
+{
+    struct arena arena = {0};
+    const struct schema *schema = NULL;
+    struct admit admit = {.arena = &arena};
+    static const char text[] =
+        "{type: object, properties: {whole: {type: object, x-kubernetes-map-type: atomic, "
+        "properties: {x: {type: integer, x-kubernetes-validations: [{rule: 'self >= oldSelf'}, "
+        "{rule: self > 0}]}}}}}";
+
+    EXPECT(schema_compile(&arena, parsed(&arena, text), &schema, NULL) == 0);
+    (void)rules_compile(&arena, schema, &admit, STR("s"));
+    expect_text(causes(&arena, &admit),
+                "s.properties[whole].properties[x].x-kubernetes-validations[0].rule: Invalid "
+                "value: \"self >= oldSelf\": oldSelf cannot be used on the uncorrelatable portion "
+                "of the schema within s.properties[whole]\n");
+    arena_done(&arena);
+    /* One that was taken before is not evaluated. */
+    expect_said(text, "{whole: {x: 1}}", "{whole: {x: 2}}", "", "");
+    expect_said(text, "{whole: {x: 0}}", "{whole: {x: 2}}",
+                "whole.x: Invalid value: \"integer\": failed rule: self > 0\n", "");
+}
+
+TEST(rules_below_lists_and_maps_see_each_member)
+{
+    static const char lists[] =
+        "{type: object, properties: {"
+        "ports: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], "
+        "items: {type: object, properties: {name: {type: string}, tags: {type: array, items: "
+        "{type: string, x-kubernetes-validations: [{rule: self != 'bad'}]}}}, "
+        "x-kubernetes-validations: [{rule: self.tags.size() >= oldSelf.tags.size()}]}}, "
+        "plain: {type: array, items: {type: integer}}, "
+        "map: {type: object, additionalProperties: {type: integer, nullable: true, "
+        "x-kubernetes-validations: [{rule: self == null || self > 0}]}}}}";
+
+    expect_said(lists,
+                "{ports: [{name: a, tags: [good, bad]}, {name: b, tags: []}], plain: [1], map: {k: "
+                "-1, l: 1, e: null}, other: 1}",
+                "{ports: [{name: b, tags: [x]}, {name: a, tags: [x]}], map: {k: 0}}",
+                "ports[0].tags[1]: Invalid value: \"string\": failed rule: self != 'bad'\n"
+                "ports[1]: Invalid value: \"object\": failed rule: self.tags.size() >= "
+                "oldSelf.tags.size()\n"
+                "map[k]: Invalid value: \"integer\": failed rule: self == null || self > 0\n",
+                "");
 }
 
 TEST(old_values_need_a_counterpart)
