@@ -35,3 +35,14 @@ bool cel_uses(const struct cel_program *program, const char *variable)
             return program->used >> i & 1;
     return false;
 }
+
+bool cel_is_name(struct str text)
+{
+    struct arena arena = {0};
+    struct cel_node *root = NULL;
+    bool is = cel_parse(&arena, text, &root, NULL) == 0 && root->op == CEL_OP_IDENT &&
+              str_eq(root->name, text);
+
+    arena_done(&arena);
+    return is;
+}

@@ -67,6 +67,9 @@ struct cel_compile {
  * the bounds. */
 int cel_compile(const struct cel_compile *compile, struct cel_program **ret, struct err *err);
 
+/* May a variable have this name? */
+bool cel_is_name(struct str text);
+
 /* Does the expression name the variable? */
 bool cel_uses(const struct cel_program *program, const char *variable);
 

@@ -2,6 +2,7 @@
 
 #include "api/admit.h"
 #include "api/kind.h"
+#include "api/names.h"
 #include "api/schema.h"
 #include "api/selector.h"
 #include "base/arena.h"
@@ -22,12 +23,17 @@
 
 /* ---- matching ---- */
 
-static bool list_has(const struct json *list, struct str text)
+static bool list_names(const struct json *list, struct str text)
 {
     JSON_FOREACH(list, item)
-        if (str_is(json_str(item), "*") || str_eq(json_str(item), text))
+        if (str_eq(json_str(item), text))
             return true;
     return false;
+}
+
+static bool list_has(const struct json *list, struct str text)
+{
+    return list_names(list, STR("*")) || list_names(list, text);
 }
 
 /* "pods", "pods/status", "pods/ *", "* /status" or "*", without the blanks. */
@@ -59,7 +65,7 @@ static bool rule_matches(const struct policy_request *request, const struct json
     /* Versions of one kind differ in nothing but their name here. */
     if (exact && !list_has(json_get(rule, "apiVersions"), str_from(request->kind->version)))
         return false;
-    if (json_count(names) && !list_has(names, request->name))
+    if (json_count(names) && !list_names(names, request->name))
         return false;
     return !scope.len || str_is(scope, "*") ||
            str_is(scope, "Namespaced") == request->kind->namespaced;
@@ -153,6 +159,28 @@ static void scope_declare(struct scope *scope, struct arena *arena, bool has_par
                       [VARIABLES] = {.name = "variables", .type = CEL_MAP}}};
     for (size_t i = 0; i < COUNT; i++)
         scope->values[i] = cel_null();
+}
+
+/* variables.NAME of the first `count` of the list, of whatever type they are; others are not there.
+ */
+static void scope_name(struct scope *scope, const struct json *list, size_t count)
+{
+    static const struct schema any = {
+        .type = SCHEMA_ANY, .int_or_string = true, .min_length = -1, .max_length = -1};
+    struct schema_property *properties = ARENA_ARRAY(scope->arena, struct schema_property, count);
+    struct schema *schema = ARENA_NEW(scope->arena, struct schema);
+    size_t index = 0;
+
+    JSON_FOREACH(list, variable)
+        if (index < count)
+            properties[index++] =
+                (struct schema_property){json_str(json_get(variable, "name")), &any};
+    *schema = (struct schema){.type = SCHEMA_OBJECT,
+                              .min_length = -1,
+                              .max_length = -1,
+                              .properties = properties,
+                              .property_count = count};
+    scope->variables[VARIABLES].schema = schema;
 }
 
 static int scope_compile(const struct scope *scope,
@@ -394,96 +422,232 @@ static void check_list(struct admit *admit,
         struct str path = str_printf(admit->arena, "spec.%s[%zu].%s", list, index++, member);
         const struct json *value = json_get(item, member);
 
-        if (value || wanted != CEL_STRING)
+        /* No messageExpression is none. */
+        if (json_str(value).len || wanted != CEL_STRING)
             check_expression(admit, scope, value, path, wanted);
     }
 }
 
-static void check_rules(struct admit *admit, const struct json *rules, const char *path)
+/* A word that must be one of these, which end with NULL, where it is there. */
+static void check_word(struct admit *admit,
+                       const struct json *value,
+                       struct str path,
+                       const char *const *words)
 {
-    static const char *const operations[] = {"CREATE", "UPDATE", "DELETE", "*"};
+    struct str told = STR("");
+
+    if (json_is_null(value))
+        return;
+    for (; *words; words++) {
+        if (str_is(json_str(value), *words))
+            return;
+        told = str_printf(admit->arena, STR_FMT "%s\"%s\"", STR_ARG(told), told.len ? ", " : "",
+                          *words);
+    }
+    admit_unsupported(admit, path, value, told.p);
+}
+
+/* One of the lists that a rule must have, as it would match nothing without. */
+static void check_rule_list(struct admit *admit,
+                            const struct json *rule,
+                            struct str path,
+                            const char *name,
+                            const char *others)
+{
+    const struct json *list = json_get(rule, name);
+    struct str where = str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), name);
+
+    if (!json_count(list))
+        admit_required(admit, where, "");
+    if (others && json_count(list) > 1 && list_names(list, STR("*")))
+        admit_invalid(
+            admit, where, list,
+            str_printf(admit->arena, "if '*' is present, must not specify other %s", others).p);
+}
+
+static void check_rule(struct admit *admit, const struct json *rule, struct str path)
+{
+    static const char *const operations[] = {"*", "CREATE", "DELETE", "UPDATE", NULL};
+    static const char *const scopes[] = {"*", "Cluster", "Namespaced", NULL};
+    struct str where = str_printf(admit->arena, STR_FMT ".operations", STR_ARG(path));
+
+    check_rule_list(admit, rule, path, "operations", "operations");
+    check_rule_list(admit, rule, path, "apiGroups", "API groups");
+    check_rule_list(admit, rule, path, "apiVersions", "API versions");
+    check_rule_list(admit, rule, path, "resources", NULL);
+    JSON_FOREACH(json_get(rule, "operations"), operation)
+        check_word(admit, operation, where, operations);
+    check_word(admit, json_get(rule, "scope"),
+               str_printf(admit->arena, STR_FMT ".scope", STR_ARG(path)), scopes);
+}
+
+/* matchConstraints of a policy, matchResources of a binding. */
+static void check_match(struct admit *admit, const char *name)
+{
+    static const char *const lists[] = {"resourceRules", "excludeResourceRules"};
+    static const char *const selectors[] = {"namespaceSelector", "objectSelector"};
+    static const char *const policies[] = {"Equivalent", "Exact", NULL};
+    const struct json *match = json_get(json_get(admit->object, "spec"), name);
+
+    check_word(admit, json_get(match, "matchPolicy"),
+               str_printf(admit->arena, "spec.%s.matchPolicy", name), policies);
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        size_t index = 0;
+
+        JSON_FOREACH(json_get(match, lists[i]), rule)
+            check_rule(admit, rule,
+                       str_printf(admit->arena, "spec.%s.%s[%zu]", name, lists[i], index++));
+    }
+    for (size_t i = 0; i < COUNT_OF(selectors); i++) {
+        const struct json *value = json_get(match, selectors[i]);
+        struct selector parsed = {0};
+        struct err err = {0};
+
+        if (!json_is_null(value) && selector_from_json(admit->arena, value, &parsed, &err) < 0)
+            admit_invalid(admit, str_printf(admit->arena, "spec.%s.%s", name, selectors[i]), value,
+                          str_c(admit->arena, str_from(err.text)));
+    }
+}
+
+/* What is said of a validation that failed, and as what it counts. */
+static void check_told(struct admit *admit)
+{
+    static const char *const reasons[] = {"Forbidden", "Invalid", "RequestEntityTooLarge",
+                                          "Unauthorized", NULL};
     size_t index = 0;
 
-    JSON_FOREACH(rules, rule) {
-        JSON_FOREACH(json_get(rule, "operations"), operation) {
-            bool known = false;
+    JSON_FOREACH(json_at(admit->object, "spec.validations"), validation) {
+        struct str path = str_printf(admit->arena, "spec.validations[%zu]", index++);
+        const struct json *message = json_get(validation, "message");
+        struct str words = str_trim(json_str(message));
 
-            for (size_t i = 0; i < COUNT_OF(operations); i++)
-                known |= str_is(json_str(operation), operations[i]);
-            if (!known)
-                admit_unsupported(admit,
-                                  str_printf(admit->arena, "%s[%zu].operations", path, index),
-                                  operation, "\"*\", \"CREATE\", \"DELETE\", \"UPDATE\"");
-        }
-        index++;
+        check_word(admit, json_get(validation, "reason"),
+                   str_printf(admit->arena, STR_FMT ".reason", STR_ARG(path)), reasons);
+        path = str_printf(admit->arena, STR_FMT ".message", STR_ARG(path));
+        if (json_str(message).len && !words.len)
+            admit_invalid(admit, path, message, "message must be non-empty if specified");
+        else if (str_find(words, '\n') < words.len)
+            admit_invalid(admit, path, message, "message must not contain line breaks");
     }
+}
+
+/* Each sees those before it. */
+static void check_variables(struct admit *admit, struct scope *scope)
+{
+    const struct json *list = json_at(admit->object, "spec.variables");
+    size_t index = 0;
+
+    JSON_FOREACH(list, variable) {
+        struct str path = str_printf(admit->arena, "spec.variables[%zu].name", index);
+        const struct json *name = json_get(variable, "name");
+
+        scope_name(scope, list, index);
+        check_expression(admit, scope, json_get(variable, "expression"),
+                         str_printf(admit->arena, "spec.variables[%zu].expression", index++),
+                         CEL_DYN);
+
+        if (!json_str(name).len)
+            admit_required(admit, path, "name is not specified");
+        else if (!cel_is_name(json_str(name)))
+            admit_invalid(admit, path, name, "name is not a valid CEL identifier");
+    }
+}
+
+/* Of conditions. */
+static void check_names(struct admit *admit)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_at(admit->object, "spec.matchConditions"), condition) {
+        struct str path = str_printf(admit->arena, "spec.matchConditions[%zu].name", index++);
+        const struct json *name = json_get(condition, "name");
+        const char *wrong = names_qualified(json_str(name));
+
+        if (!json_str(name).len)
+            admit_required(admit, path, "");
+        else if (wrong)
+            admit_invalid(admit, path, name, wrong);
+    }
+}
+
+static void check_param_kind(struct admit *admit, const struct json *kind)
+{
+    if (json_is_null(kind))
+        return;
+    if (!json_str(json_get(kind, "apiVersion")).len)
+        admit_required(admit, STR("spec.paramKind.apiVersion"), "");
+    if (!json_str(json_get(kind, "kind")).len)
+        admit_required(admit, STR("spec.paramKind.kind"), "");
 }
 
 void policy_check(struct admit *admit, struct str *warnings)
 {
+    static const char *const failures[] = {"Fail", "Ignore", NULL};
     const struct json *spec = json_get(admit->object, "spec");
-    struct str failure = json_str(json_get(spec, "failurePolicy"));
     struct scope *scope = ARENA_NEW(admit->arena, struct scope);
 
     scope_declare(scope, admit->arena, json_get(spec, "paramKind") != NULL);
+    check_param_kind(admit, json_get(spec, "paramKind"));
     if (!json_count(json_at(spec, "matchConstraints.resourceRules")))
         admit_required(admit, STR("spec.matchConstraints.resourceRules"), "");
-    check_rules(admit, json_at(spec, "matchConstraints.resourceRules"),
-                "spec.matchConstraints.resourceRules");
-    check_rules(admit, json_at(spec, "matchConstraints.excludeResourceRules"),
-                "spec.matchConstraints.excludeResourceRules");
-    if (failure.len && !str_is(failure, "Fail") && !str_is(failure, "Ignore"))
-        admit_unsupported(admit, STR("spec.failurePolicy"), json_get(spec, "failurePolicy"),
-                          "\"Fail\", \"Ignore\"");
+    check_match(admit, "matchConstraints");
+    check_word(admit, json_get(spec, "failurePolicy"), STR("spec.failurePolicy"), failures);
     if (!json_count(json_get(spec, "validations")) &&
         !json_count(json_get(spec, "auditAnnotations")))
         admit_required(admit, STR("spec.validations"),
                        "validations or auditAnnotations must be set");
+    scope_name(scope, NULL, 0); /* conditions are before them */
+    check_list(admit, scope, "matchConditions", "expression", CEL_BOOL);
+    check_names(admit);
+    check_variables(admit, scope);
+    scope_name(scope, json_get(spec, "variables"), json_count(json_get(spec, "variables")));
     check_list(admit, scope, "validations", "expression", CEL_BOOL);
     check_list(admit, scope, "validations", "messageExpression", CEL_STRING);
-    check_list(admit, scope, "matchConditions", "expression", CEL_BOOL);
-    check_list(admit, scope, "variables", "expression", CEL_DYN);
+    check_told(admit);
     if (json_count(json_get(spec, "auditAnnotations")))
         warn(admit->arena, warnings,
              "spec.auditAnnotations have no effect: the audit log does not keep them");
 }
 
+static void check_param_ref(struct admit *admit, const struct json *ref)
+{
+    static const char *const actions[] = {"Allow", "Deny", NULL};
+    const struct json *action = json_get(ref, "parameterNotFoundAction");
+    bool named = json_str(json_get(ref, "name")).len > 0;
+
+    if (json_is_null(ref))
+        return;
+    if (named != json_is_null(json_get(ref, "selector")))
+        admit_invalid(admit, STR("spec.paramRef"), ref,
+                      "must have exactly one of name and selector");
+    if (!json_str(action).len)
+        admit_required(admit, STR("spec.paramRef.parameterNotFoundAction"), "");
+    else
+        check_word(admit, action, STR("spec.paramRef.parameterNotFoundAction"), actions);
+}
+
 void policy_check_binding(struct admit *admit, struct str *warnings)
 {
+    static const char *const words[] = {"Audit", "Deny", "Warn", NULL};
     const struct json *spec = json_get(admit->object, "spec");
     const struct json *actions = json_get(spec, "validationActions");
-    const struct json *ref = json_get(spec, "paramRef");
-    bool deny = false;
-    bool warning = false;
 
     if (!json_str(json_get(spec, "policyName")).len)
         admit_required(admit, STR("spec.policyName"), "");
     if (!json_count(actions))
         admit_required(admit, STR("spec.validationActions"), "");
-    JSON_FOREACH(actions, action) {
-        deny |= str_is(json_str(action), "Deny");
-        warning |= str_is(json_str(action), "Warn");
-        if (str_is(json_str(action), "Audit"))
-            warn(admit->arena, warnings,
-                 "spec.validationActions: Audit has no effect: the audit log does not have "
-                 "annotations");
-        else if (!str_is(json_str(action), "Deny") && !str_is(json_str(action), "Warn"))
-            admit_unsupported(admit, STR("spec.validationActions"), action,
-                              "\"Audit\", \"Deny\", \"Warn\"");
-    }
-    if (deny && warning)
+    JSON_FOREACH(actions, action)
+        check_word(admit, action, STR("spec.validationActions"), words);
+    if (list_names(actions, STR("Audit")))
+        warn(admit->arena, warnings,
+             "spec.validationActions: Audit has no effect: the audit log does not have "
+             "annotations");
+    if (list_names(actions, STR("Deny")) && list_names(actions, STR("Warn")))
         admit_invalid(admit, STR("spec.validationActions"), actions,
                       "must not contain both Deny and Warn (repeating the same validation failure "
                       "information in the API response and headers serves no purpose)");
-    check_rules(admit, json_at(spec, "matchResources.resourceRules"),
-                "spec.matchResources.resourceRules");
-    if (!ref)
-        return;
-    if (!json_get(ref, "name") == !json_get(ref, "selector"))
-        admit_invalid(admit, STR("spec.paramRef"), ref,
-                      "must have exactly one of name and selector");
-    if (!json_get(ref, "parameterNotFoundAction"))
-        admit_required(admit, STR("spec.paramRef.parameterNotFoundAction"), "");
+    check_match(admit, "matchResources");
+    check_param_ref(admit, json_get(spec, "paramRef"));
 }
 
 /* A rule that names nothing but what is not asked here would be taken for a promise. */
