@@ -9,18 +9,6 @@
 
 #include <stddef.h>
 
-/* JSON with ' for ". */
-static struct json *tree(struct arena *arena, const char *text)
-{
-    char *copy = str_c(arena, str_from(text));
-    struct json *value = NULL;
-
-    for (char *p = copy; *p; p++)
-        *p = *p == '\'' ? '"' : *p;
-    EXPECT(!json_parse(arena, str_from(copy), &value, NULL));
-    return value;
-}
-
 static const struct json *named(const struct json *list, const char *name)
 {
     JSON_FOREACH(list, item)
@@ -69,7 +57,7 @@ TEST(the_container_of_a_share_is_held_to_it_and_others_are_left_alone)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
-        struct json *pod = tree(
+        struct json *pod = test_json(
             &arena, str_printf(&arena,
                                "{'metadata':{'name':'p','annotations':{%s}},'spec':{'containers':"
                                "[{'name':'a','resources':{'requests':{'cpu':'1'},'limits':{'cpu':"
@@ -110,10 +98,10 @@ TEST(what_the_user_preloads_stays_and_what_the_user_says_about_the_limit_goes)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *pod =
-        tree(&arena, "{'metadata':{'annotations':{'gpu-memory':'100'}},'spec':{'containers':[{"
-                     "'name':'a','env':[{'name':'MUSTER_GPU_MEMORY_MIB','value':'999999'},"
-                     "{'name':'LD_PRELOAD','value':'/my.so'},{'name':'MUSTER_GPU_REGION',"
-                     "'value':'/dev/zero'}]}]}}");
+        test_json(&arena, "{'metadata':{'annotations':{'gpu-memory':'100'}},'spec':{'containers':[{"
+                          "'name':'a','env':[{'name':'MUSTER_GPU_MEMORY_MIB','value':'999999'},"
+                          "{'name':'LD_PRELOAD','value':'/my.so'},{'name':'MUSTER_GPU_REGION',"
+                          "'value':'/dev/zero'}]}]}}");
 
     limit_mutate(&arena, pod, STR("muster:1"));
     const struct json *env = json_at(pod, "spec.containers.0.env");
@@ -126,9 +114,9 @@ TEST(a_preload_that_only_the_kubelet_knows_is_referred_to)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *pod =
-        tree(&arena, "{'metadata':{'annotations':{'gpu-memory':'100'}},'spec':{'containers':[{"
-                     "'name':'a','env':[{'name':'LD_PRELOAD','valueFrom':{'configMapKeyRef':{"
-                     "'name':'c','key':'k'}}}]}]}}");
+        test_json(&arena, "{'metadata':{'annotations':{'gpu-memory':'100'}},'spec':{'containers':[{"
+                          "'name':'a','env':[{'name':'LD_PRELOAD','valueFrom':{'configMapKeyRef':{"
+                          "'name':'c','key':'k'}}}]}]}}");
 
     for (int i = 0; i < 2; i++) {
         limit_mutate(&arena, pod, STR("muster:1"));
@@ -145,8 +133,8 @@ TEST(a_pod_that_opts_out_is_not_touched)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *pod =
-        tree(&arena, "{'metadata':{'annotations':{'gpu-memory':'100','" LIMIT_ANNOTATION
-                     "':'false'}},'spec':{'containers':[{'name':'a'}]}}");
+        test_json(&arena, "{'metadata':{'annotations':{'gpu-memory':'100','" LIMIT_ANNOTATION
+                          "':'false'}},'spec':{'containers':[{'name':'a'}]}}");
     struct str before = json_text(&arena, pod);
 
     limit_mutate(&arena, pod, STR("muster:1"));
@@ -157,8 +145,8 @@ TEST(a_pod_that_opts_out_is_not_touched)
 TEST(very_many_variables_are_gone_through_once)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *pod = tree(&arena, "{'metadata':{'annotations':{'gpu-memory':'100'}},'spec':{"
-                                    "'containers':[{'name':'a','env':[]}]}}");
+    struct json *pod = test_json(&arena, "{'metadata':{'annotations':{'gpu-memory':'100'}},'spec':{"
+                                         "'containers':[{'name':'a','env':[]}]}}");
     struct json *env = json_at(pod, "spec.containers.0.env");
 
     for (int i = 0; i < 200000; i++)

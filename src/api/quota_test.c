@@ -11,17 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static struct json *parsed(struct arena *arena, const char *text)
-{
-    char *copy = str_c(arena, str_from(text));
-    struct json *root = NULL;
-
-    for (char *p = copy; *p; p++)
-        *p = *p == '\'' ? '"' : *p;
-    EXPECT(json_parse(arena, str_from(copy), &root, NULL) == 0);
-    return root;
-}
-
 #define REQUEST(cpu) "'resources':{'requests':{'cpu':'" cpu "','nvidia.com/gpu':'1'}}"
 #define LIMIT(cpu)   "'resources':{'limits':{'cpu':'" cpu "'}}"
 #define PORTS        "'ports':[{'port':1},{'port':2}]"
@@ -96,8 +85,8 @@ TEST(what_an_object_takes_of_a_quota_is_counted_as_kubernetes_counts_it)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
-        __int128 took =
-            quota_taken(str_from(rows[i].resource), rows[i].kind, parsed(&arena, rows[i].object));
+        __int128 took = quota_taken(str_from(rows[i].resource), rows[i].kind,
+                                    test_json(&arena, rows[i].object));
 
         test_case(rows[i].why);
         EXPECT(took == (__int128)rows[i].milli * 1000000);
@@ -161,8 +150,8 @@ TEST(a_quota_covers_what_its_scopes_say)
         _cleanup_(arena_done) struct arena arena = {0};
 
         test_case(rows[i].why);
-        EXPECT(quota_covers(parsed(&arena, rows[i].spec), rows[i].kind,
-                            parsed(&arena, rows[i].object)) == rows[i].covers);
+        EXPECT(quota_covers(test_json(&arena, rows[i].spec), rows[i].kind,
+                            test_json(&arena, rows[i].object)) == rows[i].covers);
     }
 }
 
@@ -189,7 +178,7 @@ TEST(a_quota_asks_every_container_for_what_it_limits)
         _cleanup_(arena_done) struct arena arena = {0};
 
         test_case(rows[i].why);
-        EXPECT(str_is(quota_silent(str_from(rows[i].resource), parsed(&arena, rows[i].pod)),
+        EXPECT(str_is(quota_silent(str_from(rows[i].resource), test_json(&arena, rows[i].pod)),
                       rows[i].container));
     }
 }

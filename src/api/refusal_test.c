@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
-#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "test.h"
@@ -23,17 +22,8 @@ struct row {
 
 static struct json *object_of(struct arena *arena, const char *spec)
 {
-    char *copy = str_c(
-        arena, str_printf(arena, "{'metadata':{'name':'q','namespace':'n'},'spec':%s}", spec));
-    struct json *object = NULL;
-    struct err err = {0};
-
-    for (char *p = copy; *p; p++)
-        *p = *p == '\'' ? '"' : *p;
-    if (json_parse(arena, str_from(copy), &object, &err) < 0)
-        (void)fprintf(stderr, "%s: %s\n", copy, err.text);
-    EXPECT(object);
-    return object;
+    return test_json(
+        arena, str_printf(arena, "{'metadata':{'name':'q','namespace':'n'},'spec':%s}", spec).p);
 }
 
 static void rows_play(const struct row *rows, size_t count)

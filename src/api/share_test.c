@@ -5,37 +5,20 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
-#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "test.h"
 
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-/* JSON with ' for ". */
-static struct json *tree(struct arena *arena, const char *text)
-{
-    char *copy = str_c(arena, str_from(text));
-    struct json *value = NULL;
-    struct err err = {0};
-
-    for (char *p = copy; *p; p++)
-        *p = *p == '\'' ? '"' : *p;
-    if (json_parse(arena, str_from(copy), &value, &err) < 0)
-        (void)fprintf(stderr, "%s: %s\n", copy, err.text);
-    EXPECT(value);
-    return value;
-}
 
 static struct json *pod_with(struct arena *arena, const char *annotations, const char *spec)
 {
-    return tree(arena, str_printf(arena,
-                                  "{'metadata':{'name':'p','namespace':'n','annotations':{%s}},"
-                                  "'spec':{%s}}",
-                                  annotations, spec)
-                           .p);
+    return test_json(arena,
+                     str_printf(arena,
+                                "{'metadata':{'name':'p','namespace':'n','annotations':{%s}},"
+                                "'spec':{%s}}",
+                                annotations, spec)
+                         .p);
 }
 
 #define PLAIN "'containers':[{'name':'a'},{'name':'b'}],'initContainers':[{'name':'i'}]"
@@ -204,11 +187,11 @@ TEST(names_of_shares_stay_within_what_a_volume_may_be_called)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct json *pod =
-            tree(&arena, str_printf(&arena,
-                                    "{'metadata':{%s,'annotations':{'gpu-fraction':'0.5'}},"
-                                    "'spec':{'containers':[{'name':'a'}]}}",
-                                    rows[i].meta)
-                             .p);
+            test_json(&arena, str_printf(&arena,
+                                         "{'metadata':{%s,'annotations':{'gpu-fraction':'0.5'}},"
+                                         "'spec':{'containers':[{'name':'a'}]}}",
+                                         rows[i].meta)
+                                  .p);
 
         test_case(rows[i].why);
         share_mutate(&arena, pod, UINT64_MAX);
