@@ -30,11 +30,12 @@ static int run_refuse(const struct run *run, const char *what)
     return err_set(run->err, -EINVAL, "%s", what);
 }
 
-/* What is copied costs steps, too, or a query could double what it has again and again. */
+/* What is copied costs steps, too, or a query could double what it has again and again. -E2BIG is
+ * a limit of ours: the rest of the values is not known, and no ? and no // hides that. */
 static int run_spend(struct run *run, size_t steps)
 {
     run->steps += steps;
-    return run->steps > QUERY_STEPS_MAX ? run_refuse(run, "it takes too long") : 0;
+    return run->steps > QUERY_STEPS_MAX ? err_set(run->err, -E2BIG, "it takes too long") : 0;
 }
 
 /* Values in the value, strings by their length; a little more than `most` where it is larger. */
@@ -80,7 +81,29 @@ static const char *type_name(const struct json *value)
         [JSON_NULL] = "null",     [JSON_BOOL] = "boolean", [JSON_NUMBER] = "number",
         [JSON_STRING] = "string", [JSON_ARRAY] = "array",  [JSON_OBJECT] = "object"};
 
-    return names[value ? value->type : JSON_NULL];
+    return names[json_is_null(value) ? JSON_NULL : value->type];
+}
+
+static int members_needed(const struct run *run, const struct json *of)
+{
+    return json_is(of, JSON_ARRAY) || json_is(of, JSON_OBJECT)
+               ? 0
+               : err_set(run->err, -EINVAL, "a value of type %s has no members", type_name(of));
+}
+
+/* Gives what there is before an error. */
+static int quiet_run(struct run *run,
+                     const struct query *node,
+                     const struct json *input,
+                     query_values *ret)
+{
+    struct run quiet = *run;
+    struct err err = {0};
+
+    quiet.err = &err;
+    int r = node_run(&quiet, node, input, ret);
+    run->steps = quiet.steps;
+    return r == -E2BIG ? err_set(run->err, r, "%s", err.text) : 0;
 }
 
 /* ---- paths ---- */
@@ -115,16 +138,13 @@ static int path_run(struct run *run,
 
     if (r == 0 && node->op == QUERY_KEY)
         r = node_run(run, node->right, input, &keys);
-    for (size_t i = 0; r == 0 && i < objects.count; i++) {
-        const struct json *of = objects.items[i];
-
-        for (size_t k = 0; r == 0 && k < keys.count; k++)
-            r = key_give(run, of, keys.items[k], ret);
-        if (node->op == QUERY_KEY)
-            continue;
-        if (!json_is(of, JSON_ARRAY) && !json_is(of, JSON_OBJECT))
-            return err_set(run->err, -EINVAL, "a value of type %s has no members", type_name(of));
-        for (const struct json *one = json_first(of); r == 0 && one; one = json_next(one))
+    for (size_t k = 0; r == 0 && k < keys.count; k++)
+        for (size_t i = 0; r == 0 && i < objects.count; i++)
+            r = key_give(run, objects.items[i], keys.items[k], ret);
+    for (size_t i = 0; r == 0 && node->op == QUERY_EACH && i < objects.count; i++) {
+        r = members_needed(run, objects.items[i]);
+        for (const struct json *one = json_first(objects.items[i]); r == 0 && one;
+             one = json_next(one))
             r = run_give(run, one, ret);
     }
     return r;
@@ -281,13 +301,9 @@ static int else_run(struct run *run,
                     query_values *ret)
 {
     query_values left = {0};
-    struct run quiet = *run;
     size_t before = ret->count;
-    int r = 0;
+    int r = quiet_run(run, node->left, input, &left);
 
-    quiet.err = NULL;
-    (void)node_run(&quiet, node->left, input, &left);
-    run->steps = quiet.steps;
     for (size_t i = 0; r == 0 && i < left.count; i++)
         if (is_true(left.items[i]))
             r = run_give(run, left.items[i], ret);
@@ -307,9 +323,10 @@ static int entries_give(struct run *run, const struct json *input, bool keys, qu
     if (!json_is(input, JSON_OBJECT))
         return err_set(run->err, -EINVAL, "a value of type %s has no keys", type_name(input));
     /* Sorting looks at every pair. */
-    if (run_spend(run, keys ? json_count(input) * json_count(input) / 16
-                            : value_size(input, QUERY_STEPS_MAX)) < 0)
-        return -EINVAL;
+    int r = run_spend(run, keys ? json_count(input) * json_count(input) / 16
+                                : value_size(input, QUERY_STEPS_MAX));
+    if (r < 0)
+        return r;
     JSON_FOREACH(input, member) {
         struct json *key = json_new_str(run->arena, json_key(member));
         struct json *entry = json_new_object(run->arena);
@@ -333,16 +350,15 @@ static int entries_give(struct run *run, const struct json *input, bool keys, qu
 static int sum_give(struct run *run, const struct json *input, query_values *ret)
 {
     const struct json *sum = NULL;
+    int r = members_needed(run, input);
 
-    JSON_FOREACH(input, member) {
-        query_values one = {0};
-        int r = calculate(run, QUERY_ADD, sum, member, &one);
+    for (const struct json *one = json_first(input); r == 0 && one; one = json_next(one)) {
+        query_values so_far = {0};
 
-        if (r < 0)
-            return r;
-        sum = one.items[0];
+        r = calculate(run, QUERY_ADD, sum, one, &so_far);
+        sum = r == 0 ? so_far.items[0] : NULL;
     }
-    return run_give(run, sum, ret);
+    return r < 0 ? r : run_give(run, sum, ret);
 }
 
 static int length_give(struct run *run, const struct json *input, query_values *ret)
@@ -351,8 +367,11 @@ static int length_give(struct run *run, const struct json *input, query_values *
 
     if (json_is(input, JSON_BOOL))
         return run_refuse(run, "a value of type boolean has no length");
-    if (json_is(input, JSON_NUMBER) && json_i64(input, &number))
-        return run_give(run, json_new_i64(run->arena, number < 0 ? -number : number), ret);
+    if (json_is(input, JSON_NUMBER)) {
+        enum query_op op = json_i64_or(input, 0) < 0 ? QUERY_SUBTRACT : QUERY_ADD;
+
+        return calculate(run, op, json_new_i64(run->arena, 0), input, ret);
+    }
     if (json_is(input, JSON_STRING)) {
         struct str text = json_str(input);
 
@@ -374,6 +393,19 @@ static int number_give(struct run *run, const struct json *input, query_values *
     if (!str_to_i64(json_str(input), &number))
         return run_refuse(run, "tonumber needs a whole number");
     return run_give(run, json_new_i64(run->arena, number), ret);
+}
+
+static int string_give(struct run *run, const struct json *input, query_values *ret)
+{
+    int r = run_spend(run, value_size(input, QUERY_STEPS_MAX));
+
+    if (r < 0)
+        return r;
+    return run_give(run,
+                    json_is(input, JSON_STRING)
+                        ? input
+                        : json_new_str(run->arena, json_text(run->arena, input)),
+                    ret);
 }
 
 static int ends_give(struct run *run,
@@ -436,8 +468,7 @@ static int each_give(struct run *run,
                 r = run_give(run, input, ret);
         return r;
     }
-    if (!json_is(input, JSON_ARRAY) && !json_is(input, JSON_OBJECT))
-        return err_set(run->err, -EINVAL, "a value of type %s has no members", type_name(input));
+    r = members_needed(run, input);
     for (const struct json *one = json_first(input); r == 0 && one; one = json_next(one))
         r = node_run(run, node->left, one, &got);
     struct json *list = json_new_array(run->arena);
@@ -446,12 +477,15 @@ static int each_give(struct run *run,
     return r < 0 ? r : run_give(run, list, ret);
 }
 
-static bool any_is(const struct json *list, bool truth)
+/* any and all: whether one is true, or none false. */
+static int any_give(struct run *run, const struct json *input, bool truth, query_values *ret)
 {
-    JSON_FOREACH(list, one)
-        if (is_true(one) == truth)
-            return true;
-    return false;
+    int r = members_needed(run, input);
+    bool found = false;
+
+    JSON_FOREACH(input, one)
+        found = found || is_true(one) == truth;
+    return r < 0 ? r : run_give_bool(run, found == truth, ret);
 }
 
 static int call_run(struct run *run,
@@ -461,8 +495,8 @@ static int call_run(struct run *run,
 {
     switch (node->function) {
     case QUERY_FN_ADD: return sum_give(run, input, ret);
-    case QUERY_FN_ALL: return run_give_bool(run, !any_is(input, false), ret);
-    case QUERY_FN_ANY: return run_give_bool(run, any_is(input, true), ret);
+    case QUERY_FN_ALL: return any_give(run, input, false, ret);
+    case QUERY_FN_ANY: return any_give(run, input, true, ret);
     case QUERY_FN_EMPTY: return 0;
     case QUERY_FN_STARTSWITH:
     case QUERY_FN_ENDSWITH: return ends_give(run, node, input, ret);
@@ -474,14 +508,7 @@ static int call_run(struct run *run,
     case QUERY_FN_NOT: return run_give_bool(run, !is_true(input), ret);
     case QUERY_FN_TO_ENTRIES: return entries_give(run, input, false, ret);
     case QUERY_FN_TONUMBER: return number_give(run, input, ret);
-    case QUERY_FN_TOSTRING:
-        if (run_spend(run, value_size(input, QUERY_STEPS_MAX)) < 0)
-            return -EINVAL;
-        return run_give(run,
-                        json_is(input, JSON_STRING)
-                            ? input
-                            : json_new_str(run->arena, json_text(run->arena, input)),
-                        ret);
+    case QUERY_FN_TOSTRING: return string_give(run, input, ret);
     case QUERY_FN_TYPE:
         return run_give(run, json_new_str(run->arena, str_from(type_name(input))), ret);
     case QUERY_FN_VALUES: return json_is_null(input) ? 0 : run_give(run, input, ret);
@@ -546,20 +573,6 @@ static int negate_run(struct run *run,
     return r;
 }
 
-/* Up to where it fails. */
-static int try_run(struct run *run,
-                   const struct query *node,
-                   const struct json *input,
-                   query_values *ret)
-{
-    struct run quiet = *run;
-
-    quiet.err = NULL;
-    (void)node_run(&quiet, node->left, input, ret);
-    run->steps = quiet.steps;
-    return 0;
-}
-
 static int node_run(struct run *run,
                     const struct query *node,
                     const struct json *input,
@@ -567,14 +580,15 @@ static int node_run(struct run *run,
 {
     int r = 0;
 
-    if (run_spend(run, 1) < 0)
-        return -EINVAL;
+    r = run_spend(run, 1);
+    if (r < 0)
+        return r;
     switch (node->op) {
     case QUERY_INPUT: return run_give(run, input, ret);
     case QUERY_LITERAL: return run_give(run, node->literal, ret);
     case QUERY_KEY:
     case QUERY_EACH: return path_run(run, node, input, ret);
-    case QUERY_TRY: return try_run(run, node, input, ret);
+    case QUERY_TRY: return quiet_run(run, node->left, input, ret);
     case QUERY_LIST: return list_run(run, node, input, ret);
     case QUERY_CALL: return call_run(run, node, input, ret);
     case QUERY_IF: return if_run(run, node, input, ret);

@@ -300,6 +300,8 @@ static int term_read(struct reader *reader, node_ptr *ret)
             r = bracket_read(reader, *ret, ret);
         else if (reader->at < reader->text.len && reader->text.p[reader->at] == '[')
             continue; /* .a.[0] */
+        else if (!reader_word(reader).len && reader_peek(reader) != '"')
+            return reader_refuse(reader, "behind a dot a name is missing");
         else
             r = field_read(reader, *ret, ret);
     }
