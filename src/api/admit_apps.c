@@ -153,7 +153,10 @@ static void check_template(struct admit *admit, const struct json *spec)
 }
 
 /* A number that is not negative, or per cent. False: it is neither, and that was said. */
-static bool check_share(struct admit *admit, const struct json *value, const char *field)
+static bool check_share(struct admit *admit,
+                        const struct json *value,
+                        const char *field,
+                        bool beyond_all)
 {
     struct str text = json_str(value);
     int64_t number = 0;
@@ -163,7 +166,7 @@ static bool check_share(struct admit *admit, const struct json *value, const cha
     bool share = text.len > 1 && str_ends(text, STR("%")) &&
                  str_to_i64(str_sub(text, 0, text.len - 1), &number);
     bool fine = share || json_i64(value, &number);
-    if (fine && number >= 0 && (!share || number <= 100))
+    if (fine && number >= 0 && (!share || beyond_all || number <= 100))
         return true;
     admit_invalid(admit, str_from(field), value,
                   "must be a number that is not negative, or a percentage like \"25%\"");
@@ -193,8 +196,8 @@ static void check_strategy(struct admit *admit, const struct json *spec)
                           "\"Recreate\", \"RollingUpdate\"");
         return;
     }
-    if (check_share(admit, surge, "spec.strategy.rollingUpdate.maxSurge") &&
-        check_share(admit, gone, "spec.strategy.rollingUpdate.maxUnavailable") &&
+    if (check_share(admit, surge, "spec.strategy.rollingUpdate.maxSurge", true) &&
+        check_share(admit, gone, "spec.strategy.rollingUpdate.maxUnavailable", false) &&
         is_nothing(surge) && is_nothing(gone))
         admit_invalid(admit, STR("spec.strategy.rollingUpdate.maxUnavailable"), gone,
                       "may not be 0 when `maxSurge` is 0");
@@ -301,8 +304,8 @@ void admit_daemonset_validate(struct admit *admit)
     check_selector(admit, spec);
     check_template(admit, spec);
     check_enum(admit, spec, "updateStrategy.type", strategies);
-    if (!check_share(admit, surge, "spec.updateStrategy.rollingUpdate.maxSurge") ||
-        !check_share(admit, gone, "spec.updateStrategy.rollingUpdate.maxUnavailable") ||
+    if (!check_share(admit, surge, "spec.updateStrategy.rollingUpdate.maxSurge", false) ||
+        !check_share(admit, gone, "spec.updateStrategy.rollingUpdate.maxUnavailable", false) ||
         !json_at(spec, "updateStrategy.rollingUpdate"))
         return;
     if (is_nothing(surge) && is_nothing(gone))

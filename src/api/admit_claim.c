@@ -193,6 +193,7 @@ static void claim_status_check(struct admit *admit)
     const struct json *allocation = json_get(status, "allocation");
     const struct json *before = json_at(admit->old, "status.allocation");
     const struct json *users = json_get(status, "reservedFor");
+    struct admit_names uids = admit_names(admit->arena, users, "uid");
     size_t index = 0;
 
     if (!json_is_null(allocation) && !json_is_null(before) && !json_equal(allocation, before))
@@ -202,11 +203,13 @@ static void claim_status_check(struct admit *admit)
                         "may not be specified when `allocated` is not set");
     count_check(admit, users, STR("status.reservedFor"), CONSUMERS_MAX);
     JSON_FOREACH(users, user) {
-        struct str at = at_index(admit, STR("status"), "reservedFor", index++);
+        struct str at = at_index(admit, STR("status"), "reservedFor", index);
 
         admit_name_at(admit, user, at, "resource", names_path_segment);
         admit_name_at(admit, user, at, "name", names_path_segment);
         admit_name_at(admit, user, at, "uid", names_path_segment);
+        if (uids.again[index++])
+            admit_duplicate(admit, at_name(admit, at, "uid"), json_get(user, "uid"));
     }
 }
 

@@ -202,13 +202,15 @@ static struct json *fixed_template(struct arena *arena, const struct json *spec)
 
 static void check_update(struct admit *admit, const struct json *spec, const struct json *before)
 {
-    static const char *const fixed[] = {"podFailurePolicy", "successPolicy", "backoffLimitPerIndex",
-                                        "managedBy"};
+    static const char *const fixed[] = {"completionMode",       "podFailurePolicy", "successPolicy",
+                                        "backoffLimitPerIndex", "managedBy",        "selector"};
     const struct json *now_count = json_get(spec, "completions");
     bool stopped = json_bool_or(json_get(before, "suspend"), false);
     bool elastic = str_is(json_str(json_get(spec, "completionMode")), "Indexed") &&
                    json_equal(now_count, json_get(spec, "parallelism"));
 
+    check_numbers(admit, spec, STR("spec"));
+    check_mode(admit, spec, STR("spec"));
     if (!json_equal(now_count, json_get(before, "completions")) && !elastic)
         admit_invalid(admit, STR("spec.completions"), now_count, "field is immutable");
     for (size_t i = 0; i < COUNT_OF(fixed); i++)

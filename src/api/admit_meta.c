@@ -58,11 +58,14 @@ static void check_annotations(struct admit *admit, const struct json *annotation
     size_t bytes = 0;
 
     JSON_FOREACH(annotations, item) {
-        const char *rule = names_qualified(json_key(item));
+        char *key = str_c(admit->arena, json_key(item));
 
-        bytes += json_key(item).len + json_str(item).len;
         /* Annotation keys may be upper case in their prefix; only the shape matters. */
-        if (rule && str_find(json_key(item), '/') == json_key(item).len)
+        for (char *p = key; *p; p++)
+            *p = *p >= 'A' && *p <= 'Z' ? (char)(*p + ('a' - 'A')) : *p;
+        const char *rule = names_qualified(str_from(key));
+        bytes += json_key(item).len + json_str(item).len;
+        if (rule)
             admit_invalid(admit, STR("metadata.annotations"),
                           json_new_str(admit->arena, json_key(item)), rule);
         if (!json_is(item, JSON_STRING))

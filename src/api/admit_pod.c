@@ -24,19 +24,18 @@
 
 /* ---- defaults: those that depend on something; the types say the others ---- */
 
-/* "repo/image:1.2" has a tag, "host:5000/image" has none; an untagged or latest image is pulled
- * always. */
+/* "repo/image:1.2" has a tag, "host:5000/image" has none; what is latest, or has neither a tag nor
+ * a digest, is pulled always. */
 static const char *pull_policy(struct str image)
 {
-    size_t colon = image.len;
+    struct str name = str_sub(image, 0, str_find(image, '@'));
+    struct str rest = name;
+    struct str last = STR("");
 
-    for (size_t i = image.len; i-- > 0 && image.p[i] != '/';)
-        if (image.p[i] == ':' || image.p[i] == '@') {
-            colon = i;
-            break;
-        }
-    struct str tag = str_sub(image, colon + 1, image.len);
-    return colon == image.len || str_is(tag, "latest") ? "Always" : "IfNotPresent";
+    while (str_cut(&rest, '/', &last))
+        ;
+    struct str tag = str_sub(last, str_find(last, ':') + 1, last.len);
+    return str_is(tag, "latest") || (!tag.len && name.len == image.len) ? "Always" : "IfNotPresent";
 }
 
 /* Of pods only: a template stays as it was written. */
@@ -137,11 +136,16 @@ const char *pod_qos(const struct json *spec)
     for (size_t l = 0; l < COUNT_OF(lists); l++)
         JSON_FOREACH(json_get(spec, lists[l]), container)
             for (size_t k = 0; k < COUNT_OF(kinds); k++) {
-                struct json *limit = json_get(json_at(container, "resources.limits"), kinds[k]);
-                struct json *request = json_get(json_at(container, "resources.requests"), kinds[k]);
+                const struct json *asked =
+                    json_get(json_at(container, "resources.requests"), kinds[k]);
+                struct quantity limit = {0};
+                struct quantity request = {0};
 
-                any = any || limit || request;
-                all = all && limit && (!request || json_equal(limit, request));
+                (void)quantity_parse_json(
+                    json_get(json_at(container, "resources.limits"), kinds[k]), &limit, NULL);
+                (void)quantity_parse_json(asked, &request, NULL);
+                any = any || limit.nano > 0 || request.nano > 0;
+                all = all && limit.nano > 0 && (!asked || quantity_cmp(limit, request) == 0);
             }
     return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
 }
@@ -184,6 +188,13 @@ static void check_enum(struct admit *admit,
     admit_unsupported(admit, path, value, allowed);
 }
 
+/* Of what is no part of a machine by itself, like a GPU, there are whole ones, and nobody can ask
+ * for fewer than the limit. */
+static bool is_extended(struct str resource)
+{
+    return str_find(resource, '/') < resource.len && !str_contains(resource, STR("kubernetes.io/"));
+}
+
 static void check_amounts(struct admit *admit, const struct json *amounts, struct str path)
 {
     JSON_FOREACH(amounts, amount) {
@@ -199,6 +210,8 @@ static void check_amounts(struct admit *admit, const struct json *amounts, struc
             admit_invalid(admit, field, amount, err.text);
         else if (quantity.nano < 0)
             admit_invalid(admit, field, amount, "must be greater than or equal to 0");
+        else if (is_extended(json_key(amount)) && quantity.nano % QUANTITY_NANO)
+            admit_invalid(admit, field, amount, "must be an integer");
     }
 }
 
@@ -212,18 +225,20 @@ static void check_resources(struct admit *admit, const struct json *resources, s
         const struct json *limit = json_get_str(limits, json_key(request));
         struct quantity a = {0};
         struct quantity b = {0};
-        bool extended = str_find(json_key(request), '/') < json_key(request).len;
+        bool same =
+            is_extended(json_key(request)) || str_starts(json_key(request), STR("hugepages-"));
         struct str field = str_printf(admit->arena, STR_FMT ".requests", STR_ARG(path));
 
         if (quantity_parse_json(request, &a, NULL) < 0 || quantity_parse_json(limit, &b, NULL) < 0)
             continue;
-        if (limit && quantity_cmp(a, b) > 0)
+        int order = limit ? quantity_cmp(a, b) : 0;
+        if (order > 0 || (same && order))
             admit_invalid(
                 admit, field, request,
-                str_c(admit->arena,
-                      str_printf(admit->arena, "must be less than or equal to " STR_FMT " limit",
-                                 STR_ARG(json_key(request)))));
-        if (extended && !limit)
+                str_c(admit->arena, str_printf(admit->arena, "must be %s " STR_FMT " limit",
+                                               same ? "equal to" : "less than or equal to",
+                                               STR_ARG(json_key(request)))));
+        if (same && !limit)
             admit_required(admit, at(admit, path, "limits"),
                            "Limit must be set for non overcommitable resources");
     }

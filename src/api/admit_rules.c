@@ -375,6 +375,8 @@ void admit_validate(struct admit *admit)
     if (str_is(admit->subresource, "status")) {
         if (admit->kind == &kind_csr) /* most of it is its status */
             admit_csr_validate(admit);
+        else if (admit->kind == &kind_resourceclaim) /* who has the devices */
+            admit_claim_validate(admit);
         return;
     }
     check_required(admit);

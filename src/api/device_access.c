@@ -2,6 +2,7 @@
 
 #include "api/admit.h"
 #include "api/gpu.h"
+#include "api/quantity.h"
 #include "api/share.h"
 #include "base/arena.h"
 #include "base/count.h"
@@ -31,9 +32,11 @@ static bool asks_for_devices(const struct json *container)
     for (size_t i = 0; i < 2; i++)
         JSON_FOREACH(json_at(container, members[i]), amount) {
             struct str name = json_key(amount);
+            struct quantity quantity = {0};
 
+            (void)quantity_parse_json(amount, &quantity, NULL);
             if ((str_is(name, GPU_RESOURCE) || str_starts(name, STR(MIG_PREFIX))) &&
-                !str_is(json_str(amount), "0") && !str_is(json_number_text(amount), "0"))
+                quantity.nano > 0) /* "0m" is nothing, too */
                 return true;
         }
     return false;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define NANO               ((__int128)1000000000)
+#define NANO               QUANTITY_NANO
 #define NANO_MAX           ((__int128)INT64_MAX * NANO)
 #define QUANTITY_BYTES_MAX 100 /* far more digits than any amount has */
 

@@ -20,6 +20,8 @@ enum quantity_format {
     QUANTITY_EXPONENT,
 };
 
+#define QUANTITY_NANO ((__int128)1000000000) /* of one */
+
 struct quantity {
     __int128 nano;
     enum quantity_format format; /* how it was written, for writing it again */

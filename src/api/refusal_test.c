@@ -1,3 +1,5 @@
+#include "api/refusal_test.h"
+
 #include "api/admit.h"
 #include "api/kind.h"
 #include "base/arena.h"
@@ -7,41 +9,44 @@
 #include "base/str.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-/* The rules of single kinds, a row each: the field of the first cause, or nothing. */
-
-struct row {
-    const char *why;
-    const struct kind *kind;
-    const char *before; /* the spec that it replaces; NULL: it is new */
-    const char *spec;
-    const char *field;
-};
-
-static struct json *object_of(struct arena *arena, const char *spec)
+static struct json *object_of(struct arena *arena, const char *text, bool whole)
 {
+    if (whole)
+        return test_json(arena, text);
     return test_json(
-        arena, str_printf(arena, "{'metadata':{'name':'q','namespace':'n'},'spec':%s}", spec).p);
+        arena, str_printf(arena, "{'metadata':{'name':'q','namespace':'n'},'spec':%s}", text).p);
 }
 
-static void rows_play(const struct row *rows, size_t count)
+static void rows_play(const struct refusal *rows, size_t count, bool whole)
 {
     for (size_t i = 0; i < count; i++) {
         _cleanup_(arena_done) struct arena arena = {0};
-        struct admit admit = {.arena = &arena,
-                              .kind = rows[i].kind,
-                              .object = object_of(&arena, rows[i].spec),
-                              .old = rows[i].before ? object_of(&arena, rows[i].before) : NULL};
+        struct admit admit = {.arena = &arena, .kind = rows[i].kind};
 
         test_case(rows[i].why);
+        admit.object = object_of(&arena, rows[i].spec, whole);
+        if (rows[i].before)
+            admit.old = object_of(&arena, rows[i].before, whole);
         admit_validate(&admit);
         struct str field = admit.causes.count ? admit.causes.items[0].field : STR("");
         EXPECT(str_is(field, rows[i].field));
         if (!str_is(field, rows[i].field))
             (void)fprintf(stderr, "it is \"" STR_FMT "\"\n", STR_ARG(field));
     }
+}
+
+void refusals_play(const struct refusal *rows, size_t count)
+{
+    rows_play(rows, count, false);
+}
+
+void refusals_play_whole(const struct refusal *rows, size_t count)
+{
+    rows_play(rows, count, true);
 }
 
 #define TERM(scope, op, more)                                                                      \
@@ -51,7 +56,7 @@ static void rows_play(const struct row *rows, size_t count)
 
 TEST(a_quota_says_what_can_be_counted)
 {
-    static const struct row rows[] = {
+    static const struct refusal rows[] = {
         {"amounts", &kind_resourcequota, NULL, "{'hard':{'pods':'3','requests.cpu':'1500m'}}", ""},
         {"no amount", &kind_resourcequota, NULL, "{'hard':{'pods':'many'}}", "spec.hard[pods]"},
         {"less than nothing", &kind_resourcequota, NULL, "{'hard':{'pods':'-1'}}",
@@ -82,12 +87,12 @@ TEST(a_quota_says_what_can_be_counted)
          TERM("PriorityClass", "DoesNotExist", ""), "spec.scopes"},
     };
 
-    rows_play(rows, COUNT_OF(rows));
+    refusals_play(rows, COUNT_OF(rows));
 }
 
 TEST(a_limit_range_goes_from_the_least_to_the_most)
 {
-    static const struct row rows[] = {
+    static const struct refusal rows[] = {
         {"in order", &kind_limitrange, NULL,
          "{'limits':[{'type':'Container','min':{'cpu':'1'},'defaultRequest':{'cpu':'2'},"
          "'default':{'cpu':'3'},'max':{'cpu':'4'}},{'type':'Pod','max':{'cpu':'9'}}]}",
@@ -114,7 +119,7 @@ TEST(a_limit_range_goes_from_the_least_to_the_most)
          "{'limits':[{'type':'Pod','defaultRequest':{'cpu':'2'}}]}", "spec.limits[0].default"},
     };
 
-    rows_play(rows, COUNT_OF(rows));
+    refusals_play(rows, COUNT_OF(rows));
 }
 
 #define BACKEND     "'backend':{'service':{'name':'s'}}"
@@ -123,7 +128,7 @@ TEST(a_limit_range_goes_from_the_least_to_the_most)
 
 TEST(an_ingress_leads_somewhere)
 {
-    static const struct row rows[] = {
+    static const struct refusal rows[] = {
         {"nowhere", &kind_ingress, NULL, "{}", "spec"},
         {"everywhere", &kind_ingress, NULL, "{'defaultBackend':{'service':{'name':'s'}}}", ""},
         {"to a thing", &kind_ingress, NULL, "{'defaultBackend':{'resource':{'kind':'K'}}}", ""},
@@ -143,14 +148,14 @@ TEST(an_ingress_leads_somewhere)
         {"a path to nothing", &kind_ingress, NULL, PATHS("{'pathType':'Exact'}"), FIRST ".backend"},
     };
 
-    rows_play(rows, COUNT_OF(rows));
+    refusals_play(rows, COUNT_OF(rows));
 }
 
 #define CLAIM(modes, size) "{'accessModes':[" modes "],'resources':{'requests':{" size "}}}"
 
 TEST(a_claim_asks_for_some_bytes_in_some_way)
 {
-    static const struct row rows[] = {
+    static const struct refusal rows[] = {
         {"every way", &kind_pvc, NULL,
          CLAIM("'ReadWriteOnce','ReadOnlyMany','ReadWriteMany','ReadWriteOncePod'",
                "'storage':'1Gi'"),
@@ -167,7 +172,7 @@ TEST(a_claim_asks_for_some_bytes_in_some_way)
          "spec.resources[storage]"},
     };
 
-    rows_play(rows, COUNT_OF(rows));
+    refusals_play(rows, COUNT_OF(rows));
 }
 
 #define JOB                                                                                  \
@@ -177,7 +182,7 @@ TEST(a_claim_asks_for_some_bytes_in_some_way)
 
 TEST(a_jobset_names_only_what_it_has)
 {
-    static const struct row rows[] = {
+    static const struct refusal rows[] = {
         {"two parts", &kind_jobset, NULL, SET(",'dependsOn':[{'name':'a'}]") "}", ""},
         {"one that comes later", &kind_jobset, NULL, SET(",'dependsOn':[{'name':'b'}]") "}",
          "spec.replicatedJobs[1].dependsOn"},
@@ -218,7 +223,7 @@ TEST(a_jobset_names_only_what_it_has)
          SET("") ",'successPolicy':{'operator':'Any'}}", "spec.successPolicy"},
     };
 
-    rows_play(rows, COUNT_OF(rows));
+    refusals_play(rows, COUNT_OF(rows));
 }
 
 #define PATCH(manager, container)                                                             \
@@ -232,7 +237,7 @@ TEST(a_jobset_names_only_what_it_has)
 
 TEST(a_trainjob_sets_what_is_its_own)
 {
-    static const struct row rows[] = {
+    static const struct refusal rows[] = {
         {"a patch", &kind_trainjob, NULL, PATCH("x.org/y", "{'name':'side','env':[]}"), ""},
         {"of nobody", &kind_trainjob, NULL, PATCH("y", "{'name':'side'}"),
          "spec.runtimePatches[0].manager"},
@@ -275,14 +280,14 @@ TEST(a_trainjob_sets_what_is_its_own)
          "spec.template.spec.replicatedJobs"},
     };
 
-    rows_play(rows, COUNT_OF(rows));
+    refusals_play(rows, COUNT_OF(rows));
 }
 
 #define GROUPS(list) "{'subGroups':[" list "]}"
 
 TEST(a_subgroup_that_older_versions_made_may_stay)
 {
-    static const struct row rows[] = {
+    static const struct refusal rows[] = {
         {"no minimum, as before", &kind_podgroup, GROUPS("{'name':'a'}"), GROUPS("{'name':'a'}"),
          ""},
         {"no minimum any more", &kind_podgroup, GROUPS("{'name':'a','minMember':1}"),
@@ -297,5 +302,5 @@ TEST(a_subgroup_that_older_versions_made_may_stay)
         {"a run of no time", &kind_podgroup, NULL, "{'maxRunTime':'-1s'}", "spec.maxRunTime"},
     };
 
-    rows_play(rows, COUNT_OF(rows));
+    refusals_play(rows, COUNT_OF(rows));
 }
