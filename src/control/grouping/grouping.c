@@ -92,7 +92,8 @@ void grouping_sub_add(const struct grouping_input *input,
                       struct grouping *ret,
                       const struct grouping_sub *sub)
 {
-    if (ret->subs.count < GROUPING_SUBGROUPS_MAX)
+    ret->crowded = ret->crowded || ret->subs.count == GROUPING_SUBGROUPS_MAX;
+    if (!ret->crowded)
         VEC_PUSH(input->arena, &ret->subs, *sub);
 }
 
@@ -252,6 +253,9 @@ static bool is_requeued(const struct grouping_input *input, const struct json *o
 {
     const char *key = "muster.dev/requeue-after-max-run-time";
 
+    for (size_t i = 0; i < input->owner_count; i++)
+        if (str_is(grouping_annotation(input->owners[i], key), "true"))
+            return true;
     return json_bool_or(json_at(owner, "spec.requeueAfterMaxRunTime"), false) ||
            str_is(grouping_annotation(owner, key), "true") ||
            str_is(grouping_annotation(input->pod, key), "true");

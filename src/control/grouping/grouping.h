@@ -18,8 +18,10 @@ struct json;
  * The group follows from the pod's top owner, found by going up the owner references. Every kind
  * of owner has a rule (the table in grouping.c); an unknown kind gets the common one: one group an
  * owner, named pg-<name>-<uid>, that starts with one pod. */
-#define GROUPING_OWNERS_MAX    16   /* levels above a pod */
-#define GROUPING_SUBGROUPS_MAX 4096 /* of one group */
+#define GROUPING_OWNERS_MAX 16 /* levels above a pod */
+/* Of one group: 10000 segments of workers or Jobs of a set, what is above them, and some more. A
+ * group of so many has less than a megabyte. */
+#define GROUPING_SUBGROUPS_MAX 10240
 
 struct grouping_topology {
     struct str topology; /* empty: no constraint */
@@ -63,6 +65,7 @@ struct grouping {
     bool requeue; /* after max_run */
     struct grouping_topology topology;
     VEC(struct grouping_sub) subs;
+    bool crowded;       /* there were more of them than a group can have */
     struct str pod_sub; /* subgroup of the pod at hand; empty: none */
     struct str warning; /* what was not followed, for whoever reads events; empty: nothing */
 };

@@ -1,11 +1,13 @@
 #include "api/training.h"
 #include "base/arena.h"
 #include "base/count.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/grouping/grouping.h"
 #include "control/grouping/grouping_rule.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 /* Which rule groups the pods of which kind of owner. The rules are in grouping_kubeflow.c,
@@ -126,14 +128,13 @@ static void spark(const struct grouping_input *input, struct grouping *ret)
         ret->name = selector;
 }
 
-int grouping_decide(const struct grouping_input *input,
-                    const struct grouping_rule *rule,
-                    struct grouping *ret,
-                    struct err *err)
+static int decide(const struct grouping_input *input,
+                  const struct grouping_rule *rule,
+                  struct grouping *ret,
+                  struct err *err)
 {
     const struct json *owner = input->owner_count ? input->owners[0] : input->pod;
 
-    *ret = (struct grouping){0};
     if (!rule)
         rule = rule_for(owner);
     for (size_t below = 1; rule->skip; below++) {
@@ -153,4 +154,19 @@ int grouping_decide(const struct grouping_input *input,
     if (rule == RULE_DEFAULT && input->owner_count)
         return grouping_karta(input, owner, ret, err);
     return rule->apply ? rule->apply(input, rule, owner, ret, err) : 0;
+}
+
+int grouping_decide(const struct grouping_input *input,
+                    const struct grouping_rule *rule,
+                    struct grouping *ret,
+                    struct err *err)
+{
+    *ret = (struct grouping){0};
+    int r = decide(input, rule, ret, err);
+
+    /* What is left out would be waited for. */
+    return ret->crowded ? err_set(err, -EINVAL,
+                                  "its group would have more than the %d subgroups that it can",
+                                  GROUPING_SUBGROUPS_MAX)
+                        : r;
 }

@@ -149,10 +149,6 @@ int grouping_knative(const struct grouping_input *input,
         return err_set(err, -EINVAL, "Revision \"" STR_FMT "\" of the pod does not exist",
                        STR_ARG(name));
     grouping_own(ret, revision);
-    if (!ret->owner.kind.len) {
-        ret->owner.kind = STR("Revision");
-        ret->owner.api_version = STR("serving.knative.dev/v1");
-    }
     ret->name = str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(ret->owner.name),
                            STR_ARG(ret->owner.uid));
     ret->min_member = str_to_i64(scale, &min) && min > 0 ? min : 1;
