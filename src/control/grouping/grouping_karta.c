@@ -191,6 +191,14 @@ static int replicas_at(const struct scene *scene,
                    STR_ARG(scene->karta->name), STR_ARG(json_text(scene->input->arena, value)));
 }
 
+static int check_countable(const struct scene *scene, int64_t pods)
+{
+    return pods <= INT32_MAX
+               ? 0
+               : err_set(scene->err, -EINVAL, "Karta \"" STR_FMT "\": %lld pods are too many",
+                         STR_ARG(scene->karta->name), (long long)pods);
+}
+
 /* Of the component alone, of all its instances or the one that is named; 0: nothing is said. */
 static int own_scale(const struct scene *scene, size_t component, struct str only, int64_t *ret)
 {
@@ -198,7 +206,6 @@ static int own_scale(const struct scene *scene, size_t component, struct str onl
     query_values ids = {0};
     query_values least = {0};
     query_values replicas = {0};
-    bool found = !only.len;
     int r = instances_of(scene, component, &ids);
 
     *ret = 0;
@@ -218,18 +225,15 @@ static int own_scale(const struct scene *scene, size_t component, struct str onl
     for (size_t i = 0; r == 0 && i < count; i++) {
         int64_t number = 0;
 
-        if (only.len && !str_eq(json_str(i < ids.count ? ids.items[i] : NULL), only))
+        /* Who is asked for is an instance, so that there is one for each number. */
+        if (only.len && !str_eq(json_str(ids.items[i]), only))
             continue;
-        found = true;
         r = replicas_at(scene, &least, i, &number);
         if (r == 0 && !number)
             r = replicas_at(scene, &replicas, i, &number);
         *ret += number;
     }
-    if (r == 0 && !found)
-        r = err_set(scene->err, -EINVAL, "Karta \"" STR_FMT "\": there is no instance " STR_FMT,
-                    STR_ARG(scene->karta->name), STR_ARG(only));
-    return r;
+    return r < 0 ? r : check_countable(scene, *ret);
 }
 
 /* Pods of the component and all below it: its own number times theirs. */
@@ -247,11 +251,12 @@ static int scale_of(const struct scene *scene, size_t component, struct str only
         r = scale_of(scene, i, STR_NONE, &one);
         below += one;
     }
+    if (r == 0)
+        r = check_countable(scene, below);
+    if (r < 0)
+        return r;
     *ret = !own ? below : !below ? own : own * below;
-    if (r == 0 && *ret > INT32_MAX)
-        r = err_set(scene->err, -EINVAL, "Karta \"" STR_FMT "\": %lld pods are too many",
-                    STR_ARG(scene->karta->name), (long long)*ret);
-    return r;
+    return check_countable(scene, *ret);
 }
 
 /* Where no component says its replicas: one pod each, or one an instance. */
