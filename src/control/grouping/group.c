@@ -43,6 +43,7 @@ struct run {
     struct actions *actions;
     struct arena *arena;
     bool waits;                 /* for a kind to be watched */
+    bool gone;                  /* an owner is not there */
     struct object_owner unread; /* the owner that it waits for; no kind: it waits for others */
 };
 
@@ -134,7 +135,10 @@ static const struct object *owner_object(struct run *run,
     }
     const struct object *object =
         cache_get(run->input->cache, kind, kind->namespaced ? ns : STR(""), owner->name);
-    return object && str_eq(object->uid, owner->uid) ? object : NULL;
+    if (object && str_eq(object->uid, owner->uid))
+        return object;
+    run->gone = true;
+    return NULL;
 }
 
 /* Up the owner references, from the pod's owner on. What cannot be read ends the way: the last one
@@ -476,6 +480,19 @@ static void tell_unread(struct run *run, const struct object *pod)
                    run->input->now_ms);
 }
 
+/* An owner that is not there takes with it what it owns, or is seen in a moment: until then a pod
+ * is not put into the group of less than that. */
+static bool stays(struct run *run, const struct object *pod, struct str group)
+{
+    int64_t at_ms = pod->created_ms + UNREAD_MS;
+
+    if (!run->gone || !pod->group.len || str_eq(pod->group, group))
+        return false;
+    if (run->input->now_ms < at_ms)
+        action_look_again(run->actions, at_ms);
+    return true;
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -521,6 +538,8 @@ static void reconcile(const struct control_input *input,
         action_warn(actions, pod, "PodGrouperWarning", str_from(err.text));
         return;
     }
+    if (stays(&run, pod, grouping.name))
+        return;
     if (!cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name)) {
         if (grouping.warning.len)
             action_warn(actions, pod, "PodGrouperWarning", grouping.warning);
@@ -680,14 +699,10 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         pods_described(cache, ret);
     } else if (object->kind == &kind_podgroup_k8s) {
         pods_naming(cache, object, ret);
-    } else if (object->kind == &kind_podgroup && object->owner_count &&
-               str_is(object->owners[0].kind, kind_podgroup_k8s.name)) {
-        if (!cache_get(cache, &kind_podgroup, object->ns, object->name))
-            (void)pods_grouped(cache, object->ns, object->name, ret);
     } else if (object->kind == &kind_podgroup) {
         /* One that was deleted under its pods comes back. */
         if (!cache_get(cache, &kind_podgroup, object->ns, object->name) && object->owner_count)
-            control_keys_add(ret, object->ns, object->owners[0].name);
+            (void)pods_grouped(cache, object->ns, object->name, ret);
     } else if (object->kind != &kind_torchrunqueue && object->kind != &kind_node &&
                object->kind != &kind_priorityclass && object->kind != &kind_topology) {
         pods_below(cache, object, true, ret);
