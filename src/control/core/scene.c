@@ -20,7 +20,15 @@
 
 void scene_open(struct scene *scene)
 {
-    *scene = (struct scene){.cache = cache_new(1), .whole = cache_new(1), .now_ms = 1000000};
+    *scene = (struct scene){.cache = cache_new(1),
+                            .whole = cache_new(1),
+                            .config = {.scheduler_name = STR("kai-scheduler"),
+                                       .queue_label_key = STR("kai.scheduler/queue"),
+                                       .default_queue = STR("default-queue"),
+                                       .default_parent = STR("default-parent-queue"),
+                                       .cluster_domain = STR("cluster.local"),
+                                       .node_health = true},
+                            .now_ms = 1000000};
 }
 
 void scene_close(struct scene *scene)
@@ -229,14 +237,9 @@ static bool changes(struct scene *scene)
 
 bool scene_turn(struct scene *scene, const struct controller *controller, const char *name)
 {
-    static const struct control_config config = {.scheduler_name = STR("kai-scheduler"),
-                                                 .queue_label_key = STR("kai.scheduler/queue"),
-                                                 .default_queue = STR("default-queue"),
-                                                 .default_parent = STR("default-parent-queue"),
-                                                 .cluster_domain = STR("cluster.local"),
-                                                 .node_health = true};
     struct control_input input = {.cache = scene->cache,
-                                  .config = &config,
+                                  .config = &scene->config,
+                                  .kinds = scene->kinds,
                                   .now_ms = scene->now_ms,
                                   .refusal = scene->refusal};
     struct control_key key = {STR(SCENE_NAMESPACE), str_from(name)};
@@ -299,5 +302,24 @@ struct str scene_words(struct scene *scene, const struct json *list)
     JSON_FOREACH(list, item)
         text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? " " : "",
                           STR_ARG(json_str(item)));
+    return text;
+}
+
+struct str scene_keys(struct scene *scene,
+                      const struct controller *controller,
+                      const struct kind *kind,
+                      const char *name)
+{
+    struct control_keys keys = {.arena = &scene->arena};
+    struct str text = STR("");
+    struct str ns = kind->namespaced ? STR(SCENE_NAMESPACE) : STR("");
+    const struct object *object = cache_get(scene->cache, kind, ns, str_from(name));
+
+    EXPECT(object != NULL);
+    if (object)
+        controller->keys(scene->cache, object, &keys);
+    for (size_t i = 0; i < keys.list.count; i++)
+        text = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? " " : "",
+                          STR_ARG(keys.list.items[i].name));
     return text;
 }

@@ -3,16 +3,17 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "control/core/action.h"
+#include "control/core/control.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct cache;
-struct control_config;
 struct controller;
 struct json;
 struct kind;
+struct kinds;
 
 /* scene: a small world for the tests of controllers: objects in a cache, a clock, and actions that
  * are carried out at once. JSON is written with ' for ". */
@@ -21,6 +22,8 @@ struct scene {
     struct cache *cache;    /* what controllers see: of pods and nodes what api/kept.h keeps */
     struct cache *whole;    /* what was written */
     struct actions actions; /* of the last reaction */
+    struct control_config config;
+    const struct kinds *kinds; /* that the registry has learnt; NULL: those that are built in */
     int64_t now_ms;
     uint64_t revision;
     struct str refusal;     /* of the server: nothing is created while there is one */
@@ -62,3 +65,8 @@ struct str scene_conditions(struct scene *scene, const struct kind *kind, const 
 struct str scene_names(struct scene *scene, const struct kind *kind);
 /* The texts of a list, with blanks between. */
 struct str scene_words(struct scene *scene, const struct json *list);
+/* Names of the keys to which a change of an object matters, with blanks between. */
+struct str scene_keys(struct scene *scene,
+                      const struct controller *controller,
+                      const struct kind *kind,
+                      const char *name);

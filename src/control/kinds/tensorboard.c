@@ -232,7 +232,7 @@ static void write_status(struct run *run, const struct object *pod, bool suspend
                    "are not used): pip install tensorboard");
     } else if (!note.len && !ready) {
         note = json_str_at(container, "state.waiting.message");
-    } else if (ready) {
+    } else if (!note.len) {
         note = str_printf(arena, "http://" STR_FMT "." STR_FMT, STR_ARG(run->object->name),
                           STR_ARG(run->object->ns));
     }
@@ -268,9 +268,14 @@ static void reconcile(const struct control_input *input,
     run.spec = json_get(object_json(run.object, arena), "spec");
     bool suspended = json_bool_or(json_get(run.spec, "suspend"), false);
     const struct object *pod = cache_get(input->cache, &kind_pod, key->ns, key->name);
-    if (pod && (!object_controller(pod) || !str_eq(object_controller(pod)->uid, run.object->uid)))
-        return;
     collect_logs(&run);
+    if (pod && (!object_controller(pod) || !str_eq(object_controller(pod)->uid, run.object->uid))) {
+        run.note = str_printf(arena,
+                              "a pod " STR_FMT " already exists and does not belong to this "
+                              "TensorBoard; delete or rename one of them",
+                              STR_ARG(key->name));
+        pod = NULL;
+    }
     write_status(&run, pod, suspended);
     if (suspended && pod && !pod->deleted_ms)
         action_delete(actions, pod);
@@ -284,8 +289,9 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 {
     const struct object_owner *owner = object_controller(object);
 
-    (void)cache;
-    if (object->kind == &kind_tensorboard)
+    if (object->kind == &kind_tensorboard ||
+        (object->kind == &kind_pod && /* also one that is in its way */
+         cache_get(cache, &kind_tensorboard, object->ns, object->name)))
         control_keys_add(ret, object->ns, object->name);
     else if (owner && str_is(owner->kind, kind_tensorboard.name) &&
              str_is(owner->api_version, "tensorstack.dev/v1beta1"))
