@@ -10,6 +10,7 @@
 #include "control/core/control.h"
 #include "control/core/owner.h"
 #include "control/kinds/jobset.h"
+#include "control/kinds/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,12 +106,9 @@ static void add_exclusive(const struct jobset *set,
     for (size_t i = 0; i < 2; i++) {
         struct json *affinity =
             json_make_path(arena, json_make_path(arena, pod_spec, "affinity"), kinds[i]);
-        struct json *terms = json_get(affinity, "requiredDuringSchedulingIgnoredDuringExecution");
-
-        if (!json_is(terms, JSON_ARRAY))
-            terms =
-                json_add_array(arena, affinity, "requiredDuringSchedulingIgnoredDuringExecution");
-        struct json *term = json_push(terms, json_new_object(arena));
+        struct json *term =
+            json_push(list_at(arena, affinity, "requiredDuringSchedulingIgnoredDuringExecution"),
+                      json_new_object(arena));
         struct json *rules = json_add_array(arena, json_add_object(arena, term, "labelSelector"),
                                             "matchExpressions");
         struct json *rule = json_push(rules, json_new_object(arena));
@@ -129,14 +127,11 @@ static void add_exclusive(const struct jobset *set,
 static void add_node_selector(const struct jobset *set, struct json *pod_spec, struct str job)
 {
     struct arena *arena = set->arena;
-    struct json *tolerations = json_get(pod_spec, "tolerations");
 
     json_add_str(arena, json_make_path(arena, pod_spec, "nodeSelector"),
                  "alpha.jobset.sigs.k8s.io/namespaced-job",
                  str_printf(arena, STR_FMT "_" STR_FMT, STR_ARG(set->object->ns), STR_ARG(job)));
-    if (!json_is(tolerations, JSON_ARRAY))
-        tolerations = json_add_array(arena, pod_spec, "tolerations");
-    json_push(tolerations,
+    json_push(list_at(arena, pod_spec, "tolerations"),
               json_make(arena, "{key: 'alpha.jobset.sigs.k8s.io/no-schedule', operator: 'Exists', "
                                "effect: 'NoSchedule'}"));
 }
@@ -215,17 +210,15 @@ static void add_volumes(const struct jobset *set, struct json *pod_spec)
     JSON_FOREACH(set->spec.claims, policy)
         JSON_FOREACH(json_get(policy, "templates"), template) {
             struct str name = json_str_at(template, "metadata.name");
-            struct json *volumes = json_get(pod_spec, "volumes");
             bool there = false;
 
-            JSON_FOREACH(volumes, volume)
+            JSON_FOREACH(json_get(pod_spec, "volumes"), volume)
                 there |= str_eq(json_str(json_get(volume, "name")), name);
             if (there || !is_mounted(pod_spec, name))
                 continue;
-            if (!json_is(volumes, JSON_ARRAY))
-                volumes = json_add_array(arena, pod_spec, "volumes");
-            json_push(volumes, json_make(arena, "{name: $, persistentVolumeClaim: {claimName: $}}",
-                                         str_dup(arena, name), claim_name(set, template)));
+            json_push(list_at(arena, pod_spec, "volumes"),
+                      json_make(arena, "{name: $, persistentVolumeClaim: {claimName: $}}",
+                                str_dup(arena, name), claim_name(set, template)));
         }
 }
 

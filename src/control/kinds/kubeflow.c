@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "control/core/control.h"
 #include "control/job/job.h"
+#include "control/kinds/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -136,12 +137,10 @@ static struct json *ports_of(const struct kubeflow *k, struct json *pod_spec)
 {
     struct arena *arena = k->arena;
     struct json *container = kubeflow_container(k, pod_spec);
-    struct json *declared = json_get(container, "ports");
+    struct json *declared = list_at(arena, container, "ports");
     struct json *ports = json_new_array(arena);
     bool there = false;
 
-    if (!json_is(declared, JSON_ARRAY))
-        declared = json_add_array(arena, container, "ports");
     JSON_FOREACH(declared, port)
         there = there || str_is(json_str(json_get(port, "name")), k->kind->training->port_name);
     if (!there)
@@ -264,14 +263,10 @@ static void fill(const struct job_model *model,
     if (k->kind->env)
         k->kind->env(k, model, pod, env, arena);
     JSON_FOREACH(json_get(spec, "containers"), container) {
-        struct json *own = json_get(container, "env");
-
         if (k->kind->env_for_training_only && container != training)
             continue;
-        if (!json_is(own, JSON_ARRAY))
-            own = json_add_array(arena, container, "env");
         JSON_FOREACH(env, entry)
-            json_push(own, json_clone(arena, entry));
+            json_push(list_at(arena, container, "env"), json_clone(arena, entry));
     }
     if (k->kind->fill)
         k->kind->fill(k, pod, body, arena);

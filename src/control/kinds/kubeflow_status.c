@@ -7,6 +7,7 @@
 #include "control/core/status.h"
 #include "control/job/job.h"
 #include "control/kinds/kubeflow.h"
+#include "control/kinds/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,9 +78,7 @@ static void set(const struct run *run,
               type, word, reason, message, now);
     if (!same)
         json_add_str(run->arena, entry, "lastTransitionTime", now);
-    struct json *list = json_get(run->status, "conditions");
-    if (!json_is(list, JSON_ARRAY))
-        list = json_add_array(run->arena, run->status, "conditions");
+    struct json *list = list_at(run->arena, run->status, "conditions");
     json_insert(list, truth ? json_count(list) : 0, entry);
 }
 

@@ -15,6 +15,7 @@
 #include "control/core/controllers.h"
 #include "control/job/job.h"
 #include "control/kinds/kubeflow.h"
+#include "control/kinds/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -182,16 +183,9 @@ static void make_rights(struct kubeflow *k, struct job_model *model)
 
 /* ---- the roles ---- */
 
-static struct json *list_of(struct arena *arena, struct json *object, const char *key)
-{
-    struct json *list = json_get(object, key);
-
-    return json_is(list, JSON_ARRAY) ? list : json_add_array(arena, object, key);
-}
-
 static void mount(struct arena *arena, struct json *container, const char *name, const char *path)
 {
-    json_push(list_of(arena, container, "volumeMounts"),
+    json_push(list_at(arena, container, "volumeMounts"),
               json_make(arena, "{name: $, mountPath: $}", name, path));
 }
 
@@ -202,7 +196,7 @@ static void add_config_volume(struct kubeflow *k, struct json *pod_spec)
         int64_t mode;
     } items[] = {{"kubexec.sh", 0555}, {"hostfile", 0444}, {"discover_hosts.sh", 0555}};
     struct arena *arena = k->arena;
-    struct json *volume = json_push(list_of(arena, pod_spec, "volumes"), json_new_object(arena));
+    struct json *volume = json_push(list_at(arena, pod_spec, "volumes"), json_new_object(arena));
 
     json_add_c(arena, volume, "name", "mpi-job-config");
     struct json *map = json_add_object(arena, volume, "configMap");
@@ -219,7 +213,7 @@ static void deliver_kubectl(struct kubeflow *k, struct json *pod_spec, struct js
 {
     struct arena *arena = k->arena;
 
-    json_push(list_of(arena, pod_spec, "volumes"),
+    json_push(list_at(arena, pod_spec, "volumes"),
               json_make(arena, "{name: 'mpi-job-kubectl', emptyDir: {}}"));
     struct json *init = json_make(arena, "{name: 'kubectl-delivery', image: $}", KUBECTL_IMAGE);
     struct json *env = json_add_array(arena, init, "env");
@@ -228,7 +222,7 @@ static void deliver_kubectl(struct kubeflow *k, struct json *pod_spec, struct js
     mount(arena, init, "mpi-job-kubectl", KUBECTL_DIR);
     mount(arena, init, "mpi-job-config", CONFIG_DIR);
     mount(arena, training, "mpi-job-kubectl", KUBECTL_DIR);
-    json_push(list_of(arena, pod_spec, "initContainers"), init);
+    json_push(list_at(arena, pod_spec, "initContainers"), init);
 }
 
 static void make_launcher(struct kubeflow *k, struct job_role *launcher)

@@ -14,6 +14,7 @@
 #include "control/core/controllers.h"
 #include "control/job/job_engine.h"
 #include "control/kinds/kubeflow.h"
+#include "control/kinds/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -278,11 +279,8 @@ static void torchrun_command(const struct tensorstack *t,
         json_push(command, json_clone(arena, word));
     json_set(container, STR("command"), command);
     json_remove(container, STR("args"));
-    if (!t->elastic)
-        return;
-    if (!json_is(json_get(container, "env"), JSON_ARRAY))
-        (void)json_add_array(arena, container, "env");
-    kubeflow_env_elastic(arena, json_get(container, "env"));
+    if (t->elastic)
+        kubeflow_env_elastic(arena, list_at(arena, container, "env"));
 }
 
 /* In front of the user's own, so that $(MASTER_ADDR) there means something. */

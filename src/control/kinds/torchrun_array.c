@@ -15,6 +15,7 @@
 #include "control/core/control.h"
 #include "control/core/owner.h"
 #include "control/job/job.h"
+#include "control/kinds/list.h"
 #include "control/kinds/torchrun.h"
 #include "control/kinds/torchrun_model.h"
 
@@ -137,7 +138,6 @@ static void array_add_env(const struct array_run *run, struct json *spec, int64_
 {
     const struct array_indexes *all = &run->indexes;
     struct str job = run->t->job->name;
-    struct json *env = json_get(spec, "env");
     const struct {
         const char *name;
         struct str value;
@@ -153,10 +153,9 @@ static void array_add_env(const struct array_run *run, struct json *spec, int64_
         {"SLURM_ARRAY_JOB_ID", job},
     };
 
-    if (!json_is(env, JSON_ARRAY))
-        env = json_add_array(run->arena, spec, "env");
     for (size_t i = 0; i < COUNT_OF(rows); i++)
-        json_push(env, json_make(run->arena, "{name: $, value: $}", rows[i].name, rows[i].value));
+        json_push(list_at(run->arena, spec, "env"),
+                  json_make(run->arena, "{name: $, value: $}", rows[i].name, rows[i].value));
 }
 
 /* What people say of a job beside its spec. Others are the array's own, as its workspace's. */

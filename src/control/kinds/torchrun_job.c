@@ -58,21 +58,15 @@ static int64_t largest_node(const struct torchrun *t)
 
 static int64_t template_gpus(const struct torchrun *t)
 {
-    JSON_FOREACH(json_at(t->spec.pod_template, "spec.containers"), container) {
-        const struct json *resources = json_get(container, "resources");
-        int64_t gpus = 0;
+    const struct json *trainer = torchrun_trainer(json_get(t->spec.pod_template, "spec"));
+    const struct json *resources = json_get(trainer, "resources");
+    int64_t gpus = 0;
 
-        if (!str_is(json_str(json_get(container, "name")), TORCHRUN_TRAINER))
-            continue;
-        if (quantity_whole_json(json_get(json_get(resources, "limits"), TORCHRUN_GPU), &gpus,
-                                NULL) == 0 &&
-            gpus)
-            return gpus;
+    (void)quantity_whole_json(json_get(json_get(resources, "limits"), TORCHRUN_GPU), &gpus, NULL);
+    if (!gpus)
         (void)quantity_whole_json(json_get(json_get(resources, "requests"), TORCHRUN_GPU), &gpus,
                                   NULL);
-        return gpus;
-    }
-    return 0;
+    return gpus;
 }
 
 static void read_shape(struct torchrun *t)

@@ -56,6 +56,8 @@ struct torchrun {
     const struct object *array_above; /* the array that this is a job of; NULL: none */
 };
 
+/* The container that runs the command: the first, see torchrun_template_problem(). */
+struct json *torchrun_trainer(const struct json *pod_spec);
 /* Fill model->pod_spec, sync_spec and claims. */
 void torchrun_make_pods(struct torchrun *t, struct job_model *model);
 void torchrun_make_storage(struct torchrun *t, struct job_model *model);

@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "control/core/control.h"
 #include "control/job/job.h"
+#include "control/kinds/list.h"
 #include "control/kinds/torchrun.h"
 #include "control/kinds/torchrun_model.h"
 
@@ -61,38 +62,25 @@ static void append_all(struct arena *arena, struct json *list, const struct json
         json_push(list, json_clone(arena, item));
 }
 
-static struct json *list_of(struct arena *arena, struct json *object, const char *key)
-{
-    struct json *list = json_get(object, key);
-
-    return json_is(list, JSON_ARRAY) ? list : json_add_array(arena, object, key);
-}
-
 static void merge_into(struct arena *arena, struct json *object, const struct json *more)
 {
     JSON_FOREACH(more, member)
         json_set(object, str_dup(arena, json_key(member)), json_clone(arena, member));
 }
 
-static struct json *container_named(const struct json *spec, const char *name)
+struct json *torchrun_trainer(const struct json *spec)
 {
-    JSON_FOREACH(json_get(spec, "containers"), container)
-        if (str_is(json_str(json_get(container, "name")), name))
-            return container;
-    return NULL;
+    return json_first(json_get(spec, "containers"));
 }
 
 static struct json *trainer_make(struct torchrun *t, struct json *spec)
 {
-    struct json *trainer = container_named(spec, TORCHRUN_TRAINER);
-    struct arena *arena = t->arena;
+    struct json *trainer = torchrun_trainer(spec);
 
-    if (!trainer) {
-        trainer = json_new_object(arena);
-        json_add_c(arena, trainer, "name", TORCHRUN_TRAINER);
-        json_insert(list_of(arena, spec, "containers"), 0, trainer);
-    }
-    return trainer;
+    if (trainer)
+        return trainer;
+    return json_push(json_add_array(t->arena, spec, "containers"),
+                     json_make(t->arena, "{name: $}", TORCHRUN_TRAINER));
 }
 
 /* ---- which nodes ---- */
@@ -116,6 +104,15 @@ static bool product_matches(struct str product, struct str type)
     return false;
 }
 
+/* Each once, however many nodes have it: the list is in every pod. */
+static void add_product(struct arena *arena, struct json *products, struct str product)
+{
+    JSON_FOREACH(products, known)
+        if (str_eq(json_str(known), product))
+            return;
+    json_push(products, json_new_str(arena, str_dup(arena, product)));
+}
+
 static void require_product(struct arena *arena, struct json *spec, const struct json *products)
 {
     struct json *node = json_make_path(arena, spec, "affinity.nodeAffinity");
@@ -123,12 +120,12 @@ static void require_product(struct arena *arena, struct json *spec, const struct
 
     if (!required)
         required = json_add_object(arena, node, "requiredDuringSchedulingIgnoredDuringExecution");
-    struct json *terms = list_of(arena, required, "nodeSelectorTerms");
+    struct json *terms = list_at(arena, required, "nodeSelectorTerms");
     if (!json_count(terms))
         json_push(terms, json_new_object(arena));
     /* Terms are alternatives: each of them gets the requirement. */
     JSON_FOREACH(terms, term) {
-        json_push(list_of(arena, term, "matchExpressions"),
+        json_push(list_at(arena, term, "matchExpressions"),
                   json_make(arena, "{key: 'nvidia.com/gpu.product', operator: 'In', values: $}",
                             json_clone(arena, products)));
     }
@@ -151,8 +148,8 @@ static void select_gpu_type(struct torchrun *t, struct json *spec, struct job_mo
 
         told = told || label.len || product.len;
         labelled = labelled || str_eq(label, type);
-        if (product.len && product_matches(product, type))
-            json_push(products, json_new_str(t->arena, str_dup(t->arena, product)));
+        if (product_matches(product, type))
+            add_product(t->arena, products, product);
     }
     if (!told) /* nodes that say nothing about their GPUs cannot be chosen by them */
         return;
@@ -197,7 +194,7 @@ static void make_scheduling(struct torchrun *t, struct json *spec, struct job_mo
     const struct json *tolerations[] = {said->queue_tolerations, said->job_tolerations};
     for (size_t i = 0; i < 2; i++)
         if (json_count(tolerations[i]))
-            append_all(arena, list_of(arena, spec, "tolerations"), tolerations[i]);
+            append_all(arena, list_at(arena, spec, "tolerations"), tolerations[i]);
     select_gpu_type(t, spec, model);
 }
 
@@ -320,8 +317,8 @@ static struct json *make_worker_spec(struct torchrun *t, struct job_model *model
     json_add_c(arena, spec, "restartPolicy", "Never");
     make_scheduling(t, spec, model);
     translate_claims(t, spec);
-    append_all(arena, list_of(arena, spec, "volumes"), t->spec.volumes);
-    append_all(arena, list_of(arena, trainer, "volumeMounts"), t->spec.mounts);
+    append_all(arena, list_at(arena, spec, "volumes"), t->spec.volumes);
+    append_all(arena, list_at(arena, trainer, "volumeMounts"), t->spec.mounts);
     return spec;
 }
 
@@ -348,7 +345,7 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
         env_add(arena, env, LAUNCH_ENV_SOURCE_URL, t->spec.source_url);
     if (t->host_workspace)
         env_add_secret(arena, env, LAUNCH_SECRET_NAME(arena, t->job->name, t->job->uid), false);
-    job_add_peer_uid(worker, container_named(worker, TORCHRUN_TRAINER), env, arena);
+    job_add_peer_uid(worker, torchrun_trainer(worker), env, arena);
     json_fill(arena, sync, "{ports: [{name: $, containerPort: $}]}", JOB_ROLE_SYNC,
               LAUNCH_SYNC_PORT);
     /* It asks for nothing: a worker may be promised a whole node. */
@@ -476,12 +473,12 @@ static void fill_shm(const struct torchrun *t,
 
     if (!bytes)
         return;
-    json_push(list_of(arena, spec, "volumes"),
+    json_push(list_at(arena, spec, "volumes"),
               json_make(arena, "{name: 'dshm', emptyDir: {medium: 'Memory', sizeLimit: $}}",
                         quantity_text(arena, (struct quantity){(__int128)bytes * 1000000000 *
                                                                    (pod->gpus ? pod->gpus : 1),
                                                                QUANTITY_BINARY})));
-    json_push(list_of(arena, trainer, "volumeMounts"),
+    json_push(list_at(arena, trainer, "volumeMounts"),
               json_make(arena, "{name: 'dshm', mountPath: '/dev/shm'}"));
 }
 
@@ -493,7 +490,7 @@ static void torchrun_fill(const struct job_model *model,
 {
     const struct torchrun *t = model->front;
     struct json *spec = json_get(body, "spec");
-    struct json *trainer = container_named(spec, TORCHRUN_TRAINER);
+    struct json *trainer = torchrun_trainer(spec);
 
     fill_env(t, pod, json_get(trainer, "env"), arena);
     if (!t->shape_from_template)

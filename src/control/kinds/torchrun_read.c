@@ -50,12 +50,11 @@ struct torchrun_names torchrun_queue_map(struct arena *arena,
 
 struct str torchrun_template_problem(const struct json *template, struct arena *arena)
 {
-    const struct json *spec = json_get(template, "spec");
-    const struct json *containers = json_get(spec, "containers");
+    const struct json *containers = json_at(template, "spec.containers");
     size_t trainers = 0;
 
     /* A template without containers is partial: it sets what is around them. */
-    if (json_is_null(spec) || json_is_null(containers))
+    if (json_is_null(containers))
         return STR_NONE;
     if (!json_is(containers, JSON_ARRAY) || !json_count(containers))
         return STR("podTemplate.spec.containers must be a list with a container named trainer");

@@ -78,19 +78,15 @@ static void add_mount(struct arena *arena,
                       struct str path,
                       bool read_only)
 {
-    JSON_FOREACH(json_get(spec, "containers"), container) {
-        if (!str_is(json_str(json_get(container, "name")), TORCHRUN_TRAINER))
-            continue;
-        struct json *mount = json_push(json_get(container, "volumeMounts"),
-                                       json_make(arena, "{name: $, mountPath: $}", name, path));
-        if (read_only)
-            json_add_bool(arena, mount, "readOnly", true);
-        json_push(json_get(container, "env"),
-                  json_make(arena, "{name: $, value: $}",
-                            str_is(str_from(name), "datasets") ? STR("DATASET_DIR")
-                                                               : STR("CHECKPOINT_DIR"),
-                            path));
-    }
+    struct json *trainer = torchrun_trainer(spec);
+    struct json *mount = json_push(json_get(trainer, "volumeMounts"),
+                                   json_make(arena, "{name: $, mountPath: $}", name, path));
+
+    if (read_only)
+        json_add_bool(arena, mount, "readOnly", true);
+    json_push(json_get(trainer, "env"),
+              json_make(arena, "{name: $, value: $}",
+                        read_only ? STR("DATASET_DIR") : STR("CHECKPOINT_DIR"), path));
 }
 
 /* A volume that the queue's jobs share. */
@@ -129,12 +125,8 @@ static void make_workspace(struct torchrun *t, struct job_model *model)
 
     /* The ranks work on a copy of their own, so that one volume needs only one writer. */
     add_volume(t->arena, t->worker->pod_spec, "workspace", STR_NONE);
-    JSON_FOREACH(json_get(t->worker->pod_spec, "containers"), container) {
-        if (!str_is(json_str(json_get(container, "name")), TORCHRUN_TRAINER))
-            continue;
-        json_push(json_get(container, "volumeMounts"),
-                  json_make(t->arena, "{name: 'workspace', mountPath: $}", t->mount_path));
-    }
+    json_push(json_get(torchrun_trainer(t->worker->pod_spec), "volumeMounts"),
+              json_make(t->arena, "{name: 'workspace', mountPath: $}", t->mount_path));
     if (t->array_above || (!enabled && !t->host_workspace && !existing.len)) {
         if (model->sync_spec)
             add_volume(t->arena, model->sync_spec, "workspace", STR_NONE);
