@@ -23,6 +23,7 @@
 #include "control/job/job_engine.h"
 #include "control/kinds/jobset.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,6 +47,7 @@ struct train {
     struct json *status;       /* as it should be */
     const struct object *set;  /* the JobSet; NULL: none yet */
     const struct json *set_tree;
+    bool taken; /* its name: there is a JobSet of somebody else */
     bool suspended;
 };
 
@@ -60,27 +62,14 @@ static bool is_condition(const char *type)
 }
 
 /* What the job is now. Of its conditions the one that holds is the last, as the original's column
- * State expects. */
+ * State expects: a new one goes to the end, and after Complete and Failed comes no other. */
 static void become(struct train *t, const char *type, const char *reason, struct str message)
 {
-    struct json *list = NULL;
-
     json_fill(t->arena, t->status, "{phase: $, reason: $, message: $}", type, reason, message);
     if (!is_condition(type))
         return;
     condition_set(t->arena, t->status, &(struct condition){type, "True", reason, message},
                   t->input->now_ms);
-    list = json_get(t->status, "conditions");
-    for (size_t i = 0; i + 1 < json_count(list); i++) {
-        struct json *entry = json_index(list, i);
-
-        if (!str_is(json_str(json_get(entry, "type")), type))
-            continue;
-        struct json *copy = json_clone(t->arena, entry);
-        json_remove_index(list, i);
-        json_push(list, copy);
-        return;
-    }
 }
 
 /* Conditions that earlier versions wrote. */
@@ -115,8 +104,7 @@ static void tell(struct train *t)
     struct str reason = json_str(json_get(t->status, "reason"));
     struct str message = json_str(json_get(t->status, "message"));
 
-    if (!phase.len)
-        return;
+    assert(phase.len > 0); /* everything that leads here says what the job is */
     bool told = is_told(t, lost ? memory : t->before);
     if (!told) {
         bool bad = str_is(phase, "Failed") || str_is(reason, "Unschedulable") ||
@@ -204,8 +192,7 @@ static void refresh_set(struct train *t, const struct trainjob_build *build)
 
         if (!pod || !to)
             continue;
-        if (json_get(pod, "metadata"))
-            json_set(to, STR("metadata"), json_clone(t->arena, json_get(pod, "metadata")));
+        json_set(to, STR("metadata"), json_clone(t->arena, json_get(pod, "metadata")));
         for (size_t i = 0; i < COUNT_OF(fields); i++) {
             const struct json *value = json_get(json_get(pod, "spec"), fields[i]);
 
@@ -268,8 +255,7 @@ static void keep_set(struct train *t, const struct json *runtime)
         refresh_set(t, &build);
         return;
     }
-    struct str name = json_str_at(build.hostfile, "metadata.name");
-    if (build.hostfile && !cache_get(t->input->cache, &kind_configmap, t->object->ns, name))
+    if (build.hostfile)
         action_create(t->actions, &kind_configmap, build.hostfile);
     if (build.certificate)
         action_create(t->actions, &kind_configmap, build.certificate);
@@ -562,7 +548,10 @@ static void find_set(struct train *t)
     const struct object *set =
         cache_get(t->input->cache, &kind_jobset, t->object->ns, t->object->name);
 
-    if (!set || !object_controller(set) || !str_eq(object_controller(set)->uid, t->object->uid))
+    if (!set)
+        return;
+    t->taken = !object_controller(set) || !str_eq(object_controller(set)->uid, t->object->uid);
+    if (t->taken)
         return;
     t->set = set;
     t->set_tree = object_json(set, t->arena);
@@ -576,6 +565,13 @@ static void go_on(struct train *t)
     judge_deadline(t);
     if (is_over(t->status))
         return;
+    if (t->taken) {
+        say_refused(t, str_printf(t->arena,
+                                  "a JobSet " STR_FMT " already exists and does not belong to this "
+                                  "TrainJob; delete or rename one of them",
+                                  STR_ARG(t->object->name)));
+        return;
+    }
     if (!runtime) {
         runtime = live_runtime(t);
         if (runtime)
@@ -672,6 +668,9 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         control_keys_add(ret, object->ns, object->name);
     else if (object->kind == &kind_trainingruntime || object->kind == &kind_clustertrainingruntime)
         keys_of_runtime(cache, object, ret);
+    else if (object->kind == &kind_jobset && /* also one that is in its way */
+             cache_get(cache, &kind_trainjob, object->ns, object->name))
+        control_keys_add(ret, object->ns, object->name);
     else if (owner && str_is(owner->kind, kind_trainjob.name) &&
              str_is(owner->api_version, "trainer.kubeflow.org/v1alpha1"))
         control_keys_add(ret, object->ns, owner->name);

@@ -145,6 +145,8 @@ struct json *trainjob_part(const struct trainjob_build *build, struct str name);
  * node or the only one. */
 struct json *trainjob_step(const struct trainjob_build *build, const char *step);
 struct json *trainjob_container(const struct json *part, struct str name);
+/* What a node of the trainer asks for, key by key over what the container asks for. */
+void trainjob_resources(struct arena *arena, struct json *container, const struct json *wanted);
 int64_t trainjob_count(const struct json *part); /* pods of one Job */
 int trainjob_apply_policy(struct trainjob_build *build, struct err *err);
 /* Set a variable, replacing one of that name. */

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "control/core/owner.h"
 #include "control/job/job.h"
+#include "control/kinds/list.h"
 #include "control/kinds/trainjob.h"
 
 #include <errno.h>
@@ -155,14 +156,10 @@ static struct json *override_patch(struct arena *arena, const struct json *entry
     struct json *copy = json_clone(arena, entry);
 
     json_remove(copy, STR("targetJobs"));
-    if (!template) {
+    if (template)
+        owner_merge_map(arena, pod, copy);
+    else
         json_set(pod, STR("spec"), copy);
-        return patch;
-    }
-    if (json_get(entry, "metadata"))
-        json_set(pod, STR("metadata"), json_clone(arena, json_get(entry, "metadata")));
-    if (json_get(entry, "spec"))
-        json_set(pod, STR("spec"), json_clone(arena, json_get(entry, "spec")));
     return patch;
 }
 
@@ -257,11 +254,9 @@ static void add_labels(struct trainjob_build *build)
 
 void trainjob_env(struct arena *arena, struct json *container, const char *name, struct str value)
 {
-    struct json *env = json_get(container, "env");
+    struct json *env = list_at(arena, container, "env");
     struct json *entry = NULL;
 
-    if (!json_is(env, JSON_ARRAY))
-        env = json_add_array(arena, container, "env");
     JSON_FOREACH(env, each)
         if (str_is(json_str(json_get(each, "name")), name))
             entry = each;
@@ -275,11 +270,9 @@ void trainjob_env(struct arena *arena, struct json *container, const char *name,
 static void merge_env(struct arena *arena, struct json *container, const struct json *from)
 {
     JSON_FOREACH(from, wanted) {
-        struct json *env = json_get(container, "env");
+        struct json *env = list_at(arena, container, "env");
         bool there = false;
 
-        if (!json_is(env, JSON_ARRAY))
-            env = json_add_array(arena, container, "env");
         JSON_FOREACH(env, each) {
             if (!json_equal(json_get(each, "name"), json_get(wanted, "name")))
                 continue;
@@ -293,7 +286,7 @@ static void merge_env(struct arena *arena, struct json *container, const struct 
     }
 }
 
-static void merge_resources(struct arena *arena, struct json *container, const struct json *wanted)
+void trainjob_resources(struct arena *arena, struct json *container, const struct json *wanted)
 {
     static const char *const kinds[] = {"requests", "limits"};
 
@@ -346,7 +339,7 @@ static int fill_trainer(struct trainjob_build *build, struct err *err)
         if (values[i])
             json_set(node, str_from(fields[i]), json_clone(arena, values[i]));
     merge_env(arena, node, spec->env);
-    merge_resources(arena, node, spec->resources);
+    trainjob_resources(arena, node, spec->resources);
     json_add_i64(arena, part, "replicas", 1);
     build->nodes = wanted_nodes(build);
     set_count(arena, part, build->nodes);
@@ -373,23 +366,10 @@ static int fill_initializer(struct trainjob_build *build,
     if (wanted->uri.len)
         trainjob_env(arena, container, "STORAGE_URI", wanted->uri);
     merge_env(arena, container, wanted->env);
-    if (wanted->secret.len) {
-        struct json *from = json_get(container, "envFrom");
-
-        if (!json_is(from, JSON_ARRAY))
-            from = json_add_array(arena, container, "envFrom");
-        json_add_str(arena,
-                     json_add_object(arena, json_push(from, json_new_object(arena)), "secretRef"),
-                     "name", str_dup(arena, wanted->secret));
-    }
+    if (wanted->secret.len)
+        json_push(list_at(arena, container, "envFrom"),
+                  json_make(arena, "{secretRef: {name: $}}", str_dup(arena, wanted->secret)));
     return 0;
-}
-
-static struct json *list_of(struct arena *arena, struct json *object, const char *key)
-{
-    struct json *list = json_get(object, key);
-
-    return json_is(list, JSON_ARRAY) ? list : json_add_array(arena, object, key);
 }
 
 static bool has_named(const struct json *list, const char *name)
@@ -411,7 +391,7 @@ static bool mount_shared(struct trainjob_build *build, const char *step, const c
     if (has_named(json_at(part, "template.spec.template.spec.volumes"), TRAINJOB_SHARED) ||
         has_named(json_get(main, "volumeMounts"), TRAINJOB_SHARED))
         return true;
-    json_push(list_of(build->arena, main, "volumeMounts"),
+    json_push(list_at(build->arena, main, "volumeMounts"),
               json_make(build->arena, "{name: $, mountPath: '/workspace'}", TRAINJOB_SHARED));
     return false;
 }
@@ -437,7 +417,7 @@ static void share_volume(struct trainjob_build *build)
             if (str_is(json_str_at(claim, "metadata.name"), TRAINJOB_SHARED))
                 return;
     struct json *policy =
-        json_push(list_of(arena, spec, "volumeClaimPolicies"), json_new_object(arena));
+        json_push(list_at(arena, spec, "volumeClaimPolicies"), json_new_object(arena));
     struct json *claim =
         json_push(json_add_array(arena, policy, "templates"), json_new_object(arena));
     json_add_c(arena, json_add_object(arena, claim, "metadata"), "name", TRAINJOB_SHARED);

@@ -12,6 +12,7 @@
 #include "control/core/group_name.h"
 #include "control/core/owner.h"
 #include "control/kinds/kubeflow.h"
+#include "control/kinds/list.h"
 #include "control/kinds/trainjob.h"
 
 #include <errno.h>
@@ -48,10 +49,8 @@ static void env_index(struct arena *arena, struct json *container, const char *n
 
 static void add_port(struct arena *arena, struct json *container, int64_t number)
 {
-    struct json *ports = json_get(container, "ports");
+    struct json *ports = list_at(arena, container, "ports");
 
-    if (!json_is(ports, JSON_ARRAY))
-        ports = json_add_array(arena, container, "ports");
     JSON_FOREACH(ports, port)
         if (json_i64_or(json_get(port, "containerPort"), 0) == number)
             return;
@@ -251,13 +250,8 @@ static void xgboost(struct trainjob_build *build, struct json *part, struct json
 static struct json *add_volume(struct arena *arena, struct json *part, const char *name)
 {
     struct json *pod = json_make_path(arena, part, "template.spec.template.spec");
-    struct json *volumes = json_get(pod, "volumes");
 
-    if (!json_is(volumes, JSON_ARRAY))
-        volumes = json_add_array(arena, pod, "volumes");
-    struct json *volume = json_push(volumes, json_new_object(arena));
-    json_add_c(arena, volume, "name", name);
-    return volume;
+    return json_push(list_at(arena, pod, "volumes"), json_make(arena, "{name: $}", name));
 }
 
 static void add_mount(struct arena *arena,
@@ -265,11 +259,8 @@ static void add_mount(struct arena *arena,
                       const char *name,
                       struct str path)
 {
-    struct json *mounts = json_get(container, "volumeMounts");
-
-    if (!json_is(mounts, JSON_ARRAY))
-        mounts = json_add_array(arena, container, "volumeMounts");
-    json_push(mounts, json_make(arena, "{name: $, mountPath: $}", name, path));
+    json_push(list_at(arena, container, "volumeMounts"),
+              json_make(arena, "{name: $, mountPath: $}", name, path));
 }
 
 /* Files of a Secret are root's: somebody else must be able to read them, and ssh minds that only
@@ -364,6 +355,8 @@ static int mpi(struct trainjob_build *build, struct err *err)
         return err_set(err, -EINVAL,
                        "spec.runtimeRef: an MPI runtime needs the replicatedJobs launcher and "
                        "node, each with a container named node");
+    if (both) /* what a node has, all of them have */
+        trainjob_resources(arena, worker, build->spec->resources);
     slots = json_i64_or(build->spec->processes, slots);
     if (slots == 1 && gpus(worker) > 1)
         slots = gpus(worker);

@@ -7,6 +7,7 @@
 #include "control/cluster/progress.h"
 #include "control/core/control.h"
 #include "control/core/owner.h"
+#include "control/kinds/list.h"
 #include "control/kinds/trainjob.h"
 
 #include <stddef.h>
@@ -28,17 +29,10 @@ static struct str path_of(const struct trainjob_build *build)
     return progress_path(build->arena, build->object->ns, build->object->name);
 }
 
-static struct json *list_of(struct arena *arena, struct json *object, const char *key)
-{
-    struct json *list = json_get(object, key);
-
-    return json_is(list, JSON_ARRAY) ? list : json_add_array(arena, object, key);
-}
-
 static void add_volume(struct trainjob_build *build, struct json *pod_spec)
 {
     struct arena *arena = build->arena;
-    struct json *volume = json_push(list_of(arena, pod_spec, "volumes"), json_new_object(arena));
+    struct json *volume = json_push(list_at(arena, pod_spec, "volumes"), json_new_object(arena));
 
     json_add_c(arena, volume, "name", VOLUME);
     struct json *sources =
@@ -62,7 +56,7 @@ void trainjob_progress(struct trainjob_build *build, struct json *part)
     if (!server.len || !pod_spec)
         return;
     JSON_FOREACH(json_get(pod_spec, "containers"), container) {
-        json_push(list_of(arena, container, "volumeMounts"),
+        json_push(list_at(arena, container, "volumeMounts"),
                   json_make(arena, "{name: $, mountPath: $, readOnly: true}", VOLUME, FOLDER));
         trainjob_env(
             arena, container, "KUBEFLOW_TRAINER_SERVER_URL",
