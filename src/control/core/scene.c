@@ -235,9 +235,23 @@ static bool changes(struct scene *scene)
     return any;
 }
 
+/* As the executor does: bodies may point into objects of the cache, which are gone once an earlier
+ * action has changed them. */
+static void write_down(struct scene *scene)
+{
+    for (size_t i = 0; i < scene->actions.list.count; i++) {
+        struct action *action = &scene->actions.list.items[i];
+
+        if (action->body)
+            EXPECT(json_parse(&scene->arena, json_text(&scene->arena, action->body), &action->body,
+                              NULL) == 0);
+    }
+}
+
 bool scene_turn(struct scene *scene, const struct controller *controller, const char *name)
 {
-    struct control_input input = {.cache = scene->cache,
+    /* Those of a controller-manager run where the store is our own: nothing is left out there. */
+    struct control_input input = {.cache = controller->embedded ? scene->whole : scene->cache,
                                   .config = &scene->config,
                                   .kinds = scene->kinds,
                                   .now_ms = scene->now_ms,
@@ -246,6 +260,7 @@ bool scene_turn(struct scene *scene, const struct controller *controller, const 
 
     scene->actions = (struct actions){.arena = &scene->arena};
     controller->reconcile(&input, &key, &scene->actions);
+    write_down(scene);
     if (!changes(scene))
         return false;
     for (size_t i = 0; i < scene->actions.list.count; i++)

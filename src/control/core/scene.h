@@ -20,7 +20,7 @@ struct kinds;
 struct scene {
     struct arena arena;
     struct cache *cache;    /* what controllers see: of pods and nodes what api/kept.h keeps */
-    struct cache *whole;    /* what was written */
+    struct cache *whole;    /* what was written, and what embedded controllers see */
     struct actions actions; /* of the last reaction */
     struct control_config config;
     const struct kinds *kinds; /* that the registry has learnt; NULL: those that are built in */
