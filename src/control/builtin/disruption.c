@@ -4,10 +4,12 @@
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
@@ -29,11 +31,86 @@ static int64_t amount(const struct json *value, int64_t whole)
     struct str text = json_str(value);
     int64_t percent = 0;
 
-    if (json_is(value, JSON_STRING) && str_ends(text, STR("%")) &&
-        str_to_i64(str_sub(text, 0, text.len - 1), &percent))
+    if (str_ends(text, STR("%")) && str_to_i64(str_sub(text, 0, text.len - 1), &percent))
         return (percent * whole + 99) / 100;
     return json_i64_or(value, 0);
 }
+
+static bool is_share(const struct json *value)
+{
+    return json_is(value, JSON_STRING);
+}
+
+/* ---- how many pods there should be ---- */
+
+/* The pods of a budget, and who says how many of them there should be. */
+struct covered {
+    struct actions *actions;
+    const struct cache *cache;
+    VEC(const struct object *) scaled; /* Deployments and the like, each once */
+    int64_t alone;                     /* pods whose number nobody says */
+    int64_t pods;
+};
+
+static const struct object *owner_among(const struct cache *cache,
+                                        const struct object *object,
+                                        const struct kind *kind)
+{
+    const struct object_owner *owner = object_controller(object);
+    const struct object *found = owner && str_is(owner->kind, kind->name)
+                                     ? cache_get(cache, kind, object->ns, owner->name)
+                                     : NULL;
+
+    return found && str_eq(found->uid, owner->uid) ? found : NULL;
+}
+
+/* What has the number of the pod's replicas: of a ReplicaSet that is a Deployment's, that one. */
+static const struct object *scaled_of(const struct cache *cache, const struct object *pod)
+{
+    static const struct kind *const kinds[] = {&kind_replicaset, &kind_statefulset,
+                                               &kind_replicationcontroller};
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        const struct object *found = owner_among(cache, pod, kinds[i]);
+        const struct object *above = found ? owner_among(cache, found, &kind_deployment) : NULL;
+
+        if (found)
+            return above ? above : found;
+    }
+    return NULL;
+}
+
+static void cover(struct covered *covered, const struct object *pod)
+{
+    const struct object *owner = scaled_of(covered->cache, pod);
+
+    covered->pods++;
+    if (!owner) {
+        covered->alone++;
+        return;
+    }
+    for (size_t i = 0; i < covered->scaled.count; i++)
+        if (covered->scaled.items[i] == owner)
+            return;
+    VEC_PUSH(covered->actions->arena, &covered->scaled, owner);
+}
+
+/* Pods that are missing count: of a Deployment of ten that has three, none may go because two may
+ * be away. A plain number of minAvailable is about the pods that are there. */
+static int64_t expected_of(const struct covered *covered, const struct json *spec)
+{
+    int64_t sum = covered->alone;
+
+    if (json_is_null(json_get(spec, "maxUnavailable")) && !is_share(json_get(spec, "minAvailable")))
+        return covered->pods;
+    for (size_t i = 0; i < covered->scaled.count; i++)
+        sum += json_i64_or(json_at(object_json(covered->scaled.items[i], covered->actions->arena),
+                                   "spec.replicas"),
+                           1);
+    return sum;
+}
+
+/* ---- pods ---- */
 
 static bool is_ready(const struct object *pod)
 {
@@ -77,8 +154,8 @@ static void reconcile(const struct control_input *input,
     const struct object *budget = cache_get(input->cache, &kind_pdb, key->ns, key->name);
     const struct object *pod = NULL;
     struct selector selector = {0};
+    struct covered covered = {.actions = actions, .cache = input->cache};
     size_t cursor = 0;
-    int64_t expected = 0;
     int64_t healthy = 0;
 
     if (!budget || budget->deleted_ms)
@@ -93,9 +170,10 @@ static void reconcile(const struct control_input *input,
     while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor))) {
         if (!selector_matches(&selector, pod->labels, pod->label_count) || is_over(pod))
             continue;
-        expected++;
+        cover(&covered, pod);
         healthy += !is_disrupted(actions, disrupted, pod, input->now_ms, still) && is_ready(pod);
     }
+    int64_t expected = expected_of(&covered, spec);
     int64_t desired = json_is_null(json_get(spec, "maxUnavailable"))
                           ? amount(json_get(spec, "minAvailable"), expected)
                           : expected - amount(json_get(spec, "maxUnavailable"), expected);
@@ -105,7 +183,7 @@ static void reconcile(const struct control_input *input,
 
     struct json *status = json_get(root, "status") ? json_clone(arena, json_get(root, "status"))
                                                    : json_new_object(arena);
-    if (disrupted && json_count(still))
+    if (json_count(still))
         json_set(status, STR("disruptedPods"), still);
     else
         json_remove(status, STR("disruptedPods"));
@@ -140,6 +218,9 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         control_keys_add(ret, object->ns, object->name);
         return;
     }
+    /* Another number of replicas shows in pods that come and go. */
+    if (object->kind != &kind_pod)
+        return;
     while ((budget = cache_next(cache, &kind_pdb, object->ns, &cursor))) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct selector selector = {0};
@@ -151,7 +232,13 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     }
 }
 
-static const struct kind *const watches[] = {&kind_pdb, &kind_pod, NULL};
+static const struct kind *const watches[] = {&kind_pdb,
+                                             &kind_pod,
+                                             &kind_deployment,
+                                             &kind_replicaset,
+                                             &kind_statefulset,
+                                             &kind_replicationcontroller,
+                                             NULL};
 
 const struct controller disruption_controller = {.name = "disruption",
                                                  .embedded = true,

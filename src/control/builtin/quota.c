@@ -127,7 +127,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     const struct object *quota = NULL;
     size_t cursor = 0;
 
-    while (object->ns.len && (quota = cache_next(cache, &kind_resourcequota, object->ns, &cursor)))
+    while ((quota = cache_next(cache, &kind_resourcequota, object->ns, &cursor)))
         control_keys_add(ret, quota->ns, quota->name);
 }
 
