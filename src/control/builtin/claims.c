@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "api/pod.h"
 #include "api/quantity.h"
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -92,21 +93,46 @@ static int64_t bytes_at(const struct json *root, const char *path)
     return bytes;
 }
 
+static struct str mode_of(const struct json *root)
+{
+    struct str mode = json_str_at(root, "spec.volumeMode");
+
+    return mode.len ? mode : STR("Filesystem");
+}
+
+/* Whether the labels of a volume are those that the claim asks for. */
+static bool is_selected(const struct run *run, const struct object *volume)
+{
+    const struct json *wanted = json_at(run->root, "spec.selector");
+    struct selector selector = {0};
+
+    return !json_count(wanted) ||
+           (selector_from_json(run->arena, wanted, &selector, NULL) == 0 &&
+            selector_matches(&selector, volume->labels, volume->label_count));
+}
+
+static bool satisfies(const struct run *run, const struct json *volume)
+{
+    return str_eq(json_str_at(volume, "spec.storageClassName"),
+                  json_str_at(run->root, "spec.storageClassName")) &&
+           str_eq(mode_of(volume), mode_of(run->root)) && has_modes(volume, run->root) &&
+           bytes_at(volume, "spec.capacity.storage") >=
+               bytes_at(run->root, "spec.resources.requests.storage");
+}
+
+/* A volume that was kept for the claim is its own if it is large enough, whatever its class; one
+ * that the claim names has to satisfy it. */
 static bool fits(const struct run *run, const struct json *volume, const struct object *object)
 {
     struct str wanted = json_str_at(run->root, "spec.volumeName");
 
-    if (is_for(volume, run->claim))
-        return true;
-    if (json_at(volume, "spec.claimRef") || object->deleted_ms)
+    if (wanted.len && !str_eq(wanted, object->name))
         return false;
-    if (wanted.len)
-        return str_eq(wanted, object->name);
-    return str_eq(json_str_at(volume, "spec.storageClassName"),
-                  json_str_at(run->root, "spec.storageClassName")) &&
-           has_modes(volume, run->root) &&
-           bytes_at(volume, "spec.capacity.storage") >=
-               bytes_at(run->root, "spec.resources.requests.storage");
+    if (is_for(volume, run->claim))
+        return wanted.len || bytes_at(volume, "spec.capacity.storage") >=
+                                 bytes_at(run->root, "spec.resources.requests.storage");
+    return !json_at(volume, "spec.claimRef") && !object->deleted_ms && satisfies(run, volume) &&
+           (wanted.len || is_selected(run, object));
 }
 
 /* The volume made for the claim, or the smallest that fits. */
@@ -188,6 +214,14 @@ static void provision(const struct run *run, const struct object *class)
 
     if (!str_is(json_str(json_get(class_root, "provisioner")), PROVISIONER))
         return;
+    if (json_count(json_at(run->root, "spec.selector")) ||
+        !str_is(mode_of(run->root), "Filesystem")) {
+        action_warn(
+            run->actions, run->claim, "ProvisioningFailed",
+            STR("a folder can be made for a claim without spec.selector and with volumeMode "
+                "Filesystem; take these out, or make a PersistentVolume"));
+        return;
+    }
     json_add_c(arena, json_make_path(arena, body, "metadata.annotations"), PROVISIONED_BY,
                PROVISIONER);
     json_set(json_add_object(arena, spec, "capacity"), STR("storage"),
