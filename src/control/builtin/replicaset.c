@@ -1,7 +1,10 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/builtin/workload.h"
@@ -14,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ReplicaSet, and the older ReplicationController: keep `replicas` pods. Pods that have ended do not count; they stay until somebody
- * deletes them, as in Kubernetes. */
+/* ReplicaSet, and the older ReplicationController: keep `replicas` pods. Pods that have ended do not
+ * count; they stay until somebody deletes them, as in Kubernetes. */
 
 #define BURST_MAX 500 /* pods made or deleted at a time, as Kubernetes has it */
 
@@ -34,6 +37,47 @@ static void make_pods(struct workload *w, int64_t count)
     }
 }
 
+/* The pods of a ReplicaSet that run or will, by node. */
+static void count_nodes(struct workload *w, const struct object *set, struct map *ret)
+{
+    const struct object *pod = NULL;
+    size_t cursor = 0;
+
+    while ((pod = cache_next_owned(w->input->cache, &kind_pod, set->uid, &cursor))) {
+        const struct json *tree = object_json(pod, w->arena);
+        struct str node = json_str_at(tree, "spec.nodeName");
+        int64_t *count = map_get(ret, node);
+
+        if (pod->deleted_ms || pod_is_over(tree))
+            continue;
+        if (!count) {
+            count = ARENA_ARRAY(w->arena, int64_t, 1);
+            (void)map_set(ret, node, count);
+        }
+        ++*count;
+    }
+}
+
+/* How many there are on the node of each pod, those of all ReplicaSets of its Deployment together:
+ * the old and the new ones stay spread. */
+static void count_crowds(struct workload *w, struct workload_pods *pods)
+{
+    const struct object_owner *above = object_controller(w->owner);
+    const struct object *set = NULL;
+    _cleanup_(map_done) struct map nodes = {0};
+    size_t cursor = 0;
+
+    if (!above)
+        count_nodes(w, w->owner, &nodes);
+    while (above && (set = cache_next_owned(w->input->cache, w->owner->kind, above->uid, &cursor)))
+        count_nodes(w, set, &nodes);
+    for (size_t i = 0; i < pods->count; i++) {
+        const int64_t *count = map_get(&nodes, json_str_at(pods->items[i].tree, "spec.nodeName"));
+
+        pods->items[i].crowd = count ? *count : 0; /* one that is just adopted is not owned yet */
+    }
+}
+
 static void remove_pods(struct workload *w, struct workload_pods *pods, int64_t count)
 {
     struct workload_pods active = {0};
@@ -41,6 +85,7 @@ static void remove_pods(struct workload *w, struct workload_pods *pods, int64_t 
     for (size_t i = 0; i < pods->count; i++)
         if (pods->items[i].active)
             VEC_PUSH(w->arena, &active, pods->items[i]);
+    count_crowds(w, &active);
     workload_order(&active);
     for (int64_t i = 0; i < count && i < BURST_MAX && (size_t)i < active.count; i++) {
         const struct object *pod = active.items[i].object;
@@ -119,7 +164,7 @@ static void reconcile_set(const struct control_input *input,
     w.actions = &later;
     if (active < wanted)
         make_pods(&w, wanted - active);
-    else
+    else if (active > wanted)
         remove_pods(&w, &pods, active - wanted);
     for (size_t i = 0; i < later.list.count; i++)
         VEC_PUSH(actions->arena, &actions->list, later.list.items[i]);

@@ -23,16 +23,9 @@
 
 /* ---- reading ---- */
 
-/* -1: not a name of this set's. */
 static int64_t ordinal_of(const struct stateful *s, struct str name)
 {
-    struct str prefix = s->w.owner->name;
-    int64_t number = -1;
-
-    if (name.len < prefix.len + 2 || !str_starts(name, prefix) || name.p[prefix.len] != '-' ||
-        !str_to_i64(str_sub(name, prefix.len + 1, name.len), &number))
-        return -1;
-    return number;
+    return workload_ordinal(s->w.owner->name, name);
 }
 
 static void read_spec(struct stateful *s)
@@ -126,9 +119,9 @@ static bool fill(struct stateful *s)
             make_pod(s, i);
         else if (!pod->object->deleted_ms)
             remove_pod(s, pod); /* it has ended: one of its name can follow */
-        made++;
         if (s->ordered)
             return false;
+        made += !pod || !pod->object->deleted_ms; /* who is on its way out holds up nobody */
     }
     return made == 0;
 }

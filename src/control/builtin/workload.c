@@ -109,14 +109,21 @@ static bool is_owned(const struct workload *w, const struct object *object)
     return owner && str_eq(owner->uid, w->owner->uid);
 }
 
+int64_t workload_ordinal(struct str set, struct str name)
+{
+    int64_t number = -1;
+
+    if (name.len < set.len + 2 || !str_starts(name, set) || name.p[set.len] != '-' ||
+        !str_to_i64(str_sub(name, set.len + 1, name.len), &number))
+        return -1;
+    return number;
+}
+
 /* A StatefulSet takes no pod that has not one of its names. */
 static bool may_adopt(const struct workload *w, const struct object *object)
 {
-    struct str prefix = w->owner->name;
-
     return w->owner->kind != &kind_statefulset || object->kind != &kind_pod ||
-           (object->name.len > prefix.len + 1 && str_starts(object->name, prefix) &&
-            object->name.p[prefix.len] == '-');
+           workload_ordinal(w->owner->name, object->name) >= 0;
 }
 
 struct workload_objects workload_objects(struct workload *w, const struct kind *kind)
@@ -227,8 +234,8 @@ static int64_t cost_of(const struct object *pod)
             return (less) < (more) ? -1 : 1; \
     } while (0)
 
-/* Who goes first: without a node, not running, not ready, cheap, ready for a short time, often
- * restarted, young. */
+/* Who goes first: without a node, not running, not ready, cheap, on a node with many of its like,
+ * ready for a short time, often restarted, young. */
 static int compare_pods(const void *left, const void *right)
 {
     const struct workload_pod *a = left;
@@ -239,6 +246,7 @@ static int compare_pods(const void *left, const void *right)
     ORDER(phase_rank(a->tree), phase_rank(b->tree));
     ORDER(a->ready, b->ready);
     ORDER(cost_of(a->object), cost_of(b->object));
+    ORDER(b->crowd, a->crowd);
     if (a->ready && b->ready)
         ORDER(b->ready_ms, a->ready_ms);
     ORDER(restarts_of(b->tree), restarts_of(a->tree));

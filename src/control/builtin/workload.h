@@ -39,6 +39,7 @@ struct workload_pod {
     bool ready;     /* of the active ones */
     bool available; /* ready for minReadySeconds */
     int64_t ready_ms;
+    int64_t crowd; /* how many of its like are on its node; see workload_order() */
 };
 struct workload_pods VEC_FIELDS(struct workload_pod);
 
@@ -68,6 +69,9 @@ void workload_keys(const struct cache *cache,
                    const struct kind *kind,
                    const struct object *object,
                    struct control_keys *ret);
+
+/* The number of a pod of a StatefulSet, by its name: 3 of "web-3". Below 0: no pod of that set. */
+int64_t workload_ordinal(struct str set, struct str name);
 
 /* Pods there are too many of, those first that are missed least, as Kubernetes orders them. */
 void workload_order(struct workload_pods *pods);
