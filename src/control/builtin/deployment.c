@@ -267,30 +267,34 @@ static void keep_newest(struct deployment *d)
 
 /* ---- history ---- */
 
-/* Old ReplicaSets without pods, lowest revisions first, beyond how many are kept. */
+static bool is_idle(const struct deployment_set *set)
+{
+    return !set->replicas && !json_i64_or(json_at(set->tree, "status.replicas"), 0) &&
+           json_i64_or(json_at(set->tree, "status.observedGeneration"), 0) >=
+               set->object->generation;
+}
+
+/* Beyond how many are kept the lowest revisions go, if they have no pods; one that has some stays,
+ * and no younger one goes in its place. */
 static void forget(struct deployment *d)
 {
     int64_t keep = json_i64_or(json_get(d->w.spec, "revisionHistoryLimit"), 10);
     int64_t extra = (int64_t)d->sets.count - (d->newest ? 1 : 0) - keep;
+    bool *seen = ARENA_ARRAY(d->w.arena, bool, d->sets.count + 1);
 
-    while (extra-- > 0) {
-        struct deployment_set *lowest = NULL;
+    for (; extra > 0; extra--) {
+        size_t lowest = d->sets.count;
 
-        for (size_t i = 0; i < d->sets.count; i++) {
-            struct deployment_set *set = &d->sets.items[i];
-
-            if (set == d->newest || set->revision < 0 || set->replicas ||
-                json_i64_or(json_at(set->tree, "status.replicas"), 0) ||
-                json_i64_or(json_at(set->tree, "status.observedGeneration"), 0) <
-                    set->object->generation)
-                continue;
-            if (!lowest || set->revision < lowest->revision)
-                lowest = set;
-        }
-        if (!lowest)
+        for (size_t i = 0; i < d->sets.count; i++)
+            if (&d->sets.items[i] != d->newest && !seen[i] &&
+                (lowest == d->sets.count ||
+                 d->sets.items[i].revision < d->sets.items[lowest].revision))
+                lowest = i;
+        if (lowest == d->sets.count)
             return;
-        action_delete(d->w.actions, lowest->object);
-        lowest->revision = -1; /* is gone */
+        seen[lowest] = true;
+        if (is_idle(&d->sets.items[lowest]))
+            action_delete(d->w.actions, d->sets.items[lowest].object);
     }
 }
 

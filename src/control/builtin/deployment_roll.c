@@ -8,6 +8,8 @@
 #include "control/builtin/deployment.h"
 #include "control/core/control.h"
 
+#include <assert.h>
+
 /* How many pods each ReplicaSet of a Deployment should have now. */
 
 static int64_t least(int64_t a, int64_t b)
@@ -156,21 +158,29 @@ static size_t largest_left(const struct deployment *d, const bool *served, bool 
     return found;
 }
 
-/* Each gets its part, rounded to the nearest, as long as there is something left; the largest takes
- * what is over then. */
+/* What a ReplicaSet gains or loses when its part of the whole stays the same, rounded to the
+ * nearest; the whole is what it was when it got its size. */
+static int64_t part_of(const struct deployment *d, const struct deployment_set *set, int64_t most)
+{
+    int64_t whole = number_at(set->object, DEPLOYMENT_MAX);
+
+    if (whole <= 0)
+        whole = json_i64_or(json_get(d->w.before, "replicas"), 0);
+    return whole > 0 ? (2 * set->replicas * most + whole) / (2 * whole) - set->replicas : 0;
+}
+
+/* Each gets its part as long as there is something left; the largest takes what is over then. */
 static void spread(struct deployment *d, int64_t most)
 {
     size_t count = d->sets.count;
     bool *served = ARENA_ARRAY(d->w.arena, bool, count);
     int64_t *parts = ARENA_ARRAY(d->w.arena, int64_t, count);
-    int64_t total = sum_replicas(d);
-    int64_t change = most - total;
+    int64_t change = most - sum_replicas(d);
     int64_t left = change;
     size_t first = largest_left(d, served, change > 0);
 
     for (size_t i = first; i < count; i = largest_left(d, served, change > 0)) {
-        int64_t twice = 2 * change * d->sets.items[i].replicas;
-        int64_t part = (twice + (change > 0 ? total : -total)) / (2 * total);
+        int64_t part = left ? part_of(d, &d->sets.items[i], most) : 0;
 
         if (change > 0 ? part > left : part < left)
             part = left;
@@ -178,8 +188,8 @@ static void spread(struct deployment *d, int64_t most)
         parts[i] = part;
         left -= part;
     }
-    if (first < count)
-        parts[first] += left;
+    assert(first < count); /* more than one has pods */
+    parts[first] += left;
     for (size_t i = 0; i < count; i++) {
         int64_t wanted = d->sets.items[i].replicas + parts[i];
 
@@ -188,10 +198,17 @@ static void spread(struct deployment *d, int64_t most)
     }
 }
 
+/* All new pods are there and serve: an old ReplicaSet that was adopted meanwhile has no business. */
+static bool is_saturated(const struct deployment *d)
+{
+    return d->newest && d->newest->replicas == d->replicas && d->newest->available == d->replicas &&
+           number_at(d->newest->object, DEPLOYMENT_DESIRED) == d->replicas;
+}
+
 bool deployment_spread(struct deployment *d)
 {
     size_t active = 0;
-    struct deployment_set *one = d->newest;
+    struct deployment_set *one = NULL;
 
     if (!is_resized(d))
         return false;
@@ -200,13 +217,18 @@ bool deployment_spread(struct deployment *d)
             active++;
             one = &d->sets.items[i];
         }
-    if (active <= 1) {
-        if (one)
-            deployment_scale(d, one, d->replicas);
+    if (active == 1) { /* one has pods, or it was not resized */
+        deployment_scale(d, one, d->replicas);
         return true;
     }
     if (d->recreate)
         return false;
-    spread(d, d->replicas + d->surge);
+    if (!is_saturated(d)) {
+        spread(d, d->replicas ? d->replicas + d->surge : 0);
+        return true;
+    }
+    for (size_t i = 0; i < d->sets.count; i++)
+        if (&d->sets.items[i] != d->newest && d->sets.items[i].replicas)
+            deployment_scale(d, &d->sets.items[i], 0);
     return true;
 }

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -321,4 +322,299 @@ TEST(parts_of_a_rollout_are_rounded_to_the_nearest)
     scene_run(&scene, &deployment_controller, "d");
     EXPECT(number(&scene, &kind_replicaset, old, "spec.replicas") == 20);
     EXPECT(number(&scene, &kind_replicaset, new, "spec.replicas") == 13);
+}
+
+/* ---- ReplicaSets as somebody left them ---- */
+
+/* Of the Deployment d; `desired` and `most`: what its annotations say it was made for. */
+static void put_set(struct scene *scene,
+                    const char *name,
+                    const char *image,
+                    int revision,
+                    int replicas,
+                    int available,
+                    int most)
+{
+    scene_put(
+        scene, &kind_replicaset,
+        str_printf(
+            &scene->arena,
+            "{'metadata':{'name':'%s','labels':{'app':'a'},'creationTimestamp':"
+            "'2026-01-01T00:00:0%dZ','annotations':{'deployment.kubernetes.io/revision':'%d',"
+            "'deployment.kubernetes.io/desired-replicas':'10',"
+            "'deployment.kubernetes.io/max-replicas':'%d'},'ownerReferences':[{'apiVersion':"
+            "'apps/v1','kind':'Deployment','name':'d','uid':'u-d','controller':true}]},'spec':{"
+            "'replicas':%d,'template':{'metadata':{'labels':{'app':'a','pod-template-hash':'%s'}},"
+            "'spec':{'containers':[{'name':'c','image':'%s'}]}}},'status':{'replicas':%d,"
+            "'availableReplicas':%d}}",
+            name, revision, revision, most, replicas, name, image, replicas, available)
+            .p);
+}
+
+#define FAST "'strategy':{'type':'RollingUpdate','rollingUpdate':{'maxSurge':3,'maxUnavailable':2}}"
+
+TEST(a_change_of_the_number_keeps_the_parts_of_a_rollout)
+{
+    static const struct {
+        const char *why;
+        const char *deployment;
+        int old;
+        int new;
+        int available; /* of the new ones */
+        int most;      /* that the ReplicaSets were made for; 0: they do not say */
+        int64_t old_after;
+        int64_t new_after;
+    } rows[] = {
+        /* The example of Kubernetes' documentation: 10 become 15, 3 more old ones and 2 new. */
+        {"more", DEPLOYMENT("15", FAST), 8, 5, 0, 13, 11, 7},
+        {"fewer", DEPLOYMENT("5", FAST), 8, 5, 0, 13, 5, 3},
+        {"nothing at all", DEPLOYMENT("0", FAST), 8, 5, 0, 13, 0, 0},
+        {"a part is of what it was made for; the largest takes the rest", DEPLOYMENT("15", FAST), 8,
+         2, 0, 13, 15, 3},
+        {"of equals the newer one grows first", DEPLOYMENT("12", FAST), 5, 5, 0, 13, 6, 9},
+        {"and the older one shrinks first", DEPLOYMENT("4", FAST), 5, 5, 0, 11, 3, 4},
+        {"as many as there may be: nothing changes", DEPLOYMENT("9", FAST), 8, 4, 0, 13, 8, 4},
+        {"a whole that is not known is what there is", DEPLOYMENT("15", FAST), 8, 5, 0, 0, 11, 7},
+        {"the new ones are complete: the old ones go", DEPLOYMENT("10", FAST), 2, 10, 10, 13, 0,
+         10},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_deployment, rows[i].deployment);
+        scene_patch(&scene, &kind_deployment, "d", "{'status':{'replicas':13}}");
+        put_set(&scene, "old", "i0", 1, rows[i].old, rows[i].old, rows[i].most);
+        put_set(&scene, "new", "i1", 2, rows[i].new, rows[i].available, rows[i].most);
+        if (rows[i].available) /* it was adopted: made for another number */
+            scene_patch(&scene, &kind_replicaset, "old",
+                        "{'metadata':{'annotations':{'deployment.kubernetes.io/desired-replicas':"
+                        "'2'}}}");
+        (void)scene_turn(&scene, &deployment_controller, "d");
+        EXPECT(number(&scene, &kind_replicaset, STR("old"), "spec.replicas") == rows[i].old_after);
+        EXPECT(number(&scene, &kind_replicaset, STR("new"), "spec.replicas") == rows[i].new_after);
+    }
+}
+
+TEST(a_whole_that_nobody_knows_is_not_divided)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment, DEPLOYMENT("15", FAST));
+    put_set(&scene, "old", "i0", 1, 8, 8, 0);
+    put_set(&scene, "new", "i1", 2, 5, 0, 0);
+    (void)scene_turn(&scene, &deployment_controller, "d");
+    /* The largest takes all. */
+    EXPECT(number(&scene, &kind_replicaset, STR("old"), "spec.replicas") == 13);
+    EXPECT(number(&scene, &kind_replicaset, STR("new"), "spec.replicas") == 5);
+}
+
+TEST(a_deployment_that_recreates_ends_all_old_ones_whatever_its_number)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment, DEPLOYMENT("15", "'strategy':{'type':'Recreate'}"));
+    put_set(&scene, "old", "i0", 1, 8, 8, 10);
+    put_set(&scene, "new", "i1", 2, 2, 2, 10);
+    scene_put(&scene, &kind_pod,
+              "{'metadata':{'name':'p','labels':{'app':'a'},'ownerReferences':[{'kind':"
+              "'ReplicaSet','name':'old','uid':'u-old','controller':true}]},'status':{'phase':"
+              "'Succeeded'}}");
+    scene_run(&scene, &deployment_controller, "d");
+    EXPECT(number(&scene, &kind_replicaset, STR("old"), "spec.replicas") == 0);
+    EXPECT(number(&scene, &kind_replicaset, STR("new"), "spec.replicas") == 15);
+}
+
+TEST(old_pods_that_do_not_serve_go_first)
+{
+    static const struct {
+        const char *why;
+        int first;  /* of the oldest ReplicaSet */
+        int serve;  /* of those */
+        int second; /* of the next one, which all serve */
+        int new;    /* of the newest one, which all serve */
+        int64_t first_after;
+        int64_t second_after;
+    } rows[] = {
+        {"none of the oldest serves", 4, 0, 4, 5, 0, 3},
+        {"some do", 4, 2, 6, 3, 0, 5},
+        {"those that do not are all that may go", 9, 0, 0, 4, 4, 0},
+        {"more new ones than wanted are too many", 0, 0, 0, 12, 0, 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_deployment, DEPLOYMENT("10", FAST));
+        put_set(&scene, "first", "i0", 1, rows[i].first, rows[i].serve, 13);
+        put_set(&scene, "second", "i2", 2, rows[i].second, rows[i].second, 13);
+        put_set(&scene, "new", "i1", 3, rows[i].new, rows[i].new, 13);
+        (void)scene_turn(&scene, &deployment_controller, "d");
+        EXPECT(number(&scene, &kind_replicaset, STR("first"), "spec.replicas") ==
+               rows[i].first_after);
+        EXPECT(number(&scene, &kind_replicaset, STR("second"), "spec.replicas") ==
+               rows[i].second_after);
+        EXPECT(number(&scene, &kind_replicaset, STR("new"), "spec.replicas") <= 10);
+    }
+}
+
+TEST(old_replicasets_that_have_pods_stay_and_younger_ones_with_them)
+{
+    static const struct {
+        const char *why;
+        const char *patch; /* of the oldest one */
+        const char *left;
+    } rows[] = {
+        {"the lowest revisions go", "{}", "third new"},
+        {"one that has pods stays", "{'spec':{'replicas':1}}", "first third new"},
+        {"one whose pods are still there", "{'status':{'replicas':1}}", "first third new"},
+        {"one that was not looked at yet", "{'metadata':{'generation':2}}", "first third new"},
+        {"one that goes is none", "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'}}",
+         "first third new"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_deployment,
+                  DEPLOYMENT("1", ROLLING ",'paused':true,'revisionHistoryLimit':1"));
+        put_set(&scene, "third", "i4", 3, 0, 0, 10);
+        put_set(&scene, "second", "i3", 2, 0, 0, 10);
+        put_set(&scene, "first", "i2", 1, 0, 0, 10);
+        put_set(&scene, "new", "i1", 4, 1, 1, 10);
+        scene_patch(&scene, &kind_replicaset, "first", rows[i].patch);
+        scene_run(&scene, &deployment_controller, "d");
+        struct str rest = str_from(rows[i].left);
+        struct str name = STR("");
+        size_t left = 0;
+        for (; rest.len && str_cut(&rest, ' ', &name); left++)
+            EXPECT(scene_get(&scene, &kind_replicaset, str_c(&scene.arena, name)) != NULL);
+        EXPECT(count(&scene, &kind_replicaset) == left);
+    }
+}
+
+TEST(a_name_that_somebody_else_has_is_passed_over)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment, DEPLOYMENT("1", ROLLING));
+    turns(&scene);
+    struct str taken = nth(&scene, &kind_replicaset, 0);
+    scene_drop(&scene, &kind_replicaset, taken.p);
+    scene_drop(&scene, &kind_pod, nth(&scene, &kind_pod, 0).p);
+    scene_put(&scene, &kind_replicaset,
+              str_printf(&scene.arena,
+                         "{'metadata':{'name':'%s','ownerReferences':[{'kind':'Thing','name':'t',"
+                         "'uid':'u-t','controller':true}]},'spec':{'replicas':0}}",
+                         taken.p)
+                  .p);
+    turns(&scene);
+    EXPECT(count(&scene, &kind_replicaset) == 2);
+    EXPECT(number(&scene, &kind_deployment, STR("d"), "status.collisionCount") == 1);
+    EXPECT(number(&scene, &kind_deployment, STR("d"), "status.availableReplicas") == 1);
+}
+
+TEST(what_people_write_on_a_deployment_is_on_its_newest_replicaset)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment, DEPLOYMENT("1", ROLLING ",'minReadySeconds':5"));
+    scene_patch(&scene, &kind_deployment, "d",
+                "{'metadata':{'annotations':{'kubernetes.io/change-cause':'first',"
+                "'kubectl.kubernetes.io/last-applied-configuration':'{}'}}}");
+    turn(&scene, true);
+    struct str set = nth(&scene, &kind_replicaset, 0);
+    const struct json *annotations =
+        json_at(scene_get(&scene, &kind_replicaset, set.p), "metadata.annotations");
+    EXPECT(str_is(json_str(json_get(annotations, "kubernetes.io/change-cause")), "first"));
+    EXPECT(!json_get(annotations, "kubectl.kubernetes.io/last-applied-configuration"));
+    EXPECT(number(&scene, &kind_replicaset, set, "spec.minReadySeconds") == 5);
+    scene_patch(&scene, &kind_deployment, "d",
+                "{'metadata':{'annotations':{'kubernetes.io/change-cause':'second'}},'spec':{"
+                "'minReadySeconds':0}}");
+    turns(&scene);
+    annotations = json_at(scene_get(&scene, &kind_replicaset, set.p), "metadata.annotations");
+    EXPECT(str_is(json_str(json_get(annotations, "kubernetes.io/change-cause")), "second"));
+    EXPECT(number(&scene, &kind_replicaset, set, "spec.minReadySeconds") == 0);
+
+    /* A revision that is wanted again remembers what it was. */
+    for (int i = 0; i < 2; i++) {
+        scene_patch(&scene, &kind_deployment, "d", "{'spec':{" TEMPLATE("i2") "}}");
+        turns(&scene);
+        scene_patch(&scene, &kind_deployment, "d", "{'spec':{" TEMPLATE("i1") "}}");
+        turns(&scene);
+    }
+    annotations = json_at(scene_get(&scene, &kind_replicaset, set.p), "metadata.annotations");
+    EXPECT(str_is(json_str(json_get(annotations, "deployment.kubernetes.io/revision")), "5"));
+    EXPECT(str_is(json_str(json_get(annotations, "deployment.kubernetes.io/revision-history")),
+                  "1,3"));
+}
+
+TEST(a_deployment_tells_what_its_newest_replicaset_could_not_make)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment, DEPLOYMENT("1", ROLLING));
+    turn(&scene, false);
+    struct str set = nth(&scene, &kind_replicaset, 0);
+    scene_patch(&scene, &kind_replicaset, set.p,
+                "{'status':{'conditions':[{'type':'ReplicaFailure','status':'True','reason':"
+                "'FailedCreate','message':'exceeded quota'}]}}");
+    scene_run(&scene, &deployment_controller, "d");
+    EXPECT(str_is(scene_conditions(&scene, &kind_deployment, "d"),
+                  "Available=False Progressing=True ReplicaFailure=True"));
+    scene_patch(&scene, &kind_replicaset, set.p, "{'status':{'conditions':null}}");
+    scene_run(&scene, &deployment_controller, "d");
+    EXPECT(str_is(scene_conditions(&scene, &kind_deployment, "d"),
+                  "Available=False Progressing=True"));
+}
+
+TEST(a_deployment_without_a_deadline_says_nothing_of_progress)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment, DEPLOYMENT("1", ROLLING));
+    scene_patch(&scene, &kind_deployment, "d", "{'spec':{'progressDeadlineSeconds':null}}");
+    turns(&scene);
+    EXPECT(str_is(scene_conditions(&scene, &kind_deployment, "d"), "Available=True"));
+    scene_patch(&scene, &kind_deployment, "d",
+                "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'},'spec':{'replicas':5}}");
+    turns(&scene); /* one that goes is left alone */
+    EXPECT(count(&scene, &kind_pod) == 1);
+}
+
+TEST(numbers_that_leave_no_room_to_roll_let_one_pod_go)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_deployment,
+              DEPLOYMENT("3", "'strategy':{'type':'RollingUpdate','rollingUpdate':{'maxSurge':'0%',"
+                              "'maxUnavailable':'10%'}}"));
+    turns(&scene);
+    scene_patch(&scene, &kind_deployment, "d", "{'spec':{" TEMPLATE("i2") "}}");
+    for (int i = 0; i < 12; i++) {
+        turn(&scene, i % 2);
+        EXPECT(count(&scene, &kind_pod) <= 3);
+        EXPECT(number(&scene, &kind_deployment, STR("d"), "status.availableReplicas") >= 2);
+    }
+    turns(&scene);
+    EXPECT(number(&scene, &kind_deployment, STR("d"), "status.updatedReplicas") == 3);
+    /* More than all cannot be away. */
+    scene_patch(&scene, &kind_deployment, "d",
+                "{'spec':{'strategy':{'rollingUpdate':{'maxUnavailable':9}}," TEMPLATE("i3") "}}");
+    turns(&scene);
+    EXPECT(number(&scene, &kind_deployment, STR("d"), "status.updatedReplicas") == 3);
 }
