@@ -519,3 +519,186 @@ TEST(a_claim_that_is_about_to_be_given_devices_stays_protected)
         EXPECT(str_is(react(&stage, &resource_claims_controller, "n", "claim/c"), rows[i].does));
     }
 }
+
+/* ---- ports and mirrors ---- */
+
+#define BOUND_POD(spec)                                                                           \
+    "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"spec\":{" spec \
+    "},\"status\":{\"podIP\":\"10.0.0.1\"," READY "}}"
+#define NAMED_PORT(protocol)                                                                   \
+    "\"ports\":[{\"name\":\"admin\",\"containerPort\":1},{\"name\":\"web\",\"containerPort\":" \
+    "8080" protocol "}]"
+
+TEST(a_port_of_a_service_is_found_in_its_pods)
+{
+    static const struct {
+        const char *why;
+        const char *port; /* of the Service */
+        const char *spec; /* of the pod */
+        const char *slice;
+    } rows[] = {
+        {"its own number, where nothing else is said", "\"port\":80", "",
+         "[{\"port\":80,\"protocol\":\"TCP\"}]"},
+        {"another number", "\"name\":\"x\",\"port\":80,\"targetPort\":8000,\"protocol\":\"UDP\"",
+         "", "[{\"name\":\"x\",\"port\":8000,\"protocol\":\"UDP\"}]"},
+        {"a name", "\"port\":80,\"targetPort\":\"web\"",
+         "\"containers\":[{}, {" NAMED_PORT("") "}]", "[{\"port\":8080,\"protocol\":\"TCP\"}]"},
+        {"a name of another protocol is another port",
+         "\"port\":80,\"targetPort\":\"web\",\"protocol\":\"UDP\"",
+         "\"containers\":[{" NAMED_PORT("") "}]", "[]"},
+        {"a name of that protocol", "\"port\":80,\"targetPort\":\"web\",\"protocol\":\"UDP\"",
+         "\"containers\":[{" NAMED_PORT(",\"protocol\":\"UDP\"") "}]",
+         "[{\"port\":8080,\"protocol\":\"UDP\"}]"},
+        {"a name of a sidecar", "\"port\":80,\"targetPort\":\"web\"",
+         "\"containers\":[{}],\"initContainers\":[{\"restartPolicy\":\"Always\"," NAMED_PORT(
+             "") "}]",
+         "[{\"port\":8080,\"protocol\":\"TCP\"}]"},
+        {"a container that ends before the others start has none",
+         "\"port\":80,\"targetPort\":\"web\"",
+         "\"containers\":[{}],\"initContainers\":[{" NAMED_PORT("") "}]", "[]"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage);
+        put(&stage, &kind_service,
+            str_printf(&stage.arena,
+                       "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"u\"},\"spec\":{"
+                       "\"selector\":{\"a\":\"b\"},\"ports\":[{%s}]}}",
+                       rows[i].port)
+                .p);
+        put(&stage, &kind_pod, str_printf(&stage.arena, BOUND_POD("%s"), rows[i].spec).p);
+        (void)react(&stage, &endpoints_controller, "n", "s");
+        EXPECT(stage.actions.list.count == 2);
+        EXPECT(str_is(json_text(&stage.arena, json_get(stage.actions.list.items[1].body, "ports")),
+                      rows[i].slice));
+    }
+}
+
+TEST(a_service_that_goes_or_is_gone_gets_no_addresses)
+{
+    static const char *const rows[] = {
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"deletionTimestamp\":"
+        "\"2026-01-01T00:00:00Z\"},\"spec\":{\"selector\":{\"a\":\"b\"}}}",
+        "{\"metadata\":{\"name\":\"other\",\"namespace\":\"n\"},\"spec\":{\"selector\":{\"a\":"
+        "\"b\"}}}",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i]);
+        stage_open(&stage);
+        put(&stage, &kind_service, rows[i]);
+        put(&stage, &kind_pod, BOUND_POD(""));
+        EXPECT(react(&stage, &endpoints_controller, "n", "s").len == 0);
+    }
+}
+
+TEST(pods_that_are_not_ready_are_told_apart)
+{
+    static const char pods[] =
+        "{\"metadata\":{\"name\":\"p%d\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}%s},\"spec\":{"
+        "\"hostname\":\"h\"},\"status\":{\"podIP\":\"10.0.0.%d\",\"conditions\":[{\"type\":"
+        "\"Ready\",\"status\":\"%s\"}]}}";
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_service,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"u\"},\"spec\":{\"selector\":{"
+        "\"a\":\"b\"}}}");
+    put(&stage, &kind_pod, str_printf(&stage.arena, pods, 1, "", 1, "False").p);
+    put(&stage, &kind_pod,
+        str_printf(&stage.arena, pods, 2, ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", 2,
+                   "True")
+            .p);
+    struct str text = react(&stage, &endpoints_controller, "n", "s");
+    EXPECT(str_contains(text, STR("\"subsets\":[{\"notReadyAddresses\":[{\"ip\":\"10.0.0.1\"")));
+    EXPECT(str_contains(text, STR("\"conditions\":{\"ready\":false,\"serving\":false,"
+                                  "\"terminating\":false}")));
+    EXPECT(str_contains(text, STR("\"conditions\":{\"ready\":false,\"serving\":true,"
+                                  "\"terminating\":true}")));
+    /* Some want to know all of them. */
+    put(&stage, &kind_service,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"u\",\"resourceVersion\":\"2\"}"
+        ",\"spec\":{\"publishNotReadyAddresses\":true,\"selector\":{\"a\":\"b\"}}}");
+    text = react(&stage, &endpoints_controller, "n", "s");
+    EXPECT(!str_contains(text, STR("notReadyAddresses")));
+    EXPECT(!str_contains(text, STR("\"ready\":false")));
+}
+
+TEST(a_slice_that_goes_already_is_not_deleted_again)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_service,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"u\"},\"spec\":{\"selector\":{"
+        "\"a\":\"b\"}}}");
+    put(&stage, &kind_endpointslice,
+        "{\"metadata\":{\"name\":\"s-v4-1\",\"namespace\":\"n\",\"deletionTimestamp\":"
+        "\"2026-01-01T00:00:00Z\"}}");
+    put(&stage, &kind_endpointslice, "{\"metadata\":{\"name\":\"s-v4-2\",\"namespace\":\"n\"}}");
+    struct str text = react(&stage, &endpoints_controller, "n", "s");
+    EXPECT(!str_contains(text, STR("delete endpointslice/s-v4-1")));
+    EXPECT(str_contains(text, STR("delete endpointslice/s-v4-2")));
+}
+
+TEST(endpoints_are_mirrored_when_they_are_somebody_s_own)
+{
+    static const struct {
+        const char *why;
+        const char *ns;
+        const char *name;
+        const char *meta;
+        const char *subset;
+        const char *slice; /* part of it; "": none is made */
+    } rows[] = {
+        {"with all that is said of an address", "n", "s", "",
+         "\"addresses\":[{\"ip\":\"10.1.2.3\",\"hostname\":\"h\",\"nodeName\":\"m\"}]",
+         "\"hostname\":\"h\",\"nodeName\":\"m\"}],\"ports\":[]"},
+        {"those that are not ready", "n", "s", "",
+         "\"notReadyAddresses\":[{\"ip\":\"10.1.2.3\"}],\"ports\":[{\"port\":80}]",
+         "\"conditions\":{\"ready\":false}"},
+        {"not wanted", "n", "s",
+         ",\"labels\":{\"endpointslice.kubernetes.io/skip-mirror\":\"true\"}",
+         "\"addresses\":[{\"ip\":\"10.1.2.3\"}]", ""},
+        {"made by a controller", "n", "s",
+         ",\"ownerReferences\":[{\"kind\":\"Thing\",\"name\":\"t\",\"uid\":\"t\",\"controller\":"
+         "true}]",
+         "\"addresses\":[{\"ip\":\"10.1.2.3\"}]", ""},
+        {"on their way out", "n", "s", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"",
+         "\"addresses\":[{\"ip\":\"10.1.2.3\"}]", ""},
+        {"the API server's", "default", "kubernetes", "", "\"addresses\":[{\"ip\":\"10.1.2.3\"}]",
+         ""},
+        {"another Service of that name", "n", "kubernetes", "",
+         "\"addresses\":[{\"ip\":\"10.1.2.3\"}]", "10.1.2.3"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage);
+        put(&stage, &kind_service,
+            str_printf(&stage.arena,
+                       "{\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\"},\"spec\":{}}",
+                       rows[i].name, rows[i].ns)
+                .p);
+        put(&stage, &kind_endpoints,
+            str_printf(&stage.arena,
+                       "{\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\",\"uid\":\"e\"%s},"
+                       "\"subsets\":[{%s}]}",
+                       rows[i].name, rows[i].ns, rows[i].meta, rows[i].subset)
+                .p);
+        put(&stage, &kind_endpointslice, /* of the same owner, and somebody else's work */
+            "{\"metadata\":{\"name\":\"other\",\"namespace\":\"n\",\"ownerReferences\":[{\"kind\":"
+            "\"Endpoints\",\"name\":\"s\",\"uid\":\"e\"}]}}");
+        struct str text = react(&stage, &endpoints_controller, rows[i].ns, rows[i].name);
+        EXPECT(str_contains(text, str_from(rows[i].slice)));
+        EXPECT((text.len > 0) == !!*rows[i].slice);
+        EXPECT(!str_contains(text, STR("delete")));
+    }
+}

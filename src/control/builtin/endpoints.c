@@ -42,21 +42,39 @@ static struct json *reference(struct arena *arena, const struct object *pod)
                      pod->uid);
 }
 
-/* The number a Service's targetPort means for a pod: a number, or the name of a container's port.
- */
+static struct str protocol_of(const struct json *port)
+{
+    struct str protocol = json_str(json_get(port, "protocol"));
+
+    return protocol.len ? protocol : STR("TCP");
+}
+
+static int64_t port_named(const struct json *container, struct str name, struct str protocol)
+{
+    JSON_FOREACH(json_get(container, "ports"), port)
+        if (str_eq(json_str(json_get(port, "name")), name) && str_eq(protocol_of(port), protocol))
+            return json_i64_or(json_get(port, "containerPort"), 0);
+    return 0;
+}
+
+/* The number a Service's targetPort means for a pod: a number, or the name of a port of that
+ * protocol, of a container or of a sidecar. 0: this pod has none. */
 static int64_t target_port(const struct json *port, const struct json *pod)
 {
+    static const char *const lists[] = {"spec.containers", "spec.initContainers"};
     const struct json *target = json_get(port, "targetPort");
+    int64_t found = 0;
 
     if (json_is_null(target))
         return json_i64_or(json_get(port, "port"), 0);
     if (!json_is(target, JSON_STRING))
         return json_i64_or(target, 0);
-    JSON_FOREACH(json_at(pod, "spec.containers"), container)
-        JSON_FOREACH(json_get(container, "ports"), named)
-            if (json_equal(json_get(named, "name"), target))
-                return json_i64_or(json_get(named, "containerPort"), 0);
-    return 0;
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        JSON_FOREACH(json_at(pod, lists[i]), container)
+            if (!found &&
+                (i == 0 || str_is(json_str(json_get(container, "restartPolicy")), "Always")))
+                found = port_named(container, json_str(target), protocol_of(port));
+    return found;
 }
 
 /* What the ports of the Service are in this pod. */
@@ -73,9 +91,7 @@ static struct json *ports_of(const struct run *run, const struct json *pod)
         if (json_str(json_get(port, "name")).len)
             json_add_str(run->arena, item, "name", json_str(json_get(port, "name")));
         json_add_i64(run->arena, item, "port", number);
-        json_add_str(run->arena, item, "protocol",
-                     json_str(json_get(port, "protocol")).len ? json_str(json_get(port, "protocol"))
-                                                              : STR("TCP"));
+        json_add_str(run->arena, item, "protocol", protocol_of(port));
     }
     return list;
 }
