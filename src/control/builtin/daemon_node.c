@@ -24,7 +24,14 @@ static const struct {
     {"node.kubernetes.io/memory-pressure", "NoSchedule"},
     {"node.kubernetes.io/pid-pressure", "NoSchedule"},
     {"node.kubernetes.io/unschedulable", "NoSchedule"},
+    /* The last one: of pods that use the node's own network. */
+    {"node.kubernetes.io/network-unavailable", "NoSchedule"},
 };
+
+static size_t tolerated_count(const struct json *spec)
+{
+    return COUNT_OF(tolerated) - (json_bool_or(json_get(spec, "hostNetwork"), false) ? 0 : 1);
+}
 
 void daemon_tolerate(struct arena *arena, struct json *spec)
 {
@@ -32,7 +39,7 @@ void daemon_tolerate(struct arena *arena, struct json *spec)
 
     if (!json_is(list, JSON_ARRAY))
         list = json_add_array(arena, spec, "tolerations");
-    for (size_t i = 0; i < COUNT_OF(tolerated); i++) {
+    for (size_t i = 0; i < tolerated_count(spec); i++) {
         json_push(list, json_make(arena, "{key: $, operator: 'Exists', effect: $}",
                                   tolerated[i].key, tolerated[i].effect));
     }
@@ -56,7 +63,7 @@ static bool tolerates(const struct json *toleration, const struct json *taint)
 
 static bool is_tolerated(const struct json *spec, const struct json *taint)
 {
-    for (size_t i = 0; i < COUNT_OF(tolerated); i++)
+    for (size_t i = 0; i < tolerated_count(spec); i++)
         if (str_is(json_str(json_get(taint, "key")), tolerated[i].key) &&
             str_is(json_str(json_get(taint, "effect")), tolerated[i].effect))
             return true;
