@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /* CronJob: a Job at each moment of the schedule. The name of a Job says the moment, so that one is
  * made once, whenever we die. Of moments that were missed the last one counts. */
@@ -113,6 +114,18 @@ static struct str job_name(const struct cron_run *c, int64_t at_ms)
                       (long long)(c->cron.every_ms ? at_ms / 1000 : at_ms / MINUTE_MS));
 }
 
+/* By the clocks of spec.timeZone: 2026-11-16T11:00:00+01:00. */
+static struct str local_text(const struct cron_run *c, int64_t at_ms)
+{
+    int64_t minutes = zone_offset_ms(&c->zone, at_ms) / MINUTE_MS;
+    struct str text = time_text(c->arena, at_ms + minutes * MINUTE_MS);
+
+    if (!minutes)
+        return text;
+    return str_printf(c->arena, STR_FMT "%c%02lld:%02lld", STR_ARG(str_sub(text, 0, text.len - 1)),
+                      minutes < 0 ? '-' : '+', llabs(minutes / 60), llabs(minutes % 60));
+}
+
 static void make_job(struct cron_run *c, int64_t at_ms)
 {
     const struct json *template = json_get(c->spec, "jobTemplate");
@@ -122,7 +135,7 @@ static void make_job(struct cron_run *c, int64_t at_ms)
     struct json *annotations = json_add_object(c->arena, meta, "annotations");
 
     owner_merge_map(c->arena, annotations, json_at(template, "metadata.annotations"));
-    json_add_str(c->arena, annotations, SCHEDULED, time_text(c->arena, at_ms));
+    json_add_str(c->arena, annotations, SCHEDULED, local_text(c, at_ms));
     owner_merge_map(c->arena, json_add_object(c->arena, meta, "labels"),
                     json_at(template, "metadata.labels"));
     json_set(body, STR("spec"), json_clone(c->arena, json_get(template, "spec")));
