@@ -25,6 +25,7 @@ struct member {
 
 static const struct member durations[] = {
     {"staleGrace", offsetof(struct sched_policy, stale_grace_ms)},
+    {"stuckAfter", offsetof(struct sched_policy, stuck_after_ms)},
     {"reserveAfter", offsetof(struct sched_policy, reserve_after_ms)},
     {"preemptMinRuntime", offsetof(struct sched_policy, preempt_min_runtime_ms)},
     {"reclaimMinRuntime", offsetof(struct sched_policy, reclaim_min_runtime_ms)},
@@ -107,7 +108,7 @@ void policy_tell_one(struct arena *arena, const struct sched_policy *policy, str
         add_number(arena, to, m->key, *(const double *)at(policy, m));
     json_add_i64(arena, to, "consolidateMax", policy->consolidate_max);
     if (*policy->numa_ignore)
-        json_add_c(arena, to, "numaIgnore", policy->numa_ignore);
+        json_add_str(arena, to, "numaIgnore", str_dup(arena, str_from(policy->numa_ignore)));
 }
 
 struct json *policy_tell(struct arena *arena, const struct sched *sched)

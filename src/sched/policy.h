@@ -20,7 +20,7 @@ struct sched_policy;
  * A policy is
  *
  *     actions: [allocate], queueDepthPerAction: {reclaim: 3}, gpuPlacement, cpuPlacement:
- *     binpack|spread|fragmentation|fgd, staleGrace, reserveAfter, preemptMinRuntime,
+ *     binpack|spread|fragmentation|fgd, staleGrace, stuckAfter, reserveAfter, preemptMinRuntime,
  * reclaimMinRuntime: 60s, consolidateMax: 16, kValue: 1, saturation: 1, and true or false:
  * consolidatingReclaim, lendExpected, restrictNodes, reclaimRuntimeByQueue, withoutProportion, withoutFilters,
  * withoutPlacement */
