@@ -452,13 +452,30 @@ static struct sched_port port_of(const struct json *port)
                                .port = (int32_t)json_i64_or(json_get(port, "hostPort"), 0)};
 }
 
+/* Those of the containers that run together: of init containers the ones that stay. */
+static void take_ports(struct decode *decode, struct sched_pod *pod)
+{
+    const char *const lists[] = {"initContainers", "containers"};
+    VEC(struct sched_port) ports = {0};
+
+    for (size_t l = 0; l < COUNT_OF(lists); l++)
+        JSON_FOREACH(json_get(json_get(decode->tree, "spec"), lists[l]), container) {
+            if (role_of(container, l == 0) == SCHED_CONTAINER_INIT)
+                continue;
+            JSON_FOREACH(json_get(container, "ports"), port)
+                if (json_i64_or(json_get(port, "hostPort"), 0) > 0)
+                    VEC_PUSH(decode->arena, &ports, port_of(port));
+        }
+    pod->ports = ports.items;
+    pod->port_count = ports.count;
+}
+
 static void take_constraints(struct decode *decode, struct sched_pod *pod)
 {
     const struct json *spec = json_get(decode->tree, "spec");
     VEC(struct sched_label) selector = {0};
     VEC(struct sched_toleration) tolerations = {0};
     VEC(struct sched_spread) spreads = {0};
-    VEC(struct sched_port) ports = {0};
 
     JSON_FOREACH(json_get(spec, "nodeSelector"), label)
         VEC_PUSH(decode->arena, &selector, (struct sched_label){json_key(label), json_str(label)});
@@ -483,18 +500,13 @@ static void take_constraints(struct decode *decode, struct sched_pod *pod)
                      .min_domains = json_i64_or(json_get(item, "minDomains"), 0),
                      .required =
                          !str_is(json_str(json_get(item, "whenUnsatisfiable")), "ScheduleAnyway")});
-    JSON_FOREACH(json_get(spec, "containers"), container)
-        JSON_FOREACH(json_get(container, "ports"), port)
-            if (json_i64_or(json_get(port, "hostPort"), 0) > 0)
-                VEC_PUSH(decode->arena, &ports, port_of(port));
     pod->node_selector = selector.items;
     pod->node_selector_count = selector.count;
     pod->tolerations = tolerations.items;
     pod->toleration_count = tolerations.count;
     pod->spreads = spreads.items;
     pod->spread_count = spreads.count;
-    pod->ports = ports.items;
-    pod->port_count = ports.count;
+    take_ports(decode, pod);
     take_affinity(decode, pod);
 }
 
