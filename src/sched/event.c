@@ -176,7 +176,7 @@ void sched_drop_node(struct sched *sched, struct str name)
     for (size_t i = node->pods.count; i-- > 0;) {
         struct pod *pod = node->pods.items[i];
         if (pod->status == ST_PIPELINED || (pod->status == ST_BINDING && !pod->observed_node))
-            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+            pod_unplanned(sched, pod);
     }
     sched->changed = true;
     node_release(sched, node);

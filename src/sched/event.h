@@ -18,6 +18,9 @@ void group_release(struct sched *sched, struct group *group);
 /* Takes a pod out of everything: it counts nowhere and belongs to no group. */
 void pod_out(struct sched *sched, struct pod *pod);
 void pod_forget(struct sched *sched, struct pod *pod);
+/* Where it was bound or promised to be it will not be: it waits, and has none of the devices and
+ * zones that were chosen for it there. */
+void pod_unplanned(struct sched *sched, struct pod *pod);
 /* Its names in one piece; the map's key moves with them. */
 void pod_call(struct sched *sched, struct pod *pod, const struct sched_pod *spec);
 /* What one of its claims is has changed. */

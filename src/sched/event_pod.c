@@ -634,7 +634,13 @@ static void drop_holder(struct sched *sched, struct str ns, struct str name)
 void sched_put_pod(struct sched *sched, const struct sched_pod *spec)
 {
     const struct pod *before = sched->homed.count ? pod_get(sched, spec->ns, spec->name) : NULL;
+    struct sched_pod nowhere;
 
+    if (!spec->node.len && spec->device_count) { /* whoever made it may have written them */
+        nowhere = *spec;
+        nowhere.device_count = 0;
+        spec = &nowhere;
+    }
     if (spec->suspended) {
         put_suspended(sched, spec);
         return;
@@ -666,6 +672,15 @@ static struct pod *written_pod(struct sched *sched,
     return pod && (!ref->uid.len || str_eq(pod_uid(pod), ref->uid)) ? pod : NULL;
 }
 
+void pod_unplanned(struct sched *sched, struct pod *pod)
+{
+    pod->evicting = false; /* if it was: nobody is there to be evicted */
+    pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    numa_forget(pod);
+    if (!pod->home)
+        pod_number(pod, NULL, 0);
+}
+
 void sched_bind_failed(struct sched *sched, const struct sched_pod_ref *ref)
 {
     struct pod *pod = written_pod(sched, SCHED_INPUT_BIND_FAILED, ref);
@@ -673,11 +688,7 @@ void sched_bind_failed(struct sched *sched, const struct sched_pod_ref *ref)
     if (!pod || pod->observed_node || !is_decided(pod->status, pod->evicting) ||
         pod->status == ST_PIPELINED)
         return;
-    pod->evicting = false; /* if it was: nobody is there to be evicted */
-    pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
-    numa_forget(pod);
-    if (!pod->home)
-        pod_number(pod, NULL, 0);
+    pod_unplanned(sched, pod);
     sched->changed = true;
 }
 
