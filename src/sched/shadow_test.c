@@ -156,3 +156,156 @@ TEST(of_a_group_whose_pods_have_ever_new_names_not_all_are_kept)
     shadow_free(shadow);
     arena_done(&arena);
 }
+
+TEST(verdicts_differ_where_one_side_placed_a_gang_and_the_other_did_not_or_elsewhere)
+{
+    static const bool differs[SHADOW_VERDICT_COUNT] = {
+        [SHADOW_ELSEWHERE] = true, [SHADOW_ONLY_OURS] = true, [SHADOW_ONLY_THEIRS] = true};
+
+    for (int v = 0; v < SHADOW_VERDICT_COUNT; v++)
+        EXPECT(shadow_verdict_differs((enum shadow_verdict)v) == differs[v]);
+}
+
+/* Pods that others bound already are there for both; the rest of the gang is ours to place. */
+TEST(a_gang_that_is_half_bound_is_placed_around_what_is_there)
+{
+    struct shadow *shadow = shadow_new(1);
+    const struct sched_bind bind = bind_of("p1", "b");
+    struct shadow_gang gang;
+
+    shadow_need(shadow, STR("ns"), STR("g"), 2);
+    EXPECT(!sees(shadow, "p1", "", 10, &gang));
+    EXPECT(!sees(shadow, "p0", "a", 10, &gang));
+    shadow_plan(shadow, &(struct sched_plan){.binds = &bind, .bind_count = 1}, 20);
+    EXPECT(sees(shadow, "p1", "c", 30, &gang) && gang.verdict == SHADOW_ELSEWHERE);
+    struct arena arena = {0};
+    EXPECT(str_is(shadow_places_text(&arena, &gang.ours.places), "a, b"));
+    EXPECT(str_is(shadow_places_text(&arena, &gang.theirs.places), "a, c"));
+    EXPECT(str_is(shadow_places_text(&arena, &(struct shadow_places){0}), "-"));
+    arena_done(&arena);
+    shadow_free(shadow);
+}
+
+/* Decisions about gangs that nobody has seen, or that were compared before, count no more. */
+TEST(a_plan_says_nothing_new_of_a_gang_that_was_compared)
+{
+    struct shadow *shadow = shadow_new(1);
+    const struct sched_bind binds[] = {
+        bind_of("p0", "a"),
+        {.pod = {.ns = STR("ns"), .name = STR("x")}, .group = STR("unseen"), .node = STR("a")}};
+    const struct sched_evict evicts[] = {{.for_ns = STR("ns"), .for_group = STR("g")},
+                                         {.for_ns = STR("ns"), .for_group = STR("unseen")}};
+    const struct sched_waiting waits[] = {{.ns = STR("ns"),
+                                           .group = STR("g"),
+                                           .queue = STR("q"),
+                                           .reason = SCHED_REASON_NO_ROOM,
+                                           .message = STR("no room")},
+                                          {.ns = STR("ns"), .group = STR("unseen")}};
+    const struct sched_plan plan = {.binds = binds,
+                                    .bind_count = COUNT_OF(binds),
+                                    .evicts = evicts,
+                                    .evict_count = COUNT_OF(evicts),
+                                    .waiting = waits,
+                                    .waiting_count = COUNT_OF(waits)};
+    struct arena arena = {0};
+    struct shadow_gang gang;
+
+    EXPECT(!sees(shadow, "p0", "", 10, &gang));
+    shadow_plan(shadow, &(struct sched_plan){.binds = binds, .bind_count = 1}, 20);
+    EXPECT(sees(shadow, "p0", "b", 30, &gang) && gang.verdict == SHADOW_ELSEWHERE);
+    shadow_plan(shadow, &plan, 40);
+    EXPECT(shadow_evictions(shadow) == 0);
+    struct json *json = shadow_json(shadow, &arena);
+    EXPECT(json_count(json_at(json, "gangs")) == 1);
+    EXPECT(str_is(json_str_at(json, "gangs.0.verdict"), "elsewhere"));
+    EXPECT(!json_at(json, "gangs.0.ours.reason"));
+    arena_done(&arena);
+    shadow_free(shadow);
+}
+
+/* Fewer pods than it needs are no decision of ours; a place that we had found stays said. */
+TEST(a_gang_that_waits_for_its_pods_has_not_been_decided_on)
+{
+    struct shadow *shadow = shadow_new(1);
+    struct sched_waiting waits = {
+        .ns = STR("ns"), .group = STR("g"), .queue = STR("q"), .reason = SCHED_REASON_NOT_READY};
+    const struct sched_plan plan = {.waiting = &waits, .waiting_count = 1};
+    const struct shadow_pod bound = {
+        .ns = STR("ns"), .group = STR("g"), .name = STR("p0"), .node = STR("a")};
+    const struct sched_bind bind = bind_of("p0", "a");
+    struct shadow_gang gang;
+
+    EXPECT(!sees(shadow, "p0", "", 10, &gang));
+    shadow_plan(shadow, &plan, 20);
+    EXPECT(shadow_is_early(shadow, &bound));
+    shadow_plan(shadow, &(struct sched_plan){.binds = &bind, .bind_count = 1}, 30);
+    waits.reason = SCHED_REASON_NO_ROOM;
+    shadow_plan(shadow, &plan, 40);
+    EXPECT(shadow_pod(shadow, &bound, 50, &gang) && gang.verdict == SHADOW_SAME);
+    EXPECT(!shadow_is_early(shadow, &bound));
+    shadow_free(shadow);
+}
+
+/* Gangs of which a pod lives are kept; of the others the oldest goes for one that is new. */
+TEST(a_report_is_bounded_and_keeps_what_lives)
+{
+    struct arena arena = {0};
+    struct shadow *shadow = shadow_new(1);
+    struct shadow_gang gang;
+
+    for (int i = 0; i < SHADOW_GANGS_MAX; i++) {
+        struct shadow_pod pod = {.ns = STR("ns"),
+                                 .group = str_printf(&arena, "g%d", i),
+                                 .name = STR("p"),
+                                 .gone = i == 7};
+        (void)shadow_pod(shadow, &pod, 10, &gang);
+    }
+    struct shadow_pod next = {.ns = STR("ns"), .group = STR("new"), .name = STR("p")};
+    EXPECT(!shadow_pod(shadow, &next, 20, &gang)); /* g7 makes room */
+    next.node = STR("a");
+    EXPECT(shadow_pod(shadow, &next, 30, &gang) && gang.verdict == SHADOW_UNASKED);
+    next.group = STR("newer"); /* all of them live: nothing is kept of it */
+    EXPECT(!shadow_pod(shadow, &next, 40, &gang));
+    shadow_need(shadow, STR("ns"), STR("newer"), 3);
+    EXPECT(json_count(json_at(shadow_json(shadow, &arena), "gangs")) == SHADOW_GANGS_MAX);
+    /* One that comes back lives again, and one that is forgotten leaves its place. */
+    next = (struct shadow_pod){.ns = STR("ns"), .group = STR("g3"), .name = STR("p"), .gone = true};
+    (void)shadow_pod(shadow, &next, 50, &gang);
+    (void)shadow_pod(shadow, &next, 50, &gang);
+    next.gone = false;
+    (void)shadow_pod(shadow, &next, 60, &gang);
+    next.group = STR("newer");
+    next.node = STR("a");
+    EXPECT(!shadow_pod(shadow, &next, 70, &gang));
+    shadow_forget(shadow, STR("ns"), STR("g3"));
+    shadow_forget(shadow, STR("ns"), STR("g3"));
+    EXPECT(shadow_pod(shadow, &next, 80, &gang));
+    shadow_free(shadow);
+    shadow_free(NULL);
+    arena_done(&arena);
+}
+
+TEST(a_gang_for_which_others_would_go_says_so_for_people_and_programs)
+{
+    struct shadow *shadow = shadow_new(1);
+    const struct sched_evict evict = {.for_ns = STR("ns"), .for_group = STR("g")};
+    const struct sched_bind bind = bind_of("p0", "a");
+    struct arena arena = {0};
+    struct buf text = {0};
+    struct shadow_gang gang;
+
+    EXPECT(!sees(shadow, "p0", "", 1000, &gang));
+    shadow_plan(
+        shadow,
+        &(struct sched_plan){.binds = &bind, .bind_count = 1, .evicts = &evict, .evict_count = 1},
+        2000);
+    shadow_write(shadow, &arena, &text);
+    EXPECT(
+        str_contains(buf_str(&text),
+                     STR("ns/g: onlyOurs\n  ours:   a, at 1970-01-01T00:00:02Z, for which 1 pods "
+                         "of others would go\n  theirs: -\n")));
+    EXPECT(json_i64_or(json_at(shadow_json(shadow, &arena), "gangs.0.ours.evicts"), 0) == 1);
+    buf_done(&text);
+    arena_done(&arena);
+    shadow_free(shadow);
+}
