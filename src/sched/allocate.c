@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/fit.h"
 #include "sched/group.h"
 #include "sched/journal.h"
 #include "sched/keep.h"
@@ -46,7 +47,8 @@ static bool can_stay(const struct pod *pod, const struct placement *placement)
             continue;
         if (placement->shares[i] != SHARES_MAX)
             return false;
-        if (node->gpu_memory - share->allocated - share->pipelined < memory)
+        if (node->gpu_memory - share->allocated - share->pipelined < memory ||
+            fit_promised(node, share))
             return false;
     }
     return true;

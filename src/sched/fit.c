@@ -90,16 +90,26 @@ static const struct pod *device_user(const struct node *node, uint32_t number)
     return NULL;
 }
 
-static bool device_shared(const struct node *node, uint32_t number)
+bool fit_promised(const struct node *node, const struct share *share)
+{
+    int64_t number = -1;
+
+    return share->name && str_to_i64(share->name->text, &number) && number >= 0 &&
+           device_user(node, (uint32_t)number);
+}
+
+/* Whether a device that pods may share can be had as a whole: FIT_RELEASING: all of them leave it. */
+static enum fit device_unshared(const struct node *node, uint32_t number)
 {
     for (uint32_t i = 0; i < node->share_count; i++) {
+        const struct share *share = &node->shares[i];
         int64_t named = -1;
 
-        if (node->shares[i].live && node->shares[i].name &&
-            str_to_i64(node->shares[i].name->text, &named) && named == (int64_t)number)
-            return true;
+        if (share->live && share->name && str_to_i64(share->name->text, &named) &&
+            named == (int64_t)number)
+            return share->allocated || share->pipelined || share->kept ? FIT_NO : FIT_RELEASING;
     }
-    return false;
+    return FIT_IDLE;
 }
 
 /* Whether a suspended pod had that device, or a share of it. */
@@ -141,10 +151,11 @@ enum fit fit_devices(const struct pod *pod, const struct node *node)
 
     for (uint32_t i = 0; i < pod->device_count; i++) {
         const struct pod *user = device_user(node, pod->devices[i]);
+        enum fit unshared = device_unshared(node, pod->devices[i]);
 
-        if (device_shared(node, pod->devices[i]) || (user && user->status != ST_RELEASING))
+        if (unshared == FIT_NO || (user && user->status != ST_RELEASING))
             return FIT_NO;
-        if (user)
+        if (user || unshared == FIT_RELEASING)
             fit = FIT_RELEASING;
     }
     return fit;

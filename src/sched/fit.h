@@ -23,3 +23,5 @@ enum fit fit_devices(const struct pod *pod, const struct node *node);
 bool fit_share_open(const struct pod *pod, const struct node *node);
 /* Whether, and when, the node's NUMA zones have room for the pod; over how many of them. */
 enum fit fit_zones(const struct pod *pod, const struct node *node, uint32_t *ret_span);
+/* Whether a shared device was promised as a whole, to a suspended pod that had it. */
+bool fit_promised(const struct node *node, const struct share *share);
