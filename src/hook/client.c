@@ -1,8 +1,7 @@
 #include "hook/client.h"
 
 #include "api/api.h"
-#include "api/kind.h"
-#include "api/object.h"
+#include "api/service_find.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/buf.h"
@@ -291,86 +290,58 @@ static bool api_returned(struct question *question)
     return false;
 }
 
-static int64_t endpoint_port(const struct json *subset, struct str port_name)
-{
-    JSON_FOREACH(json_get(subset, "ports"), port)
-        if (str_eq(json_str(json_get(port, "name")), port_name) ||
-            json_count(json_get(subset, "ports")) == 1)
-            return json_i64_or(json_get(port, "port"), 0);
-    return 0;
-}
-
-static void on_endpoints(void *user, const struct api_result *result)
-{
-    struct question *question = user;
-    const struct json *service = json_at(question->hook->spec, "clientConfig.service");
-
-    if (!api_returned(question))
-        return;
-    const struct json *root = result->object ? object_json(result->object, &question->arena) : NULL;
-    JSON_FOREACH(json_get(root, "subsets"), subset) {
-        const struct json *addresses = json_get(subset, "addresses");
-        int64_t port = endpoint_port(subset, question->name);
-
-        if (!json_count(addresses) || !port)
-            continue;
-        struct str ip = json_str(json_get(
-            json_index(addresses, (size_t)(question->client->clock % json_count(addresses))),
-            "ip"));
-        question->url =
-            str_printf(&question->arena, "https://" STR_FMT ":%lld", STR_ARG(ip), (long long)port);
-        question->name = str_printf(&question->arena, STR_FMT "." STR_FMT ".svc",
-                                    STR_ARG(json_str(json_get(service, "name"))),
-                                    STR_ARG(json_str(json_get(service, "namespace"))));
-        question_send(question);
-        return;
-    }
-    (void)err_set(&question->err, -EHOSTUNREACH,
-                  "no endpoints available for service \"" STR_FMT "\" in namespace " STR_FMT
-                  ": none of its pods is ready",
-                  STR_ARG(json_str(json_get(service, "name"))),
-                  STR_ARG(json_str(json_get(service, "namespace"))));
-    question_fail(question);
-}
-
-static void question_get(struct question *question, const struct kind *kind, api_done_fn *done)
+static void place_missing(struct question *question, const struct service_place *place)
 {
     const struct json *service = json_at(question->hook->spec, "clientConfig.service");
+    const struct err *why = place->result ? place->result->err : NULL;
 
-    question->api_open = true;
-    api_call(question->client->api,
-             &(struct api_request){.verb = API_GET,
-                                   .kind = kind,
-                                   .ns = json_str(json_get(service, "namespace")),
-                                   .name = json_str(json_get(service, "name"))},
-             done, question);
-}
-
-static void on_service(void *user, const struct api_result *result)
-{
-    struct question *question = user;
-    bool found = false;
-
-    if (!api_returned(question))
-        return;
-    if (result->code < 0) {
-        (void)err_set(&question->err, -ENOENT, "%s", result->err ? result->err->text : "");
-        question_fail(question);
-        return;
-    }
-    JSON_FOREACH(json_at(object_json(result->object, &question->arena), "spec.ports"), port)
-        if (json_i64_or(json_get(port, "port"), 0) == question->port) {
-            /* Until the address is known; the Service may go meanwhile. */
-            question->name = str_dup(&question->arena, json_str(json_get(port, "name")));
-            found = true;
-        }
-    if (!found) {
+    if (place->lack == SERVICE_LACKS_ITSELF || place->lack == SERVICE_LACKS_ANSWER)
+        (void)err_set(&question->err, -ENOENT, "%s", why ? why->text : "");
+    else if (place->lack == SERVICE_LACKS_PORT)
         (void)err_set(&question->err, -ENOENT, "the service has no port %lld",
                       (long long)question->port);
+    else
+        (void)err_set(&question->err, -EHOSTUNREACH,
+                      "no endpoints available for service \"" STR_FMT "\" in namespace " STR_FMT
+                      ": none of its pods is ready",
+                      STR_ARG(json_str(json_get(service, "name"))),
+                      STR_ARG(json_str(json_get(service, "namespace"))));
+}
+
+static void on_place(void *user, const struct service_place *place)
+{
+    struct question *question = user;
+    const struct json *service = json_at(question->hook->spec, "clientConfig.service");
+
+    if (!api_returned(question))
+        return;
+    if (place->lack) {
+        place_missing(question, place);
         question_fail(question);
         return;
     }
-    question_get(question, &kind_endpoints, on_endpoints);
+    bool v6 = str_find(place->ip, ':') < place->ip.len;
+    question->url =
+        str_printf(&question->arena, v6 ? "https://[" STR_FMT "]:%u" : "https://" STR_FMT ":%u",
+                   STR_ARG(place->ip), (unsigned)place->port);
+    question->name = str_printf(&question->arena, STR_FMT "." STR_FMT ".svc",
+                                STR_ARG(json_str(json_get(service, "name"))),
+                                STR_ARG(json_str(json_get(service, "namespace"))));
+    question_send(question);
+}
+
+static void find_place(struct question *question)
+{
+    const struct json *service = json_at(question->hook->spec, "clientConfig.service");
+    struct str port = str_printf(&question->arena, "%lld", (long long)question->port);
+
+    question->api_open = true;
+    service_find(question->client->api,
+                 &(struct service_wish){.ns = json_str(json_get(service, "namespace")),
+                                        .name = json_str(json_get(service, "name")),
+                                        .port = port,
+                                        .turn = (size_t)question->client->clock},
+                 on_place, question);
 }
 
 static void question_begin(struct question *question)
@@ -396,7 +367,7 @@ static void question_begin(struct question *question)
     if (url.len)
         question_send(question);
     else
-        question_get(question, &kind_service, on_service);
+        find_place(question);
 }
 
 /* ---- */

@@ -77,6 +77,7 @@ static int take_head(struct http_response *response,
     }
     size_t size = (size_t)(end - bytes.p) + 4;
     *response = (struct http_response){.no_body = response->no_body,
+                                       .upgrades = response->upgrades,
                                        .eof = response->eof,
                                        .interim_count = response->interim_count};
     int r = parse_head(response, str_dup(arena, str_sub(bytes, 0, size)), err);
@@ -84,6 +85,11 @@ static int take_head(struct http_response *response,
         return r;
     buf_consume(in, size);
     response->head_done = response->status >= 200;
+    if (response->upgrades && response->status == 101) {
+        response->head_done = true;
+        response->chunked = false; /* its bytes are of another protocol, up to the end */
+        response->left = -1;
+    }
     return 1;
 }
 

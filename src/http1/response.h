@@ -22,9 +22,10 @@ struct http_response {
     bool chunked;
     int64_t left; /* of the body; -1: up to the end of the connection */
     struct http_chunked chunks;
-    bool no_body; /* set by the caller: the request was a HEAD */
-    bool eof;     /* set by the caller: no more will come */
-    bool done;    /* the answer is complete */
+    bool no_body;  /* set by the caller: the request was a HEAD */
+    bool upgrades; /* set by the caller: 101 is an answer, and what follows belongs to it */
+    bool eof;      /* set by the caller: no more will come */
+    bool done;     /* the answer is complete */
 };
 
 /* Take what it can from `in` (used bytes are consumed) and append body bytes to `body`. -EBADMSG

@@ -133,3 +133,26 @@ TEST(an_http_answer_has_bounded_parts)
         EXPECT(str_is(buf_str(&body), "hello") == rows[i].taken);
     }
 }
+
+TEST(an_answer_that_changes_the_protocol_has_all_that_follows)
+{
+    static const char text[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                               "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\nabc";
+    static const bool asked[] = {true, false};
+
+    for (size_t i = 0; i < COUNT_OF(asked); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf in = {0};
+        _cleanup_(buf_done) struct buf body = {0};
+        struct http_response response = {.upgrades = asked[i]};
+
+        test_case(asked[i] ? "asked for" : "not asked for: it only announces an answer");
+        buf_add(&in, str_from(text));
+        int r = http_response_read(&response, &arena, &in, &body, NULL);
+        EXPECT(r == 0 && response.head_done == asked[i] && !response.done);
+        EXPECT(str_is(buf_str(&body), asked[i] ? "abc" : ""));
+        response.eof = true;
+        r = http_response_read(&response, &arena, &in, &body, NULL);
+        EXPECT((r == 0) == asked[i] && response.done == asked[i]);
+    }
+}

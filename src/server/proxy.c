@@ -2,244 +2,72 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/podio.h"
+#include "api/service_find.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "http/server.h"
 #include "http/tls_client.h"
 #include "http1/parse.h"
 #include "http1/response.h"
 #include "server/attributes.h"
+#include "server/peer.h"
+#include "server/relay.h"
 #include "server/request.h"
 #include "server/rewrite.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/types.h>
-#include <unistd.h>
-#include <uv.h>
 
 /* pods/NAME:PORT/proxy/... and services/NAME:PORT/proxy/...: the request goes to the pod's port as
  * it came, less what concerns our connection, and the answer comes back the same way, but for links
- * (server/rewrite.h). https:NAME:PORT is asked by TLS, whoever answers. Both directions are streams
- * with a bound on what waits. One connection to the pod a request. */
+ * (server/rewrite.h). https:NAME:PORT is asked by TLS, whoever answers. */
 
-#define WAITING_BYTES_MAX ((size_t)1 << 20)
-#define READ_BYTES        ((size_t)64 << 10)
-#define HTTP_PORT         80
-#define HTTPS_PORT        443
-#define ADDRESS_TEXT      (INET6_ADDRSTRLEN + 8) /* "[...]:65535" */
+#define HTTP_PORT    80
+#define HTTPS_PORT   443
+#define ADDRESS_TEXT (INET6_ADDRSTRLEN + 8) /* "[...]:65535" */
 
 struct proxy {
-    struct request *request;
-    struct http_exchange *x; /* held until the socket is closed */
-    uv_poll_t poll;
-    int fd;
-    int events;
-    bool secure;            /* https: */
-    struct tls_client *tls; /* NULL: plain */
-    bool shaking;           /* hands, before anything is sent */
-    struct buf out;         /* towards the pod */
-    size_t out_sent;
-    bool body_over;
-    bool reading_paused; /* our client reads too slowly */
-    bool closing;
-    struct http_response response;
-    struct buf in;
-    bool page; /* its links are rewritten */
+    struct relay relay; /* first */
+    bool secure;        /* https: */
+    struct str port;    /* as it was asked for */
+    bool page;          /* its links are rewritten */
     struct rewrite rewrite;
     char pod_address[ADDRESS_TEXT];
 };
 
-static void drop_bytes(struct proxy *proxy)
+static void proxy_done(struct relay *relay)
 {
-    buf_done(&proxy->out);
-    buf_done(&proxy->in);
-    rewrite_done(&proxy->rewrite);
-    tls_client_free(proxy->tls);
-    proxy->tls = NULL;
+    rewrite_done(&((struct proxy *)relay)->rewrite);
 }
 
-static void on_closed(uv_handle_t *handle)
+static void proxy_fail(struct relay *relay, const char *why)
 {
-    struct proxy *proxy = handle->data;
-    struct http_exchange *x = proxy->x;
+    const struct route *route = &relay->request->route;
 
-    drop_bytes(proxy);
-    (void)close(proxy->fd);
-    http_unref(x);
-}
-
-static void proxy_close(struct proxy *proxy)
-{
-    if (proxy->closing)
-        return;
-    proxy->closing = true;
-    if (proxy->fd < 0) {
-        drop_bytes(proxy);
-        return;
-    }
-    (void)uv_poll_stop(&proxy->poll);
-    uv_close((uv_handle_t *)&proxy->poll, on_closed);
-}
-
-static void fail(struct proxy *proxy, const char *what)
-{
-    bool begun = proxy->response.head_done;
-
-    proxy_close(proxy);
-    if (begun)
-        http_abort(proxy->x);
-    else
-        request_fail(proxy->request, 502, "ServiceUnavailable",
-                     "error trying to reach pod " STR_FMT "/" STR_FMT ": %s",
-                     STR_ARG(proxy->request->route.ns), STR_ARG(proxy->request->route.name), what);
-}
-
-static void on_poll(uv_poll_t *handle, int status, int events);
-
-static void poll_update(struct proxy *proxy)
-{
-    int events = 0;
-
-    if (proxy->closing || proxy->fd < 0)
-        return;
-    if (proxy->shaking) {
-        events = tls_client_writes(proxy->tls) ? UV_WRITABLE : UV_READABLE;
-    } else {
-        if (!proxy->reading_paused)
-            events |= UV_READABLE;
-        /* What TLS has read already makes no socket readable. */
-        if (proxy->out_sent < proxy->out.len ||
-            (proxy->tls && !proxy->reading_paused && tls_client_pending(proxy->tls)))
-            events |= UV_WRITABLE;
-    }
-    if (events == proxy->events)
-        return;
-    proxy->events = events;
-    if (events)
-        (void)uv_poll_start(&proxy->poll, events, on_poll);
-    else
-        (void)uv_poll_stop(&proxy->poll);
-}
-
-/* As send(), with -errno. */
-static ssize_t send_bytes(struct proxy *proxy, const char *bytes, size_t size)
-{
-    if (proxy->tls)
-        return tls_client_send(proxy->tls, bytes, size);
-    ssize_t sent = send(proxy->fd, bytes, size, MSG_NOSIGNAL);
-    return sent < 0 ? -errno : sent;
-}
-
-static ssize_t receive_bytes(struct proxy *proxy, char *bytes, size_t size)
-{
-    if (proxy->tls)
-        return tls_client_recv(proxy->tls, bytes, size);
-    ssize_t count = recv(proxy->fd, bytes, size, 0);
-    return count < 0 ? -errno : count;
-}
-
-static void send_some(struct proxy *proxy)
-{
-    while (!proxy->closing && !proxy->shaking && proxy->out_sent < proxy->out.len) {
-        ssize_t sent =
-            send_bytes(proxy, proxy->out.p + proxy->out_sent, proxy->out.len - proxy->out_sent);
-        if (sent == -EAGAIN || sent == -EINTR)
-            break;
-        if (sent == -ECONNREFUSED || sent == -EHOSTUNREACH || sent == -ETIMEDOUT) {
-            fail(proxy, uv_strerror((int)sent)); /* dialled, and never connected */
-            return;
-        }
-        if (sent < 0) {
-            /* The pod may have answered and closed before reading everything. */
-            buf_clear(&proxy->out);
-            proxy->out_sent = 0;
-            break;
-        }
-        proxy->out_sent += (size_t)sent;
-    }
-    if (proxy->out_sent == proxy->out.len) {
-        buf_clear(&proxy->out);
-        proxy->out_sent = 0;
-    }
-    if (proxy->out.len - proxy->out_sent < WAITING_BYTES_MAX / 2)
-        http_pause(proxy->x, false);
+    request_fail(relay->request, 502, "ServiceUnavailable",
+                 "error trying to reach pod " STR_FMT "/" STR_FMT ": %s", STR_ARG(route->ns),
+                 STR_ARG(route->name), why);
 }
 
 static void send_head(struct proxy *proxy)
 {
-    const struct http_head *head = &proxy->x->head;
-    const struct route *route = &proxy->request->route;
+    const struct request *request = proxy->relay.request;
 
-    buf_addf(&proxy->out, STR_FMT " " STR_FMT "%s" STR_FMT " HTTP/1.1\r\n", STR_ARG(head->method),
-             STR_ARG(route->rest.len ? route->rest : STR("/")), head->query.len ? "?" : "",
-             STR_ARG(head->query));
-    for (size_t i = 0; i < head->header_count; i++) {
-        struct str name = head->headers[i].name;
-
-        /* Our own connection, a token the pod must not see, and what would hide links from us. */
-        if (http_token_in(STR("Connection,Keep-Alive,Authorization,TE,Trailer,Upgrade,"
-                              "Proxy-Authorization,Proxy-Connection,Expect,Accept-Encoding,"
-                              "X-Forwarded-Uri"),
-                          str_c(request_arena(proxy->request), name)))
-            continue;
-        buf_addf(&proxy->out, STR_FMT ": " STR_FMT "\r\n", STR_ARG(name),
-                 STR_ARG(head->headers[i].value));
-    }
-    buf_addf(&proxy->out, "X-Forwarded-Uri: " STR_FMT "\r\n", STR_ARG(head->path));
-    buf_add(&proxy->out, STR("Connection: close\r\n\r\n"));
-}
-
-static void on_body(struct http_exchange *x, struct str bytes, bool last)
-{
-    struct proxy *proxy = ((struct request *)x->user)->stream;
-
-    if (proxy->closing)
-        return;
-    if (x->head.chunked) {
-        if (bytes.len) {
-            buf_addf(&proxy->out, "%zx\r\n", bytes.len);
-            buf_add(&proxy->out, bytes);
-            buf_add(&proxy->out, STR("\r\n"));
-        }
-        if (last)
-            buf_add(&proxy->out, STR("0\r\n\r\n"));
-    } else {
-        buf_add(&proxy->out, bytes);
-    }
-    proxy->body_over = last;
-    if (proxy->fd >= 0)
-        send_some(proxy);
-    if (proxy->closing)
-        return;
-    if (proxy->out.len - proxy->out_sent > WAITING_BYTES_MAX)
-        http_pause(x, true);
-    poll_update(proxy);
-}
-
-static void on_drain(struct http_exchange *x)
-{
-    struct proxy *proxy = ((struct request *)x->user)->stream;
-
-    proxy->reading_paused = false;
-    poll_update(proxy);
-}
-
-static void on_close(struct http_exchange *x)
-{
-    proxy_close(((struct request *)x->user)->stream);
+    /* Our own connection, a token the pod must not see, and what would hide links from us. */
+    relay_write_head(&proxy->relay, request->route.rest.len ? request->route.rest : STR("/"),
+                     STR("Authorization,Accept-Encoding,X-Forwarded-Uri"));
+    buf_addf(&proxy->relay.early, "X-Forwarded-Uri: " STR_FMT "\r\n",
+             STR_ARG(request->x->head.path));
+    relay_end_head(&proxy->relay);
 }
 
 /* Where the pod listens, as a program there would write it: "10.1.0.2:80". */
@@ -249,16 +77,16 @@ static void find_pod_address(struct proxy *proxy)
     socklen_t size = sizeof(at);
     char text[INET_ADDRSTRLEN];
 
-    if (getpeername(proxy->fd, (struct sockaddr *)&at, &size) == 0 && at.sin_family == AF_INET &&
-        inet_ntop(AF_INET, &at.sin_addr, text, sizeof(text)))
+    if (getpeername(peer_fd(proxy->relay.peer), (struct sockaddr *)&at, &size) == 0 &&
+        at.sin_family == AF_INET && inet_ntop(AF_INET, &at.sin_addr, text, sizeof(text)))
         (void)snprintf(proxy->pod_address, sizeof(proxy->pod_address), "%s:%u", text,
                        (unsigned)ntohs(at.sin_port));
 }
 
 static void prepare_rewrite(struct proxy *proxy)
 {
-    const struct http_head *head = &proxy->x->head;
-    size_t rest = proxy->request->route.rest.len;
+    const struct http_head *head = &proxy->relay.x->head;
+    size_t rest = proxy->relay.request->route.rest.len;
 
     find_pod_address(proxy);
     proxy->rewrite.at = (struct rewrite_at){
@@ -268,9 +96,8 @@ static void prepare_rewrite(struct proxy *proxy)
 }
 
 /* A page whose links can be read: whole, and not compressed. */
-static bool is_page(const struct proxy *proxy)
+static bool is_page(const struct proxy *proxy, const struct http_response *response)
 {
-    const struct http_response *response = &proxy->response;
     bool html = false;
 
     for (size_t i = 0; i < response->header_count; i++) {
@@ -287,207 +114,97 @@ static bool is_page(const struct proxy *proxy)
     return html && response->status != 206 && rewrite_prefix_is_plain(proxy->rewrite.at.prefix);
 }
 
-static void start_answer(struct proxy *proxy)
+static void proxy_answer(struct relay *relay, const struct http_response *response)
 {
-    const struct http_response *response = &proxy->response;
-    struct arena *arena = request_arena(proxy->request);
-    const char *type = NULL;
+    struct proxy *proxy = (struct proxy *)relay;
 
     prepare_rewrite(proxy);
-    proxy->page = is_page(proxy);
-    for (size_t i = 0; i < response->header_count; i++) {
-        const char *name = str_c(arena, response->headers[i].name);
-
-        if (http_equal_nocase(response->headers[i].name, STR("Content-Type")))
-            type = str_c(arena, response->headers[i].value);
-        else if (http_equal_nocase(response->headers[i].name, STR("Location")))
-            http_header(proxy->x, name,
-                        rewrite_url(arena, &proxy->rewrite.at, response->headers[i].value));
-        else if (!http_token_in(STR("Connection,Keep-Alive,Transfer-Encoding,Content-Length,"
-                                    "Trailer,Upgrade"),
-                                name))
-            http_header(proxy->x, name, response->headers[i].value);
-    }
-    http_begin(proxy->x, response->status, type);
+    proxy->page = is_page(proxy, response);
+    for (size_t i = 0; i < response->header_count; i++)
+        if (http_equal_nocase(response->headers[i].name, STR("Location")))
+            http_header(relay->x, "Location",
+                        rewrite_url(request_arena(relay->request), &proxy->rewrite.at,
+                                    response->headers[i].value));
+    relay_start(relay, response, relay_copy_headers(relay, response, STR("Location")));
 }
 
-/* What the pod sent so far, handed on. False when the answer is over. */
-static bool take_answer(struct proxy *proxy, bool eof)
+static void proxy_body(struct relay *relay, struct str bytes, bool last)
 {
-    _cleanup_(buf_done) struct buf body = {0};
-    bool had_head = proxy->response.head_done;
-    struct err err = {0};
+    struct proxy *proxy = (struct proxy *)relay;
+    _cleanup_(buf_done) struct buf page = {0};
 
-    proxy->response.eof = eof;
-    proxy->response.no_body = str_is(proxy->x->head.method, "HEAD");
-    int r = http_response_read(&proxy->response, request_arena(proxy->request), &proxy->in, &body,
-                               &err);
-    if (r < 0) {
-        fail(proxy, err.text);
-        return false;
-    }
-    if (!had_head && proxy->response.head_done)
-        start_answer(proxy);
-    if (proxy->page) {
-        _cleanup_(buf_done) struct buf page = {0};
-
-        rewrite_html(&proxy->rewrite, buf_str(&body), proxy->response.done, &page);
-        http_write(proxy->x, buf_str(&page));
-    } else {
-        http_write(proxy->x, buf_str(&body));
-    }
-    if (!proxy->response.done)
-        return true;
-    proxy_close(proxy);
-    http_end(proxy->x);
-    return false;
+    if (proxy->page)
+        rewrite_html(&proxy->rewrite, bytes, last, &page);
+    http_write(relay->x, proxy->page ? buf_str(&page) : bytes);
 }
 
-static void receive(struct proxy *proxy)
-{
-    char bytes[READ_BYTES];
-    ssize_t count = receive_bytes(proxy, bytes, sizeof(bytes));
-
-    if (count == -EAGAIN || count == -EINTR)
-        return;
-    if (count < 0) {
-        fail(proxy, uv_strerror((int)count));
-        return;
-    }
-    buf_add(&proxy->in, (struct str){bytes, (size_t)count});
-    if (take_answer(proxy, count == 0) && http_pending(proxy->x) > WAITING_BYTES_MAX)
-        proxy->reading_paused = true;
-}
-
-const char *pod_socket_trouble(int fd, int status)
-{
-    int code = 0;
-    socklen_t size = sizeof(code);
-
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code)
-        status = -code;
-    return uv_strerror(status);
-}
-
-static void shake(struct proxy *proxy)
-{
-    struct err err = {0};
-    int r = tls_client_shake(proxy->tls, &err);
-
-    if (r == 0)
-        proxy->shaking = false;
-    else if (r != -EAGAIN)
-        fail(proxy, err.text);
-}
-
-static void on_poll(uv_poll_t *handle, int status, int events)
-{
-    struct proxy *proxy = handle->data;
-
-    if (proxy->closing)
-        return;
-    if (status < 0) {
-        fail(proxy, pod_socket_trouble(proxy->fd, status));
-        return;
-    }
-    if (proxy->shaking) {
-        shake(proxy);
-        events |= UV_WRITABLE;
-    }
-    if ((events & UV_WRITABLE) && !proxy->closing)
-        send_some(proxy);
-    bool readable = (events & UV_READABLE) || (proxy->tls && tls_client_pending(proxy->tls));
-    if (readable && !proxy->reading_paused && !proxy->closing && !proxy->shaking)
-        receive(proxy);
-    poll_update(proxy);
-}
+static const struct relay_ops proxy_ops = {.begin = proxy_answer,
+                                           .body = proxy_body,
+                                           .fail = proxy_fail,
+                                           .done = proxy_done};
 
 static void dial(struct proxy *proxy, struct str pod, uint16_t port)
 {
-    struct request *request = proxy->request;
+    struct request *request = proxy->relay.request;
     struct podio *podio = request->server->podio;
     struct err err = {0};
     int fd = podio->ops->dial(podio, request->route.ns, pod, port, &err);
 
     if (fd < 0) {
         int code = err.http_status ? err.http_status : 503;
-        proxy_close(proxy);
+        relay_close(&proxy->relay);
         request_fail(request, code, status_reason(code), "pod " STR_FMT "/" STR_FMT ":%u: %s",
                      STR_ARG(request->route.ns), STR_ARG(pod), (unsigned)port, err.text);
         return;
     }
-    proxy->fd = fd;
-    proxy->poll.data = proxy;
-    (void)uv_poll_init_socket(request->server->loop, &proxy->poll, fd);
-    (void)http_ref(proxy->x);
-    if (proxy->secure && tls_client_new(fd, &proxy->tls, &err) < 0) {
-        fail(proxy, err.text);
-        return;
-    }
-    proxy->shaking = proxy->secure;
-    if (proxy->shaking)
-        shake(proxy);
-    if (!proxy->closing)
-        send_some(proxy);
-    poll_update(proxy);
+    relay_connect(&proxy->relay, fd, proxy->secure ? &(struct tls_client_options){0} : NULL);
+}
+
+static bool is_waited_for(const struct proxy *proxy)
+{
+    return !proxy->relay.closing && http_is_open(proxy->relay.x);
 }
 
 /* ---- services: the first ready endpoint ---- */
-struct service_lookup {
-    struct proxy *proxy;
-    struct str port; /* as it was asked for; then the name of it */
-    bool named;      /* only that one, also when it has no name */
-};
 
-static bool find_endpoint(const struct json *root,
-                          const struct service_lookup *lookup,
-                          struct str *ret_pod,
-                          uint16_t *ret_port)
+static void on_place(void *user, const struct service_place *place)
 {
-    JSON_FOREACH(json_get(root, "subsets"), subset) {
-        const struct json *address = json_index(json_get(subset, "addresses"), 0);
-        struct str pod = json_str(json_at(address, "targetRef.name"));
+    struct proxy *proxy = user;
+    struct request *request = proxy->relay.request;
 
-        if (!pod.len)
-            continue;
-        JSON_FOREACH(json_get(subset, "ports"), item) {
-            int64_t number = json_i64_or(json_get(item, "port"), 0);
-
-            bool fits = !lookup->named || str_eq(lookup->port, json_str(json_get(item, "name")));
-
-            if (!fits || number <= 0 || number > UINT16_MAX)
-                continue;
-            *ret_pod = pod;
-            *ret_port = (uint16_t)number;
-            return true;
-        }
-    }
-    return false;
-}
-
-static void on_endpoints(void *user, const struct api_result *result)
-{
-    struct service_lookup *lookup = user;
-    struct proxy *proxy = lookup->proxy;
-    struct str pod = STR_NONE;
-    uint16_t port = 0;
-
-    if (!proxy->closing && http_is_open(proxy->x)) {
-        if (result->code < 0) {
-            proxy_close(proxy);
-            request_fail_result(proxy->request, result);
-        } else if (!find_endpoint(object_json(result->object, request_arena(proxy->request)),
-                                  lookup, &pod, &port)) {
-            proxy_close(proxy);
-            request_fail(proxy->request, 503, "ServiceUnavailable",
+    if (is_waited_for(proxy)) {
+        if (place->lack)
+            relay_close(&proxy->relay);
+        if (place->lack == SERVICE_LACKS_ITSELF || place->lack == SERVICE_LACKS_ANSWER)
+            request_fail_result(request, place->result);
+        else if (place->lack == SERVICE_LACKS_PORT)
+            request_fail(request, 503, "ServiceUnavailable",
+                         "no service port " STR_FMT " found for service \"" STR_FMT "\"",
+                         STR_ARG(proxy->port), STR_ARG(request->route.name));
+        else if (place->lack == SERVICE_LACKS_ADDRESSES)
+            request_fail(request, 503, "ServiceUnavailable",
                          "no endpoints available for service \"" STR_FMT "\"",
-                         STR_ARG(proxy->request->route.name));
-        } else {
-            dial(proxy, str_dup(request_arena(proxy->request), pod), port);
-        }
+                         STR_ARG(request->route.name));
+        else
+            dial(proxy, str_dup(request_arena(request), place->pod), place->port);
     }
-    http_unref(proxy->x);
+    http_unref(request->x);
 }
+
+static void begin_service(struct proxy *proxy)
+{
+    struct request *request = proxy->relay.request;
+
+    (void)http_ref(request->x);
+    service_find(request->server->api,
+                 &(struct service_wish){.ns = request->route.ns,
+                                        .name = request->route.name,
+                                        .port = proxy->port,
+                                        .pods_only = true},
+                 on_place, proxy);
+}
+
+/* ---- pods ---- */
 
 /* The first port that a container of the pod names; without one the usual. */
 static uint16_t first_port(const struct json *pod, bool secure)
@@ -504,69 +221,31 @@ static uint16_t first_port(const struct json *pod, bool secure)
 static void on_pod(void *user, const struct api_result *result)
 {
     struct proxy *proxy = user;
+    struct request *request = proxy->relay.request;
 
-    if (!proxy->closing && http_is_open(proxy->x)) {
+    if (is_waited_for(proxy)) {
         if (result->code < 0) {
-            proxy_close(proxy);
-            request_fail_result(proxy->request, result);
+            relay_close(&proxy->relay);
+            request_fail_result(request, result);
         } else {
-            dial(proxy, proxy->request->route.name,
-                 first_port(object_json(result->object, request_arena(proxy->request)),
-                            proxy->secure));
+            dial(proxy, request->route.name,
+                 first_port(object_json(result->object, request_arena(request)), proxy->secure));
         }
     }
-    http_unref(proxy->x);
+    http_unref(request->x);
 }
 
-static void proxy_look_up(struct proxy *proxy,
-                          const struct kind *kind,
-                          api_done_fn *done,
-                          void *user);
-
-/* The number of a port of the service: of its pods it is the one of that name. */
-static void on_service(void *user, const struct api_result *result)
+static void begin_pod(struct proxy *proxy)
 {
-    struct service_lookup *lookup = user;
-    struct proxy *proxy = lookup->proxy;
-    struct arena *arena = request_arena(proxy->request);
-
-    if (!proxy->closing && http_is_open(proxy->x)) {
-        const struct json *root = result->code < 0 ? NULL : object_json(result->object, arena);
-
-        JSON_FOREACH(json_at(root, "spec.ports"), item)
-            if (!lookup->named && str_eq(json_number_text(json_get(item, "port")), lookup->port)) {
-                lookup->port = str_dup(arena, json_str(json_get(item, "name")));
-                lookup->named = true;
-            }
-        if (lookup->named) {
-            proxy_look_up(proxy, &kind_endpoints, on_endpoints, lookup);
-        } else {
-            proxy_close(proxy);
-            if (result->code < 0)
-                request_fail_result(proxy->request, result);
-            else
-                request_fail(proxy->request, 503, "ServiceUnavailable",
-                             "no service port " STR_FMT " found for service \"" STR_FMT "\"",
-                             STR_ARG(lookup->port), STR_ARG(proxy->request->route.name));
-        }
-    }
-    http_unref(proxy->x);
-}
-
-/* Asks for the object that says where the request goes. */
-static void proxy_look_up(struct proxy *proxy,
-                          const struct kind *kind,
-                          api_done_fn *done,
-                          void *user)
-{
-    struct request *request = proxy->request;
+    struct request *request = proxy->relay.request;
 
     (void)http_ref(request->x);
-    api_call(
-        request->server->api,
-        &(struct api_request){
-            .verb = API_GET, .kind = kind, .ns = request->route.ns, .name = request->route.name},
-        done, user);
+    api_call(request->server->api,
+             &(struct api_request){.verb = API_GET,
+                                   .kind = &kind_pod,
+                                   .ns = request->route.ns,
+                                   .name = request->route.name},
+             on_pod, proxy);
 }
 
 /* Links of a page are relative to its folder: who asks for the thing itself is sent there. True: it
@@ -606,20 +285,8 @@ static bool target_is_good(struct request *request,
     return true;
 }
 
-static void begin_service(struct proxy *proxy, struct str port)
-{
-    struct service_lookup *lookup = ARENA_NEW(request_arena(proxy->request), struct service_lookup);
-    uint64_t number = 0;
-    bool numbered = str_to_u64(port, &number);
-
-    *lookup = (struct service_lookup){.proxy = proxy, .port = port, .named = port.len && !numbered};
-    proxy_look_up(proxy, numbered ? &kind_service : &kind_endpoints,
-                  numbered ? on_service : on_endpoints, lookup);
-}
-
 void proxy_begin(struct request *request)
 {
-    struct arena *arena = request_arena(request);
     bool service = request->kind == &kind_service;
     uint64_t port = 0;
 
@@ -637,20 +304,16 @@ void proxy_begin(struct request *request)
     if (!target_is_good(request, &target, &port))
         return;
     request->route.name = target.name;
-    struct proxy *proxy = ARENA_NEW(arena, struct proxy);
-    proxy->request = request;
-    proxy->x = request->x;
-    proxy->fd = -1;
+    struct proxy *proxy = ARENA_NEW(request_arena(request), struct proxy);
+    proxy->relay = (struct relay){.request = request, .x = request->x, .ops = &proxy_ops};
     proxy->secure = str_is(target.scheme, "https");
-    request->stream = proxy;
-    request->x->on_body = on_body;
-    request->x->on_drain = on_drain;
-    request->x->on_close = on_close;
+    proxy->port = target.port;
+    relay_begin(&proxy->relay);
     send_head(proxy);
     if (service)
-        begin_service(proxy, target.port);
+        begin_service(proxy);
     else if (port)
         dial(proxy, request->route.name, (uint16_t)port);
     else
-        proxy_look_up(proxy, &kind_pod, on_pod, proxy);
+        begin_pod(proxy);
 }

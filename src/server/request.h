@@ -173,7 +173,7 @@ void forward_handle(struct request *request);
 
 /* Streams its body, so it is called when the head is there. */
 void proxy_begin(struct request *request);
-/* proxy.c: why polling a connection to a pod failed. libuv says EBADF of every error; the socket knows
+/* peer.c: why polling a connection to a pod failed. libuv says EBADF of every error; the socket knows
  * more, once. */
 const char *pod_socket_trouble(int fd, int status);
 
