@@ -31,7 +31,7 @@ static const char *name_rule(const struct kind *kind, struct str name)
         return kind == &kind_namespace ? names_dns_label(name) : names_dns_subdomain(name);
     if (kind == &kind_service)
         return names_dns_1035_label(name);
-    if (strcmp(kind->group, "rbac.authorization.k8s.io") == 0)
+    if (strcmp(kind->group, "rbac.authorization.k8s.io") == 0 || kind == &kind_apiservice)
         return names_path_segment(name);
     return names_dns_subdomain(name);
 }

@@ -110,21 +110,6 @@ void admit_ingress_validate(struct admit *admit)
     }
 }
 
-void admit_apiservice_validate(struct admit *admit)
-{
-    const struct json *name = json_at(admit->object, "metadata.name");
-    struct str wanted = str_printf(admit->arena, STR_FMT "." STR_FMT,
-                                   STR_ARG(json_str_at(admit->object, "spec.version")),
-                                   STR_ARG(json_str_at(admit->object, "spec.group")));
-
-    if (!str_eq(json_str(name), wanted))
-        admit_invalid(admit, STR("metadata.name"), name,
-                      str_printf(admit->arena,
-                                 "must be `spec.version+\".\"+spec.group`: \"" STR_FMT "\"",
-                                 STR_ARG(wanted))
-                          .p);
-}
-
 void admit_storagecapacity_validate(struct admit *admit)
 {
     static const char *const sizes[] = {"capacity", "maximumVolumeSize"};

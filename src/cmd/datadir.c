@@ -203,6 +203,38 @@ static int certificates(struct arena *arena,
     return r;
 }
 
+/* By which API servers that this one hands requests on to know it. Its authority has signed nothing
+ * else and never will: a certificate of a user must not be good for it. */
+static int front_proxy(struct arena *arena, struct datadir *dir, struct err *err)
+{
+    _cleanup_(buf_done) struct buf ca = {0};
+    _cleanup_(buf_done) struct buf crt = {0};
+    _cleanup_(buf_done) struct buf key = {0};
+    const struct {
+        const char *name;
+        struct buf *content;
+        struct str *ret;
+    } files[] = {
+        {"tls/front-proxy-ca.crt", &ca, &dir->proxy_ca},
+        {"tls/front-proxy.key", &key, &dir->proxy_key},
+        {"tls/front-proxy.crt", &crt, &dir->proxy_certificate}, /* last: the set is complete */
+    };
+    bool made = access(datadir_file(arena, dir, files[2].name), F_OK) == 0;
+    int r = made ? 0
+                 : tls_make_client("front-proxy-client", clock_now_ms(),
+                                   &(struct tls_made){&ca, NULL, &crt, &key}, err);
+
+    for (size_t i = 0; i < COUNT_OF(files) && r == 0; i++) {
+        const char *path = datadir_file(arena, dir, files[i].name);
+
+        if (!made)
+            r = file_replace(path, buf_str(files[i].content), 0600, err);
+        if (r == 0)
+            r = file_read(arena, path, files[i].ret, err);
+    }
+    return r;
+}
+
 /* Behind the secret: the key whose tokens others can check. */
 static int public_key(struct arena *arena, struct datadir *dir, struct err *err)
 {
@@ -240,6 +272,8 @@ int datadir_open(struct arena *arena,
         r = lock(arena, &dir, err);
     if (r == 0)
         r = certificates(arena, &dir, address, err);
+    if (r == 0)
+        r = front_proxy(arena, &dir, err);
     if (r == 0)
         r = token(arena, &dir, "token", &dir.token, err);
     if (r == 0)

@@ -12,7 +12,8 @@ struct err;
  *
  *     DIR/lock            held while a muster runs on it
  *     DIR/store.db        the objects (src/store)
- *     DIR/tls/            certificate authority, server certificate and key
+ *     DIR/tls/            certificate authority, server certificate and key; front-proxy.*: by
+ *                         which other API servers know this one
  *     DIR/token           of the owner; DIR/token-key signs ServiceAccount tokens,
  *                         DIR/token-key.pem those that others check
  *     DIR/kubeconfig      for kubectl, with authority and token inside
@@ -25,6 +26,9 @@ struct datadir {
     struct str ca;
     struct str certificate;
     struct str key;
+    struct str proxy_ca;
+    struct str proxy_certificate;
+    struct str proxy_key;
     struct str token;
     struct str token_key;
 };

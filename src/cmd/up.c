@@ -256,6 +256,8 @@ static int start_server(struct up *up, struct err *err)
         .tls = up->tls,
         .token = up->dir.token,
         .token_key = up->dir.token_key,
+        .proxy_certificate = up->dir.proxy_certificate,
+        .proxy_key = up->dir.proxy_key,
         .log = &up->log,
         .page_names = names,
         .audit_log = up->values->audit_log,
@@ -384,6 +386,7 @@ static int start_control(struct up *up, struct err *err)
         STR("https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)");
     options.config.trainer_ca = up->dir.ca;
     options.config.root_ca = up->dir.ca;
+    options.config.front_proxy_ca = up->dir.proxy_ca;
     options.config.api_address =
         str_is(str_from(up->address), "0.0.0.0") ? STR("127.0.0.1") : str_from(up->address);
     options.config.api_port = up->port;

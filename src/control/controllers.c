@@ -40,6 +40,8 @@ const struct controller *const controllers[] = {&defaults_controller,
                                                 &replicationcontroller_controller,
                                                 &quota_controller,
                                                 &apiserver_controller,
+                                                &apiservices_controller,
+                                                &extension_auth_controller,
                                                 &taints_controller,
                                                 &resource_claims_controller,
                                                 NULL};

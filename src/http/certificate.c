@@ -226,14 +226,15 @@ int certificate_authority(int64_t now_ms,
                  : 0;
 }
 
-static int describe(gnutls_x509_crt_t crt, const char *const *names)
+static int describe(gnutls_x509_crt_t crt, const struct certificate_wish *wish)
 {
     int r = gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_DIGITAL_SIGNATURE);
 
-    for (size_t i = 0; names[i] && r == 0; i++)
-        r = add_name(crt, names[i]);
+    for (size_t i = 0; !wish->client && wish->names[i] && r == 0; i++)
+        r = add_name(crt, wish->names[i]);
     if (r == 0)
-        r = gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_SERVER, 0);
+        r = gnutls_x509_crt_set_key_purpose_oid(
+            crt, wish->client ? GNUTLS_KP_TLS_WWW_CLIENT : GNUTLS_KP_TLS_WWW_SERVER, 0);
     return r;
 }
 
@@ -255,16 +256,15 @@ int certificate_sign(const struct certificate_wish *wish,
     if (r == 0)
         r = key_new(&key);
     if (r == 0)
-        r = crt_new(&crt, key, "muster", (time_t)(wish->now_ms / 1000),
-                    (time_t)(wish->lifetime_ms / 1000));
+        r = crt_new(&crt, key, wish->client ? wish->client : "muster",
+                    (time_t)(wish->now_ms / 1000), (time_t)(wish->lifetime_ms / 1000));
     if (r == 0)
-        r = describe(crt, wish->names);
+        r = describe(crt, wish);
     if (r == 0)
         r = gnutls_x509_crt_sign2(crt, ca, ca_key, GNUTLS_DIG_SHA256, 0);
     if (r == 0)
         r = export(crt, key, out);
-    return r < 0 ? err_set(err, -EINVAL, "making the server's certificate: %s", gnutls_strerror(r))
-                 : 0;
+    return r < 0 ? err_set(err, -EINVAL, "making a certificate: %s", gnutls_strerror(r)) : 0;
 }
 
 /* ---- clients ---- */

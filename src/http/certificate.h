@@ -28,10 +28,11 @@ struct certificate_wish {
     struct str ca; /* the first certificate of it counts */
     struct str ca_key;
     const char *const *names; /* host names and numeric addresses; NULL-terminated */
+    const char *client;       /* a client's of this name instead, and `names` is not used */
     int64_t now_ms;
     int64_t lifetime_ms;
 };
-/* A server's certificate, signed by an authority. */
+/* A server's certificate, or a client's, signed by an authority. */
 int certificate_sign(const struct certificate_wish *wish,
                      const struct certificate_pair *out,
                      struct err *err);

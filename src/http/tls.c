@@ -197,6 +197,23 @@ int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, st
         &(struct certificate_pair){out->certificate, out->key}, err);
 }
 
+int tls_make_client(const char *name, int64_t now_ms, const struct tls_made *out, struct err *err)
+{
+    struct buf key = {0};
+    int r = certificate_authority(now_ms, VALID_MS,
+                                  &(struct certificate_pair){out->ca_certificate, &key}, err);
+
+    if (r == 0)
+        r = certificate_sign(&(struct certificate_wish){.ca = buf_str(out->ca_certificate),
+                                                        .ca_key = buf_str(&key),
+                                                        .client = name,
+                                                        .now_ms = now_ms,
+                                                        .lifetime_ms = VALID_MS},
+                             &(struct certificate_pair){out->certificate, out->key}, err);
+    buf_done(&key);
+    return r;
+}
+
 void tls_base64(struct buf *out, struct str bytes)
 {
     gnutls_datum_t in = datum(bytes);

@@ -42,6 +42,10 @@ struct tls_made {
  * `address` when it is another one. */
 int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, struct err *err);
 
+/* An authority of its own, whose key is not kept, and the one certificate that it signs, for ten
+ * years: of a client of that name. `ca_key` is not used. */
+int tls_make_client(const char *name, int64_t now_ms, const struct tls_made *out, struct err *err);
+
 /* The authority that signs; PEM. */
 struct tls_authority {
     struct str certificate;

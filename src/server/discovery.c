@@ -6,6 +6,8 @@
 #include "base/str.h"
 #include "http/server.h"
 #include "http1/parse.h"
+#include "server/aggregate.h"
+#include "server/extension.h"
 #include "server/request.h"
 #include "server/virtual.h"
 
@@ -14,7 +16,8 @@
 #include <string.h>
 
 /* Discovery: what can be asked for, in the plain form (one document a group version) and in the
- * aggregated one. Written from the registry of kinds at every request: a CRD shows at once. */
+ * aggregated one. Written from the registry of kinds at every request: a CRD shows at once. Behind
+ * that is what other API servers serve (server/aggregate.h). */
 
 #define VERBS \
     "[\"create\",\"delete\",\"deletecollection\",\"get\",\"list\",\"patch\",\"update\",\"watch\"]"
@@ -51,6 +54,34 @@ static bool kind_in(const struct kind *kind, struct str group, struct str versio
 
 typedef void group_version_fn(void *user, struct str group, struct str version);
 
+static bool is_own(struct request *request, struct str group)
+{
+    const struct kinds *kinds = request->server->api->kinds;
+
+    for (size_t i = 0; i < kinds_count(kinds); i++)
+        if (str_is(group, kinds_at(kinds, i)->group))
+            return true;
+    return virtual_group(group) != NULL;
+}
+
+/* Groups that other API servers serve, and not this one as well. */
+static void each_other_group(struct request *request, group_version_fn *fn, void *user)
+{
+    const struct aggregate *aggregate = request->server->aggregate;
+    const struct extension *extension;
+
+    for (size_t at = 0; (extension = aggregate_next(aggregate, &at));) {
+        struct str group = extension_spec(extension)->group;
+        const struct extension *earlier;
+        bool seen = is_own(request, group);
+
+        for (size_t i = 0; (earlier = aggregate_next(aggregate, &i)) && earlier != extension;)
+            seen |= str_eq(extension_spec(earlier)->group, group);
+        if (!seen)
+            fn(user, group, STR_NONE);
+    }
+}
+
 /* Every group (version STR_NONE), or every version of one group. */
 static void each_group(struct request *request, group_version_fn *fn, void *user)
 {
@@ -73,6 +104,7 @@ static void each_group(struct request *request, group_version_fn *fn, void *user
         if (!seen)
             fn(user, str_from(virtual_groups[i].name), STR_NONE);
     }
+    each_other_group(request, fn, user);
 }
 
 static void each_version(struct request *request,
@@ -97,6 +129,10 @@ static void each_version(struct request *request,
     const struct virtual_group *virtual = virtual_group(group);
     if (!any && virtual)
         fn(user, group, str_from(virtual->version));
+    const struct extension *extension;
+    for (size_t at = 0; (extension = aggregate_next(request->server->aggregate, &at));)
+        if (str_eq(extension_spec(extension)->group, group))
+            fn(user, group, extension_spec(extension)->version);
 }
 
 /* ---- plain ---- */
@@ -300,6 +336,23 @@ static void add_subresources(struct request *request, struct buf *buf, const str
     buf_addc(buf, ']');
 }
 
+/* One that another API server serves, as it told last; false: it is none. */
+static bool other_version(struct plain *plain, struct str group, struct str version)
+{
+    const struct extension *extension =
+        aggregate_find(plain->request->server->aggregate, group, version);
+
+    if (!extension)
+        return false;
+    buf_addf(plain->buf,
+             "%s{\"version\":\"" STR_FMT "\",\"freshness\":\"%s\",\"resources\":" STR_FMT "}",
+             plain->separator, STR_ARG(version),
+             extension_is_available(extension) ? "Current" : "Stale",
+             STR_ARG(extension_serves(extension)));
+    plain->separator = ",";
+    return true;
+}
+
 static void aggregated_version(void *user, struct str group, struct str version)
 {
     struct plain *plain = user;
@@ -307,6 +360,8 @@ static void aggregated_version(void *user, struct str group, struct str version)
     struct buf *buf = plain->buf;
     const char *separator = "";
 
+    if (other_version(plain, group, version))
+        return;
     buf_addf(buf, "%s{\"version\":\"" STR_FMT "\",\"freshness\":\"Current\",\"resources\":[",
              plain->separator, STR_ARG(version));
     plain->separator = ",";

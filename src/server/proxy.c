@@ -58,13 +58,20 @@ static void proxy_fail(struct relay *relay, const char *why)
                  STR_ARG(route->name), why);
 }
 
+/* A token the pod must not see, what would hide links from us, and what we say ourselves. */
+static bool keeps_back(struct str name)
+{
+    return http_equal_nocase(name, STR("Authorization")) ||
+           http_equal_nocase(name, STR("Accept-Encoding")) ||
+           http_equal_nocase(name, STR("X-Forwarded-Uri"));
+}
+
 static void send_head(struct proxy *proxy)
 {
     const struct request *request = proxy->relay.request;
 
-    /* Our own connection, a token the pod must not see, and what would hide links from us. */
     relay_write_head(&proxy->relay, request->route.rest.len ? request->route.rest : STR("/"),
-                     STR("Authorization,Accept-Encoding,X-Forwarded-Uri"));
+                     keeps_back);
     buf_addf(&proxy->relay.early, "X-Forwarded-Uri: " STR_FMT "\r\n",
              STR_ARG(request->x->head.path));
     relay_end_head(&proxy->relay);

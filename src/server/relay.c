@@ -124,7 +124,7 @@ void relay_begin(struct relay *relay)
     relay->x->on_close = on_close;
 }
 
-void relay_write_head(struct relay *relay, struct str target, struct str without)
+void relay_write_head(struct relay *relay, struct str target, bool (*keeps_back)(struct str name))
 {
     const struct http_head *head = &relay->x->head;
 
@@ -133,7 +133,8 @@ void relay_write_head(struct relay *relay, struct str target, struct str without
     for (size_t i = 0; i < head->header_count; i++) {
         const char *name = str_c(request_arena(relay->request), head->headers[i].name);
 
-        if (!http_token_in(STR(OF_CONNECTION ",Expect"), name) && !http_token_in(without, name))
+        if (!http_token_in(STR(OF_CONNECTION ",Expect"), name) &&
+            !keeps_back(head->headers[i].name))
             buf_addf(&relay->early, "%s: " STR_FMT "\r\n", name, STR_ARG(head->headers[i].value));
     }
 }

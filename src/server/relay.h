@@ -44,8 +44,8 @@ struct relay {
 /* From here on the body is the relay's; `relay` has its request, exchange and ops. */
 void relay_begin(struct relay *relay);
 /* The request's method, its path as `target` and its headers, but for those of our own connection
- * and those in `without` ("A,B"). More may be added to relay->early before relay_end_head(). */
-void relay_write_head(struct relay *relay, struct str target, struct str without);
+ * and those that the caller keeps back. More may be added to relay->early before relay_end_head(). */
+void relay_write_head(struct relay *relay, struct str target, bool (*keeps_back)(struct str name));
 void relay_end_head(struct relay *relay);
 /* How long the answer may be waited for. */
 void relay_limit(struct relay *relay, int64_t limit_ms, bool whole);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct aggregate;
 struct arena;
 struct audit;
 struct authz;
@@ -47,8 +48,9 @@ struct server {
     struct buf token;
     struct buf token_key;
     struct fair fair;
-    struct page *page;   /* page.c; NULL: none is served */
-    struct audit *audit; /* NULL: nothing is written down */
+    struct page *page;           /* page.c; NULL: none is served */
+    struct aggregate *aggregate; /* NULL: nothing is handed on to other API servers */
+    struct audit *audit;         /* NULL: nothing is written down */
     uint64_t audited;
     unsigned refs; /* requests may outlive the listener by some turns */
 };
@@ -84,6 +86,7 @@ struct request {
     struct http_exchange *x;
     struct route route;
     const struct kind *kind;
+    bool handed_on; /* another API server answers (server/aggregate.h) */
     enum page_way page;
     struct user user;         /* without a name: not asked yet, or a file of the page */
     struct user impersonator; /* who asks in the name of `user`; without a name: nobody */
@@ -162,8 +165,6 @@ bool request_take_body(struct request *request);
 bool review_handle(struct request *request);
 /* False when it is not about metrics.k8s.io. */
 bool usage_handle(struct request *request);
-/* Its APIService, where it is not there yet. */
-void usage_register(struct api *api);
 void watch_begin(struct request *request);
 void pod_log(struct request *request);
 void pod_results(struct request *request);

@@ -225,14 +225,34 @@ static struct json *binding_object(struct arena *arena, size_t index)
     return root;
 }
 
+/* ---- other API servers ---- */
+
+#define READER "extension-apiserver-authentication-reader"
+
+/* Who may read how this server is known to others (control/builtin/extension_auth.c). */
+static struct json *reader_object(struct arena *arena)
+{
+    struct json *root = object_start(arena, READER);
+
+    json_fill(arena, root,
+              "{rules: [{apiGroups: [''], resources: ['configmaps'], resourceNames: "
+              "['extension-apiserver-authentication'], verbs: ['get', 'list', 'watch']}]}");
+    json_add_c(arena, json_get(root, "metadata"), "namespace", "kube-system");
+    return root;
+}
+
 /* ---- into the store ---- */
 
 static const struct object *stored_find(const struct rbac *rbac,
                                         const struct kind *kind,
-                                        struct str name)
+                                        const struct json *wanted)
 {
+    struct str ns = json_str_at(wanted, "metadata.namespace");
+    struct str name = json_str_at(wanted, "metadata.name");
+
     for (size_t i = 0; i < rbac->count; i++)
-        if (rbac->objects[i]->kind == kind && str_eq(rbac->objects[i]->name, name))
+        if (rbac->objects[i]->kind == kind && str_eq(rbac->objects[i]->name, name) &&
+            str_eq(rbac->objects[i]->ns, ns))
             return rbac->objects[i];
     return NULL;
 }
@@ -250,6 +270,7 @@ static void list_patch(struct api *api,
              &(struct api_request){.verb = API_PATCH,
                                    .patch = API_PATCH_MERGE,
                                    .kind = object->kind,
+                                   .ns = object->ns,
                                    .name = object->name,
                                    .uid = object->uid,
                                    .field_manager = STR("clusterrole-aggregation-controller"),
@@ -272,13 +293,14 @@ static void object_install(struct api *api,
                            const struct kind *kind,
                            struct json *wanted)
 {
-    const struct object *object = stored_find(rbac, kind, json_str_at(wanted, "metadata.name"));
-    const char *key = kind == &kind_clusterrole ? "rules" : "subjects";
+    const struct object *object = stored_find(rbac, kind, wanted);
+    const char *key = json_get(wanted, "rules") ? "rules" : "subjects";
 
     if (!object) {
         api_call(api,
                  &(struct api_request){.verb = API_CREATE,
                                        .kind = kind,
+                                       .ns = json_str_at(wanted, "metadata.namespace"),
                                        .field_manager = STR("muster"),
                                        .body = json_text(arena, wanted)},
                  api_ignore, NULL);
@@ -308,6 +330,7 @@ void roles_install(struct api *api, const struct rbac *rbac)
         object_install(api, rbac, &arena, &kind_clusterrole, role_object(&arena, i));
     for (size_t i = 0; i < COUNT_OF(bindings); i++)
         object_install(api, rbac, &arena, &kind_clusterrolebinding, binding_object(&arena, i));
+    object_install(api, rbac, &arena, &kind_role, reader_object(&arena));
 }
 
 /* ---- aggregation ---- */

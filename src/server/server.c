@@ -12,6 +12,7 @@
 #include "http/jwt.h"
 #include "http/server.h"
 #include "http1/parse.h"
+#include "server/aggregate.h"
 #include "server/audit.h"
 #include "server/authz.h"
 #include "server/fair.h"
@@ -40,6 +41,28 @@ static bool is_public(enum route_type type)
 static bool is_proxy(const struct request *request)
 {
     return request->route.type == ROUTE_RESOURCE && str_is(request->route.subresource, "proxy");
+}
+
+/* Its body is not kept. */
+static bool is_passed_on(const struct request *request)
+{
+    return request->handed_on || is_proxy(request);
+}
+
+/* The API server that answers it, if that is another one. All that is below its group version is
+ * about its resources, also what no path of ours looks like. */
+static const struct extension *extension_of(struct request *request)
+{
+    struct route *route = &request->route;
+    bool below = route->group.len && route->version.len &&
+                 (route->type == ROUTE_RESOURCE || route->type == ROUTE_GROUP_VERSION ||
+                  (route->type == ROUTE_UNKNOWN && route->plural.len));
+    const struct extension *extension =
+        below ? aggregate_find(request->server->aggregate, route->group, route->version) : NULL;
+
+    if (extension && route->type == ROUTE_UNKNOWN)
+        route->type = ROUTE_RESOURCE;
+    return extension;
 }
 
 static void server_unref(struct server *server)
@@ -82,6 +105,7 @@ static size_t streams_of(const struct request *request)
     if (watches)
         return watches;
     return route_leads_into_pods(&request->route) || http_query_bool(query, "watch") ||
+           (request->handed_on && request->x->head.upgrade) ||
            (str_is(sub, "log") && http_query_bool(query, "follow"));
 }
 
@@ -111,7 +135,7 @@ static bool take_part(struct request *request)
 
     if (request->user.owner || request->impersonator.owner)
         return true;
-    if (!is_proxy(request)) /* whose bodies are not kept */
+    if (!is_passed_on(request))
         load.body_bytes = x->head.chunked || announced > x->body_max ? x->body_max : announced;
     const char *full = fair_enter(&request->server->fair, name, &load);
     if (!full) {
@@ -138,7 +162,7 @@ static bool enter(struct request *request)
         request->x->body_max = BODY_BYTES_MAX;
     bool as = identify_as(request);
     audit_if_write(request);
-    if (as && !is_proxy(request) && request->x->head.content_length > (int64_t)BODY_BYTES_MAX) {
+    if (as && !is_passed_on(request) && request->x->head.content_length > (int64_t)BODY_BYTES_MAX) {
         request_fail(request, 413, "RequestEntityTooLarge",
                      "Request entity too large: limit is %zu", BODY_BYTES_MAX);
         return false;
@@ -172,9 +196,12 @@ static void begin(void *user, struct http_exchange *x)
         request_fail(request, 400, "BadRequest", "%s", err.text);
         return;
     }
-    if (request->page == PAGE_API && route_leads_into_pods(&request->route)) {
-        /* What a pod answers would be of the page's own origin, and could act as the viewer. */
-        request_fail(request, 403, "Forbidden", "the page does not lead into pods; use kubectl");
+    const struct extension *extension = extension_of(request);
+    request->handed_on = extension != NULL;
+    if (request->page == PAGE_API && (extension || route_leads_into_pods(&request->route))) {
+        /* What others answer would be of the page's own origin, and could act as the viewer. */
+        request_fail(request, 403, "Forbidden", "the page does not lead into %s; use kubectl",
+                     extension ? "other API servers" : "pods");
         return;
     }
     bool known = request->page == PAGE_API || identify(request);
@@ -197,7 +224,9 @@ static void begin(void *user, struct http_exchange *x)
         return;
     if (request->audited && route_leads_into_pods(&request->route))
         audit_begin(request->server->audit, request);
-    if (is_proxy(request))
+    if (extension)
+        extension_begin(request, extension);
+    else if (is_proxy(request))
         proxy_begin(request);
 }
 
@@ -340,8 +369,10 @@ int server_start(uv_loop_t *loop,
         return r;
     }
     server->authz = authz_new(api, !options->kubelet);
-    if (!options->kubelet)
+    if (!options->kubelet) {
         server->page = page_new(server, options);
+        server->aggregate = aggregate_new(server, options);
+    }
     *ret = server;
     return 0;
 }
@@ -376,8 +407,6 @@ uint16_t server_port(const struct server *server)
 void server_set_podio(struct server *server, struct podio *podio)
 {
     server->podio = podio;
-    if (podio && !server->kubelet)
-        usage_register(server->api);
 }
 
 void server_stop(struct server *server)
@@ -386,6 +415,8 @@ void server_stop(struct server *server)
         return;
     /* on_close handlers still look at the server. */
     http_server_stop(server->http);
+    aggregate_free(server->aggregate);
+    server->aggregate = NULL;
     authz_free(server->authz);
     server_unref(server);
 }

@@ -29,6 +29,8 @@ struct server_options {
     const struct log *log;         /* may be NULL */
     const char *const *page_names; /* under which browsers may know the page, besides localhost and
                                     * numbers; NULL-terminated, or NULL. Lives as long as the server */
+    struct str proxy_certificate;  /* PEM: by it other API servers know who hands requests on to */
+    struct str proxy_key;          /* them (server/aggregate.h); may be empty */
     const char *audit_log;         /* file for who wrote what (server/audit.h); NULL: none */
 };
 

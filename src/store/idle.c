@@ -23,7 +23,6 @@ static const struct {
     {&kind_ipaddress, "the addresses of Services are held by the Services alone"},
     {&kind_flowschema, "every user has the same limits here"},
     {&kind_prioritylevel, "every user has the same limits here"},
-    {&kind_apiservice, "requests are not handed on to other servers"},
     {&kind_csidriver, "no volumes are mounted through drivers here"},
     {&kind_csinode, "no volumes are mounted through drivers here"},
     {&kind_volumeattachment, "no volumes are mounted through drivers here"},

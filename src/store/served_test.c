@@ -143,8 +143,6 @@ TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
         {&kind_flowschema, "{\"metadata\":{\"name\":\"d\"},\"spec\":{"
                            "\"priorityLevelConfiguration\":{\"name\":\"p\"}}}"},
         {&kind_prioritylevel, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"type\":\"Exempt\"}}"},
-        {&kind_apiservice, "{\"metadata\":{\"name\":\"v1.a.b\"},\"spec\":{\"group\":\"a.b\","
-                           "\"version\":\"v1\",\"groupPriorityMinimum\":1,\"versionPriority\":1}}"},
         {&kind_csidriver, "{\"metadata\":{\"name\":\"d\"},\"spec\":{}}"},
         {&kind_csinode, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"drivers\":[]}}"},
         {&kind_volumeattachment, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"attacher\":\"a\","

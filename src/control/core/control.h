@@ -46,6 +46,9 @@ struct control_config {
     struct str trainer_ca;
     /* The certificate of who signed the API server's, PEM; empty: namespaces are not given it. */
     struct str root_ca;
+    /* Of who signed the certificate by which it hands requests on to other API servers; empty: it
+     * does not, and nobody is told (builtin/extension_auth.c). */
+    struct str front_proxy_ca;
     struct str api_address;  /* of the embedded API server; see api_port */
     int64_t api_port;        /* 0: nobody is told where it is */
     struct str service_cidr; /* of the addresses of Services; empty: nobody is told */

@@ -41,8 +41,10 @@ extern const struct controller apiserver_controller;       /* Service kubernetes
 extern const struct controller taints_controller;          /* NoExecute: who leaves a node */
 extern const struct controller serviceaccounts_controller; /* "default" in every namespace */
 extern const struct controller root_ca_controller;         /* kube-root-ca.crt in every namespace */
-extern const struct controller endpoints_controller;       /* addresses of Services */
-extern const struct controller claims_controller;          /* PersistentVolumeClaims */
-extern const struct controller disruption_controller;      /* PodDisruptionBudgets */
+extern const struct controller apiservices_controller;    /* of what the API server serves itself */
+extern const struct controller extension_auth_controller; /* how other API servers know this one */
+extern const struct controller endpoints_controller;      /* addresses of Services */
+extern const struct controller claims_controller;         /* PersistentVolumeClaims */
+extern const struct controller disruption_controller;     /* PodDisruptionBudgets */
 extern const struct controller group_protection_controller; /* finalizer of PodGroups */
 extern const struct controller resource_claims_controller;  /* ResourceClaims of templates */
