@@ -134,6 +134,7 @@ void admit_limitrange_validate(struct admit *admit);
 void admit_podtemplate_default(struct admit *admit);
 void admit_podtemplate_validate(struct admit *admit);
 void admit_hpa_default(struct admit *admit);
+void admit_hpa_v1_default(struct admit *admit);
 void admit_networkpolicy_default(struct admit *admit);
 void admit_networkpolicy_validate(struct admit *admit);
 void admit_ingress_validate(struct admit *admit);

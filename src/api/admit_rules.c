@@ -320,6 +320,7 @@ static const struct {
     {&kind_limitrange, admit_limitrange_default, NULL, admit_limitrange_validate},
     {&kind_podtemplate, admit_podtemplate_default, NULL, admit_podtemplate_validate},
     {&kind_hpa, admit_hpa_default, NULL, NULL},
+    {&kind_hpa_v1, admit_hpa_v1_default, NULL, NULL},
     {&kind_networkpolicy, admit_networkpolicy_default, NULL, admit_networkpolicy_validate},
     {&kind_ingress, NULL, NULL, admit_ingress_validate},
     {&kind_apiservice, NULL, NULL, admit_apiservice_validate},

@@ -1,7 +1,9 @@
 #include "api/admit.h"
+#include "api/convert.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 
 #include <assert.h>
@@ -22,6 +24,33 @@ void admit_podtemplate_default(struct admit *admit)
 void admit_podtemplate_validate(struct admit *admit)
 {
     admit_pod_validate(admit, json_at(admit->object, "template.spec"), STR("template.spec"));
+}
+
+/* Without any metric it is the use of CPU that counts, in percent of what pods request. */
+#define CPU_PERCENT 80
+
+static void default_metrics(struct admit *admit)
+{
+    struct json *spec = json_get(admit->object, "spec");
+
+    if (!json_is(spec, JSON_OBJECT) || json_count(json_get(spec, "metrics")))
+        return;
+    json_remove(spec, STR("metrics"));
+    json_push(json_add_array(admit->arena, spec, "metrics"),
+              json_make(admit->arena,
+                        "{type: 'Resource', resource: {name: 'cpu', target: {type: 'Utilization', "
+                        "averageUtilization: $}}}",
+                        json_new_i64(admit->arena, CPU_PERCENT)));
+}
+
+void admit_hpa_v1_default(struct admit *admit)
+{
+    struct json *spec = json_get(admit->object, "spec");
+    const struct json *others =
+        json_get(json_at(admit->object, "metadata.annotations"), HPA_METRICS);
+
+    if (json_is(spec, JSON_OBJECT) && !others)
+        admit_fill_i64(admit, spec, "targetCPUUtilizationPercentage", CPU_PERCENT);
 }
 
 /* Both ways have the same type; how fast they are where nothing is said differs. */
@@ -45,6 +74,7 @@ void admit_hpa_default(struct admit *admit)
     }
     if (json_is(ways[0], JSON_OBJECT))
         admit_fill_i64(admit, ways[0], "stabilizationWindowSeconds", 0);
+    default_metrics(admit);
 }
 
 void admit_networkpolicy_default(struct admit *admit)

@@ -40,9 +40,6 @@ static void convert_event(struct arena *arena, struct json *root, bool to_core)
     }
 }
 
-/* autoscaling/v1 knows one target; all further metrics of v2 go through this annotation. */
-#define HPA_METRICS "autoscaling.alpha.kubernetes.io/metrics"
-
 static bool is_cpu(const struct json *metric)
 {
     return str_is(json_str(json_get(metric, "type")), "Resource") &&

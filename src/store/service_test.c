@@ -224,6 +224,28 @@ TEST(an_autoscaler_is_one_object_in_two_versions)
     harness_close(&h);
 }
 
+TEST(an_autoscaler_without_metrics_looks_at_the_use_of_cpu)
+{
+    static const struct kind *const kinds[] = {&kind_hpa, &kind_hpa_v1};
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        struct harness h;
+
+        test_case(kinds[i]->version);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(
+                   &h, kinds[i], "default",
+                   "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"scaleTargetRef\":{\"kind\":\"Job\","
+                   "\"name\":\"j\"},\"maxReplicas\":5}}") == 0);
+        EXPECT(harness_get(&h, &kind_hpa, "default", "a") == 0);
+        EXPECT(strcmp(harness_text(&h, "spec.metrics.0.resource.name"), "cpu") == 0);
+        EXPECT(str_contains(h.object->raw, STR("\"averageUtilization\":80")));
+        EXPECT(harness_get(&h, &kind_hpa_v1, "default", "a") == 0);
+        EXPECT(str_contains(h.object->raw, STR("\"targetCPUUtilizationPercentage\":80")));
+        harness_close(&h);
+    }
+}
+
 TEST(events_are_selected_by_the_words_of_their_group)
 {
     struct harness h;
