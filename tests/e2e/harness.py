@@ -203,7 +203,7 @@ class Muster:
         return self
 
     def __exit__(self, kind, value, traceback):
-        if value is not None and not isinstance(value, Skip):
+        if value is not None and not isinstance(value, (Skip, SystemExit)):
             self.dump()
         self.stop()
         if os.environ.get("MUSTER_TEST_KEEP"):

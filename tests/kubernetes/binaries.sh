@@ -114,6 +114,14 @@ specs() { # program ldflags: Kubernetes' own specs of scheduling, without its ot
     build_test "$1" ./specs "$2"
 }
 
+ours() { # program: one of this folder, with Go's own packages alone
+    local folder=$cache/$1
+    mkdir -p "$folder"
+    cp "$here/$1/main.go" "$folder/"
+    printf 'module binaries\n\ngo 1.24\n' > "$folder/go.mod"
+    (cd "$folder" && build "$1" .)
+}
+
 version="-X k8s.io/component-base/version.gitVersion=$kubernetes"
 version+=" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$minor"
 version+=" -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
@@ -133,6 +141,7 @@ for program in "${missing[@]}"; do
         ;;
     e2e.test) kubernetes_module build_test e2e.test k8s.io/kubernetes/test/e2e "$version" || exit 3 ;;
     scheduling-e2e) kubernetes_module specs scheduling-e2e "$version" || exit 3 ;;
+    webserver) ours webserver || exit 3 ;;
     agnhost) kubernetes_module build agnhost k8s.io/kubernetes/test/images/agnhost || exit 3 ;;
     nonewprivs) kubernetes_module build nonewprivs k8s.io/kubernetes/test/images/nonewprivs || exit 3 ;;
     *) kubernetes_module build "$program" "k8s.io/kubernetes/cmd/$program" "$version" || exit 3 ;;

@@ -17,8 +17,10 @@ import concurrent.futures
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,11 +31,12 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 import conformance_cmd  # noqa: E402
 import conformance_images  # noqa: E402
 import result  # noqa: E402
-from harness import BUILD, Muster  # noqa: E402
+from harness import BUILD, Muster, Skip  # noqa: E402
 
 EXPECTED = os.path.join(ROOT, "tests", "expected", "conformance.txt")
 LOGS = os.path.join(BUILD, "logs", "conformance")
 EXIT_SKIPPED = 77
+EXIT_ENDED = 124  # as timeout says it
 CANNOT_BE_HAD = 3  # of binaries.sh
 JOBS = 2
 # Most tests take seconds. A pod that never starts would be waited for five minutes by each of them.
@@ -52,8 +55,20 @@ NOT_HERE = {
 # The message of a failure, up to four lines of it; before it stands the place alone.
 WHY = re.compile(r"\[(?:FAILED|PANICKED|TIMEDOUT|INTERRUPTED)\] (?!in \[|\[)(.*(?:\n(?!\s*(?:$|\n|In \[)).*){0,3})")
 COMMAND_PROGRAMS = ("kubectl", "kubectl-convert")
-PROGRAMS = ("e2e.test", "agnhost", "nonewprivs", *COMMAND_PROGRAMS)
+PROGRAMS = ("e2e.test", "agnhost", "nonewprivs", "webserver", *COMMAND_PROGRAMS)
 FLAGS = ("--images", "oci", "--allow-privileged", "--pod-network", "bridge")
+
+
+class Ended(Skip):
+    """Somebody ended this run, a limit for instance. What it started ends with it."""
+
+
+def end_with_signals():
+    def ended(number, frame):
+        signal.signal(number, signal.SIG_IGN)  # once is enough: the way out takes its time
+        raise Ended(signal.Signals(number).name)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, ended)
 
 
 def programs(names):
@@ -88,6 +103,7 @@ class Suite:
         self.muster, self.folder, self.limit = None, folder, limit
         self.results = {}  # {name: (verdict, why, seconds)}
         self.counted = {}  # {group: passed assertions that have no name}
+        self.running, self.lock = set(), threading.Lock()
 
     def command(self, text):
         return [os.path.join(self.folder, "e2e.test"), "--kubeconfig", self.muster.kubeconfig, "--provider=skeleton",
@@ -109,23 +125,32 @@ class Suite:
             if re.search(pattern, text):
                 return "not applicable", why
         path = os.path.join(self.log_folder(), re.sub(r"[^\w.-]+", "-", name)[:150].strip("-") + ".log")
-        late = False
         with open(path, "w") as log:
-            process = subprocess.Popen(self.command(text), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                       env=self.muster.env, cwd=self.muster.folder, start_new_session=True)
-            try:
-                process.wait(self.limit_of(text))
-            except subprocess.TimeoutExpired:
-                late = True
-                process.terminate()
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            with self.lock:
+                process = subprocess.Popen(self.command(text), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                           env=self.muster.env, cwd=self.muster.folder, start_new_session=True)
+                self.running.add(process)
+            late = self.wait(process, self.limit_of(text))
+            with self.lock:
+                self.running.remove(process)
         with open(path, errors="replace") as log:
             said = log.read()
         return self.judge(said, process.returncode, late, self.limit_of(text))
+
+    @staticmethod
+    def wait(process, limit):
+        """Waits for a test's end; whether it had to be ended, with all that it started."""
+        try:
+            process.wait(limit)
+            return False
+        except subprocess.TimeoutExpired:
+            process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return True
 
     @staticmethod
     def judge(said, status, late, limit):
@@ -152,10 +177,17 @@ class Suite:
         def timed(text):
             start = time.monotonic()
             return text, self.one(text), time.monotonic() - start
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        pool = concurrent.futures.ThreadPoolExecutor(jobs)
+        try:
             for done in concurrent.futures.as_completed([pool.submit(timed, text) for text in texts]):
                 text, (verdict, why), seconds = done.result()
                 self.record(short(text), verdict, why, seconds)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            with self.lock:
+                for process in self.running:
+                    os.killpg(process.pid, signal.SIGKILL)
+            pool.shutdown()
 
     def play_all(self, texts, jobs):
         if not texts:
@@ -222,6 +254,19 @@ def number(argv, flag, otherwise):
     return value
 
 
+def play(suite, texts, commands, jobs):
+    """Runs them; whether none was left out because somebody ended the run. What came before its end counts."""
+    os.makedirs(LOGS, exist_ok=True)
+    end_with_signals()
+    try:
+        suite.play_all(texts, jobs)
+        conformance_cmd.play(suite, suite.folder, LOGS, commands)
+    except Ended as e:
+        print(f"conformance: ended by {e}; what follows is of the tests before that")
+        return False
+    return True
+
+
 def main(argv):
     jobs, limit = number(argv, "--jobs", JOBS), number(argv, "--limit", LIMIT_S)
     focus = next((a for a in argv if not a.startswith("-")), "")
@@ -238,11 +283,11 @@ def main(argv):
     if "--list" in argv:
         print("\n".join(texts + commands))
         return 0
-    os.makedirs(LOGS, exist_ok=True)
     suite = Suite(folder, limit)
-    suite.play_all(texts, jobs)
-    conformance_cmd.play(suite, folder, LOGS, commands)
+    done = play(suite, texts, commands, jobs)
     failed = suite.summary()
+    if not done:
+        return EXIT_ENDED
     whole = {conformance_cmd.GROUP} if commands == conformance_cmd.tests() else ()
     return compare(suite, whole) if focus else 1 if failed else 0
 

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -124,13 +125,15 @@ def one(muster, folder, name, logs, limit, token):
     with open(path, "w") as log:
         process = subprocess.Popen(["bash", "-c", DRIVER, "driver", folder, name, home, token], stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=log, env=env, cwd=folder, start_new_session=True)
+        late = False
         try:
             process.wait(limit)
-            late = False
         except subprocess.TimeoutExpired:
             late = True
-            os.killpg(process.pid, 15)
-            process.wait()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
     with open(path, errors="replace") as log:
         said = COLOUR.sub("", log.read())
     failed = [(f"{GROUP}_{where}", why) for where, why in failures(said)]

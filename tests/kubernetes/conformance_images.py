@@ -1,7 +1,8 @@
 """The images that Kubernetes' tests name, made of agnhost (from the Go module) and of this machine's programs.
 
-Nothing is fetched from a registry of images. What these tests want of nginx and httpd is a web server on port 80, which agnhost
-is as well. Images that this machine cannot make (perl's, redis', an API server's) are left out: their pods wait for them.
+Nothing is fetched from a registry of images. What these tests want of nginx and httpd is a web server on port 80 with a file that
+they can take away (webserver/). Images that this machine cannot make (perl's, redis', an API server's) are left out: their pods
+wait for them.
 """
 
 import os
@@ -13,7 +14,7 @@ import images
 from harness import binary, run
 
 # What shell scripts of the tests call; what this machine does not have is left out.
-PROGRAMS = ("awk base64 bash cat chgrp chmod chown cp curl cut date dd df du echo env expr false find getent grep head "
+PROGRAMS = ("awk base64 bash cat chgrp chmod chown cp curl cut date dd df dig du echo env expr false find getent grep head "
             "hexdump hostname id ip kill ln ls md5sum mkdir mknod mktemp mount mv nc nslookup od perl ping "
             "printenv printf ps pwd readlink rm rmdir "
             "sed seq sh sleep sort ss stat sync sysctl tail tee test timeout touch "
@@ -24,6 +25,7 @@ ACCOUNTS = {
     "etc/group": "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\n"
                  "group-defined-in-image:x:50000:user-defined-in-image\n",
 }
+WEB_PAGE = {"usr/local/apache2/htdocs/index.html": "<html><body><h1>It works!</h1></body></html>\n"}
 # Where this machine has no nc, what the tests want of it: one line there, what comes back within some seconds.
 NC = """#!/bin/sh
 protocol=tcp wait=5 look=
@@ -67,7 +69,8 @@ def module_file(folder, path):
 
 
 def layers(muster, folder):
-    """Programs alone, both, and agnhost alone: one layer an image, for a second one would be compressed, which takes long."""
+    """Programs alone, with agnhost, agnhost alone, programs with a web server: one layer an image, for a second one would be
+    compressed, which takes long."""
     images.PROGRAMS = [program for program in PROGRAMS if shutil.which(program)]
     programs = images.host_files()
     programs["bin/sh"] = os.path.realpath(shutil.which("bash"))  # the tests say [[, which busybox' sh takes as well
@@ -84,8 +87,9 @@ def layers(muster, folder):
                "localhost.crt": module_file(folder, "test/images/agnhost/porter/localhost.crt"),
                "localhost.key": module_file(folder, "test/images/agnhost/porter/localhost.key")}
     again = link("agnhost-2", "agnhost")
+    web = {**programs, "webserver": os.path.join(folder, "webserver")}
     return (images.layer(programs, ACCOUNTS, folders), images.layer({**programs, **agnhost}, ACCOUNTS, [*folders, again]),
-            images.layer(agnhost, extra=[again]))
+            images.layer(agnhost, extra=[again]), images.layer(web, {**ACCOUNTS, **WEB_PAGE}, folders))
 
 
 def escalating(muster, folder):
@@ -98,20 +102,20 @@ def escalating(muster, folder):
 
 def catalogue(muster, folder):
     """[(name, layers, configuration)]"""
-    base, both, agnhost = layers(muster, folder)
+    base, both, agnhost, web = layers(muster, folder)
     found = [
         (E2E + "agnhost:2.53", [both], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
         (E2E + "busybox:1.36.1-1", [base], {"Cmd": ["sh"]}),
         (E2E + "nonroot:1.4", [base], {"Cmd": ["sh"], "User": "1234"}),
         (E2E + "nonewprivs:1.3", [escalating(muster, folder)], {"Cmd": ["nnp"]}),
-        (E2E + "jessie-dnsutils:1.7", [base], {"Cmd": ["sh"]}),  # without dig, which this machine does not have
+        (E2E + "jessie-dnsutils:1.7", [base], {"Cmd": ["sh"]}),
         ("registry.k8s.io/pause:3.10", [agnhost], {"Entrypoint": ["/agnhost", "pause"]}),
     ]
     for name in ("nautilus", "kitten"):
         data = images.layer({"data.json": module_file(folder, f"test/images/{name}/html/data.json")})
         found.append((E2E + name + ":1.7", [both, data], {"Entrypoint": ["/agnhost"], "Cmd": ["test-webserver"]}))
     for name in ("nginx:1.14-4", "nginx:1.15-4", "httpd:2.4.38-4", "httpd:2.4.39-4"):
-        found.append((E2E + name, [both], {"Entrypoint": ["/agnhost", "test-webserver", "--port=80"]}))
+        found.append((E2E + name, [web], {"Entrypoint": ["/webserver"]}))
     return found
 
 

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -237,6 +238,7 @@ def main(argv):
     if "--list" in argv:
         print("\n".join(names))
         return 0
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what was started ends as well
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for name in names:
         for part, verdict, why, seconds in results(name):

@@ -166,10 +166,13 @@ def one(muster, program, text, number):
 def play(muster, program, prefix, jobs=JOBS):
     """Yields (name, verdict, why, seconds) of every spec."""
     texts = specs(program, muster.folder)
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
         doing = {pool.submit(one, muster, program, text, i): text for i, text in enumerate(texts)}
         for done in concurrent.futures.as_completed(doing):
             yield (f"{prefix}/{short(doing[done])}", *done.result())
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def needs_images():
