@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "api/selector.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -12,6 +13,7 @@
 #include "base/str.h"
 #include "hook/carry.h"
 #include "hook/convert_watch.h"
+#include "hook/sweep.h"
 #include "hook/translate.h"
 #include "tool/timer.h"
 
@@ -358,6 +360,24 @@ static const struct kind_crd *hooked(const struct api *api, const struct kind *k
     return crd && crd->webhook && crd->storage ? crd : NULL;
 }
 
+/* Which objects are meant is known once they are converted. To be deleted they need not be. */
+static void delete_one(void *deleter,
+                       const struct api_request *request,
+                       api_done_fn *done,
+                       void *user)
+{
+    api_call(((struct converter *)deleter)->below, request, done, user);
+}
+
+static bool deletes_by_fields(const struct api_request *request, const struct kind_crd *crd)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct selector fields;
+
+    return request->verb == API_DELETE_COLLECTION &&
+           convert_selects_fields(&arena, request->kind, crd, request->field_selector, &fields);
+}
+
 static void read_begin(struct call *call, const struct kind_crd *crd, struct api_request request)
 {
     call->selects = convert_selects_fields(&call->arena, request.kind, crd, request.field_selector,
@@ -377,6 +397,11 @@ static void converter_call(struct api *api,
 
     if (!crd) {
         api_call(converter->below, request, done, user);
+        return;
+    }
+    if (deletes_by_fields(request, crd)) {
+        sweep(&(struct sweep){.list = api, .delete = delete_one, .deleter = converter}, request,
+              done, user);
         return;
     }
     struct call *call = MEM_NEW(struct call);

@@ -17,6 +17,7 @@ struct uv_loop_s;
  *                      3. the write is made, and stored as what that was
  *                      and what it became is converted for the answer
  *   delete             needs no version: it goes also when no webhook answers
+ *   delete collection  by fields: what the list gives, one by one (hook/sweep.h)
  *
  * If another object is there in step 3 than in step 1 all begins anew, a few times, and then the
  * writer hears of a conflict. A write in the version that is stored needs one call, as all do. */

@@ -16,6 +16,7 @@
 #include "hook/client.h"
 #include "hook/convert.h"
 #include "hook/review.h"
+#include "hook/sweep.h"
 #include "hook/table.h"
 
 #include <errno.h>
@@ -595,94 +596,17 @@ static const char *asked_about(const struct hooks *hooks, const struct api_reque
 
 /* ---- a collection that is deleted: each of it is asked about ---- */
 
-struct sweep {
-    struct hooks *hooks;
-    struct arena arena;
-    struct api_request request;
-    struct api_user user;
-    VEC(struct object *) items;
-    size_t at;
-    struct err err;
-    struct str reason;
-    api_done_fn *done;
-    void *done_user;
-};
-
-static void sweep_next(struct sweep *sweep);
-
-static void sweep_end(struct sweep *sweep)
+static void delete_one(void *deleter,
+                       const struct api_request *request,
+                       api_done_fn *done,
+                       void *user)
 {
-    sweep->done(sweep->done_user, &(struct api_result){.code = sweep->err.code,
-                                                       .err = sweep->err.code ? &sweep->err : NULL,
-                                                       .reason = sweep->reason});
-    arena_done(&sweep->arena);
-    mem_free(sweep);
-}
+    struct hooks *hooks = deleter;
 
-static void on_swept(void *user, const struct api_result *result)
-{
-    struct sweep *sweep = user;
-
-    if (result->code < 0 && !sweep->err.code && result->err && result->err->http_status != 404) {
-        sweep->err = *result->err;
-        sweep->reason = str_dup(&sweep->arena, result->reason);
-    }
-    sweep_next(sweep);
-}
-
-static void sweep_next(struct sweep *sweep)
-{
-    if (sweep->at == sweep->items.count) {
-        sweep_end(sweep);
-        return;
-    }
-    const struct object *object = sweep->items.items[sweep->at++];
-    struct api_request request = sweep->request;
-    request.verb = API_DELETE;
-    request.ns = object->ns;
-    request.name = object->name;
-    request.label_selector = request.field_selector = STR("");
-    if (sweep->hooks->closing)
-        api_call(sweep->hooks->below, &request, on_swept, sweep);
+    if (hooks->closing)
+        api_call(hooks->below, request, done, user);
     else
-        call_begin(sweep->hooks, &request, "DELETE", on_swept, sweep);
-}
-
-static void on_listed(void *user, const struct api_result *result)
-{
-    struct sweep *sweep = user;
-
-    if (result->code < 0 && result->err) {
-        sweep->err = *result->err;
-        sweep->reason = str_dup(&sweep->arena, result->reason);
-    }
-    for (size_t i = 0; i < result->item_count; i++) {
-        struct object *object = object_ref(result->items[i]);
-
-        arena_defer(&sweep->arena, object_release, object);
-        VEC_PUSH(&sweep->arena, &sweep->items, object);
-    }
-    sweep_next(sweep);
-}
-
-static void sweep_begin(struct hooks *hooks,
-                        const struct api_request *request,
-                        api_done_fn *done,
-                        void *user)
-{
-    struct sweep *sweep = MEM_NEW(struct sweep);
-
-    sweep->hooks = hooks;
-    sweep->done = done;
-    sweep->done_user = user;
-    carry_request(&sweep->arena, request, &sweep->request, &sweep->user);
-    api_call(hooks->below,
-             &(struct api_request){.verb = API_LIST,
-                                   .kind = request->kind,
-                                   .ns = request->ns,
-                                   .label_selector = request->label_selector,
-                                   .field_selector = request->field_selector},
-             on_listed, sweep);
+        call_begin(hooks, request, "DELETE", done, user);
 }
 
 /* ---- struct api ---- */
@@ -699,7 +623,8 @@ static void hooks_call(struct api *api,
     if (!operation)
         api_call(hooks->below, request, done, user);
     else if (request->verb == API_DELETE_COLLECTION)
-        sweep_begin(hooks, request, done ? done : api_ignore, user);
+        sweep(&(struct sweep){.list = hooks->below, .delete = delete_one, .deleter = hooks},
+              request, done, user);
     else
         call_begin(hooks, request, operation, done ? done : api_ignore, user);
 }

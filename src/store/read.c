@@ -191,8 +191,8 @@ int read_items(struct store *store, struct reply *reply, const struct api_reques
     }
     if (shelf->webhook && selects_beyond_names(&listing.fields))
         return reply_fail(reply, 400, "BadRequest",
-                          "%s are converted by a webhook: they are not deleted by their fields; "
-                          "select them by labels, or delete them one by one",
+                          "%s are converted by a webhook: what their fields are is not known "
+                          "here; select them by labels",
                           request->kind->plural);
     if (request->continue_token.len && !place_parse(request->continue_token, &place))
         return reply_fail(reply, 400, "BadRequest",
