@@ -23,6 +23,7 @@
 #define READY                                                                     \
     "{'status':{'phase':'Running','conditions':[{'type':'Ready','status':'True'," \
     "'lastTransitionTime':'1970-01-01T00:00:01Z'}]}}"
+#define UNREADY "{'status':{'conditions':[{'type':'Ready','status':'False'}]}}"
 
 static size_t count(struct scene *scene, const struct kind *kind)
 {
@@ -89,6 +90,27 @@ TEST(a_statefulset_makes_one_pod_after_another)
     run_set(&scene);
     EXPECT(str_is(scene_names(&scene, &kind_pod), "s-0"));
     EXPECT(count(&scene, &kind_pvc) == 3);
+}
+
+TEST(a_statefulset_in_trouble_keeps_its_pods_until_the_lower_ones_serve)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_statefulset, SET("'replicas':3"));
+    run_set(&scene);
+    serve(&scene, "s-0");
+    serve(&scene, "s-1");
+    serve(&scene, "s-2");
+    scene_patch(&scene, &kind_pod, "s-0", UNREADY);
+    scene_patch(&scene, &kind_pod, "s-2", UNREADY);
+    scene_patch(&scene, &kind_statefulset, "s", "{'spec':{'replicas':0}}");
+    run_set(&scene);
+    EXPECT(str_is(scene_names(&scene, &kind_pod), "s-0 s-1 s-2"));
+    scene_patch(&scene, &kind_pod, "s-2", READY);
+    run_set(&scene);
+    /* The two that serve go, and then the one that is the only one in trouble. */
+    EXPECT(count(&scene, &kind_pod) == 0);
 }
 
 TEST(a_parallel_statefulset_waits_for_nobody)

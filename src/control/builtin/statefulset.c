@@ -126,12 +126,26 @@ static bool fill(struct stateful *s)
     return made == 0;
 }
 
+/* Where order matters one that does not serve goes only when those below it do: else a set whose
+ * pods are all in trouble would lose them all. */
+static bool waits_for_lower(const struct stateful *s, size_t at)
+{
+    if (!s->ordered || s->extra.items[at]->available)
+        return false;
+    for (size_t i = at + 1; i < s->extra.count; i++)
+        if (!s->extra.items[i]->ready)
+            return true;
+    return false;
+}
+
 /* True: none is too many. */
 static bool shrink(struct stateful *s)
 {
     for (size_t i = 0; i < s->extra.count; i++) {
         const struct workload_pod *pod = s->extra.items[i];
 
+        if (!pod->object->deleted_ms && waits_for_lower(s, i))
+            return false;
         if (!pod->object->deleted_ms) {
             stateful_give_claims(s, pod, ordinal_of(s, pod->object->name));
             remove_pod(s, pod);
