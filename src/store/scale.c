@@ -122,7 +122,9 @@ static const struct kind_crd *kind_scaled(const struct store *store, const struc
 
 static int no_scale(struct reply *reply, const struct kind *kind)
 {
-    return reply_fail(reply, 404, "NotFound", "%s has no scale subresource", kind->plural);
+    return reply_fail(reply, 404, "NotFound",
+                      "the server could not find the requested resource: %s have no scale",
+                      kind->plural);
 }
 
 int scale_get(struct store *store, struct reply *reply, const struct api_request *request)

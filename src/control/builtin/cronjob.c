@@ -193,6 +193,12 @@ static void schedule(struct cron_run *c)
     int64_t next = cron_next(&c->cron, due && c->cron.every_ms ? due : now, &c->zone);
     if (next)
         action_look_again(c->actions, next);
+    else
+        action_warn(c->actions, c->owner, "InvalidSchedule",
+                    str_printf(c->arena,
+                               "spec.schedule: \"" STR_FMT
+                               "\" names no day that comes within five years; change it",
+                               STR_ARG(json_str(json_get(c->spec, "schedule")))));
     if (!due || cache_get(c->input->cache, &kind_job, c->owner->ns, job_name(c, due)))
         return;
     if (count_missed(c, since) > MISSED_MAX)

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
+#include "control/core/action.h"
 #include "control/core/controllers.h"
 #include "control/core/scene.h"
 #include "test.h"
@@ -432,6 +433,26 @@ TEST(a_cronjob_makes_a_job_at_its_moments)
     EXPECT(str_is(scene_names(&scene, &kind_job), "s-29913721 s-29956920"));
     EXPECT(str_contains(scene.events, STR("TooManyMissedTimes")));
     EXPECT(json_count(json_at(scene_get(&scene, &kind_cronjob, "s"), "status.active")) == 2);
+}
+
+static const struct action *last_action(const struct scene *scene)
+{
+    return &scene->actions.list.items[scene->actions.list.count - 1];
+}
+
+TEST(a_cronjob_whose_moment_never_comes_says_so)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_cronjob, CRON(""));
+    tick(&scene, 0);
+    EXPECT(last_action(&scene)->type == ACTION_LOOK_AGAIN);
+    scene_patch(&scene, &kind_cronjob, "s", "{'spec':{'schedule':'59 23 31 2 *'}}");
+    tick(&scene, 0);
+    EXPECT(last_action(&scene)->type == ACTION_EVENT && last_action(&scene)->warning);
+    EXPECT(str_is(last_action(&scene)->reason, "InvalidSchedule"));
+    EXPECT(str_contains(last_action(&scene)->message, STR("59 23 31 2 *")));
 }
 
 TEST(a_cronjob_heeds_what_still_runs)
