@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""conformance.py [--list] [--jobs N] [--limit SECONDS] [FOCUS]: Kubernetes' own conformance tests against `muster up`.
+"""conformance.py [--list] [--jobs N] [--together N] [--limit SECONDS] [FOCUS]: Kubernetes' own conformance tests against `muster up`.
 
 e2e.test, agnhost and kubectl are built from the pinned Go module (binaries.sh); the images that the tests name are made of
 agnhost and of this machine's programs (conformance_images.py). Every test marked [Conformance] runs in a process of its own,
-two at a time, those marked [Serial] alone and last. FOCUS is a regular expression that finds the tests to run in their
+two at a time, those marked [Serial] alone and last. With --together N that many share a process, which saves its start; what
+does not pass there runs again alone, and that counts. FOCUS is a regular expression that finds the tests to run in their
 names; without it these are the groups whose results tests/expected/conformance.txt lists (lines `#= GROUP: ...`). kubectl's
 command-line tests (conformance_cmd.py) come last and are called `test-cmd NAME`; a FOCUS that begins with test-cmd asks for
 these alone, and needs neither e2e.test nor images.
@@ -14,6 +15,7 @@ known to, with the reason. Exit 77 when the programs cannot be had, or pods cann
 """
 
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -45,6 +47,7 @@ LIMIT_S = 180
 LONG = re.compile(r"CronJob should not schedule|CronJob should replace|should have monotonically increasing restart count|"
                   r"should \*not\* be restarted|\[Slow\]|taint|Taint|service account.*(rotat|expir)")
 LONG_S = 600
+TOGETHER_S = 30  # more for each of those that share a process
 # {regular expression: why}: what needs something that a machine without a cloud, or this kind of node, does not have.
 NOT_HERE = {
     r"original version has been compacted away": "lists go on from their token here as long as history is kept, which is by "
@@ -85,6 +88,11 @@ def short(text):
     return re.sub(r"\s+", "_", re.sub(r"\s*\[Conformance\]\s*$", "", text.strip()))
 
 
+def focus_of(texts):
+    """A regular expression that finds exactly these tests."""
+    return "(" + "|".join(re.escape(text).replace("/", ".") for text in texts) + ")$"
+
+
 def group_of(name):
     found = re.match(r"\[sig-([a-z-]+)\]", name)
     return found.group(1) if found else re.split(r"[_ ]", name)[0]
@@ -99,18 +107,18 @@ def all_tests(folder):
 
 
 class Suite:
-    def __init__(self, folder, limit):
-        self.muster, self.folder, self.limit = None, folder, limit
+    def __init__(self, folder, limit, together=1):
+        self.muster, self.folder, self.limit, self.together = None, folder, limit, together
         self.results = {}  # {name: (verdict, why, seconds)}
         self.counted = {}  # {group: passed assertions that have no name}
         self.running, self.lock = set(), threading.Lock()
 
-    def command(self, text):
+    def command(self, texts, limit):
         return [os.path.join(self.folder, "e2e.test"), "--kubeconfig", self.muster.kubeconfig, "--provider=skeleton",
                 "--kubectl-path", os.path.join(self.folder, "kubectl"), "--dump-logs-on-failure=false", "--disable-log-dump",
-                "--ginkgo.no-color", "--ginkgo.v", "--ginkgo.seed=1", f"--ginkgo.timeout={self.limit_of(text) + 30}s",
+                "--ginkgo.no-color", "--ginkgo.v", "--ginkgo.seed=1", f"--ginkgo.timeout={limit + 30}s",
                 "--system-pods-startup-timeout=30s", "--node-schedulable-timeout=30s",
-                f"--ginkgo.focus={re.escape(text).replace('/', '.')}$"]
+                f"--ginkgo.focus={focus_of(texts)}"]
 
     def log_folder(self):
         return LOGS
@@ -124,18 +132,53 @@ class Suite:
         for pattern, why in NOT_HERE.items():
             if re.search(pattern, text):
                 return "not applicable", why
-        path = os.path.join(self.log_folder(), re.sub(r"[^\w.-]+", "-", name)[:150].strip("-") + ".log")
-        with open(path, "w") as log:
-            with self.lock:
-                process = subprocess.Popen(self.command(text), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                           env=self.muster.env, cwd=self.muster.folder, start_new_session=True)
-                self.running.add(process)
-            late = self.wait(process, self.limit_of(text))
-            with self.lock:
-                self.running.remove(process)
+        path, limit = self.log_of(name), self.limit_of(text)
+        status, late = self.process(self.command([text], limit), path, limit)
         with open(path, errors="replace") as log:
             said = log.read()
-        return self.judge(said, process.returncode, late, self.limit_of(text))
+        return self.judge(said, status, late, limit)
+
+    def log_of(self, name):
+        return os.path.join(self.log_folder(), re.sub(r"[^\w.-]+", "-", name)[:150].strip("-") + ".log")
+
+    def process(self, command, path, limit):
+        """Runs it; (exit status, whether it had to be ended)."""
+        with open(path, "w") as log:
+            with self.lock:
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.muster.env,
+                                           cwd=self.muster.folder, start_new_session=True)
+                self.running.add(process)
+            late = self.wait(process, limit)
+            with self.lock:
+                self.running.remove(process)
+        return process.returncode, late
+
+    def several(self, texts):
+        """[(text, (verdict, why), seconds)] of tests that share a process first."""
+        shared = [text for text in texts if not any(re.search(pattern, text) for pattern in NOT_HERE)]
+        passed = self.passed_together(shared) if len(shared) > 1 else {}
+        done = [(text, ("passed", ""), seconds) for text, seconds in passed.items()]
+        for text in texts:
+            if text not in passed:
+                start = time.monotonic()
+                done.append((text, self.one(text), time.monotonic() - start))
+        return done
+
+    def passed_together(self, texts):
+        """{text: seconds} of those that passed in one process."""
+        path, limit = self.log_of("together-" + short(texts[0])), max(map(self.limit_of, texts)) + TOGETHER_S * len(texts)
+        report = path.removesuffix(".log") + ".json"
+        if os.path.exists(report):
+            os.unlink(report)
+        self.process([*self.command(texts, limit), f"--ginkgo.json-report={report}"], path, limit)
+        try:
+            with open(report) as f:
+                specs = json.load(f)[0]["SpecReports"]
+        except (OSError, ValueError, LookupError):
+            return {}
+        found = {short(" ".join([*(s["ContainerHierarchyTexts"] or []), s["LeafNodeText"]])): s["RunTime"] / 1e9
+                 for s in specs if s["State"] == "passed" and s["LeafNodeType"] == "It"}
+        return {text: found[short(text)] for text in texts if short(text) in found}
 
     @staticmethod
     def wait(process, limit):
@@ -174,14 +217,12 @@ class Suite:
         self.counted[group] = self.counted.get(group, 0) + passed
 
     def play(self, texts, jobs):
-        def timed(text):
-            start = time.monotonic()
-            return text, self.one(text), time.monotonic() - start
+        parts = [texts[i:i + self.together] for i in range(0, len(texts), self.together)]
         pool = concurrent.futures.ThreadPoolExecutor(jobs)
         try:
-            for done in concurrent.futures.as_completed([pool.submit(timed, text) for text in texts]):
-                text, (verdict, why), seconds = done.result()
-                self.record(short(text), verdict, why, seconds)
+            for done in concurrent.futures.as_completed([pool.submit(self.several, part) for part in parts]):
+                for text, (verdict, why), seconds in done.result():
+                    self.record(short(text), verdict, why, seconds)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             with self.lock:
@@ -268,7 +309,7 @@ def play(suite, texts, commands, jobs):
 
 
 def main(argv):
-    jobs, limit = number(argv, "--jobs", JOBS), number(argv, "--limit", LIMIT_S)
+    jobs, limit, together = number(argv, "--jobs", JOBS), number(argv, "--limit", LIMIT_S), number(argv, "--together", 1)
     focus = next((a for a in argv if not a.startswith("-")), "")
     only_commands = focus.startswith(conformance_cmd.GROUP)
     if not only_commands and (os.geteuid() != 0 or not shutil.which("crun")):
@@ -283,7 +324,7 @@ def main(argv):
     if "--list" in argv:
         print("\n".join(texts + commands))
         return 0
-    suite = Suite(folder, limit)
+    suite = Suite(folder, limit, together)
     done = play(suite, texts, commands, jobs)
     failed = suite.summary()
     if not done:

@@ -22,7 +22,7 @@ sys.path.insert(0, HERE)
 os.environ.setdefault("MUSTER_KUBE_VERSION", "v1.37.1")
 
 from cluster import Cluster, words  # noqa: E402
-from conformance import EXIT_SKIPPED, Suite  # noqa: E402
+from conformance import EXIT_SKIPPED, Suite, focus_of  # noqa: E402
 from controlplane import WORKLOAD_GATES, WORKLOAD_SERVED, ControlPlane, binaries  # noqa: E402
 from harness import BUILD, Skip  # noqa: E402
 
@@ -47,11 +47,11 @@ def specs(program):
 class Specs(Suite):
     """As conformance.py's, with the specs' own program, and a cluster below."""
 
-    def command(self, text):
+    def command(self, texts, limit):
         return [os.path.join(self.folder, "scheduling-e2e"), "--kubeconfig", self.muster.kubeconfig, "--provider=skeleton",
                 "--dump-logs-on-failure=false", "--disable-log-dump", "--ginkgo.no-color", "--ginkgo.v", "--ginkgo.seed=1",
-                f"--ginkgo.timeout={self.limit + 30}s", "--node-schedulable-timeout=30s",
-                f"--ginkgo.focus={re.escape(text).replace('/', '.')}$"]
+                f"--ginkgo.timeout={limit + 30}s", "--node-schedulable-timeout=30s",
+                f"--ginkgo.focus={focus_of(texts)}"]
 
     def log_folder(self):
         return LOGS
