@@ -141,14 +141,23 @@ static bool double_divide(struct big *above, struct big *below, double *ret)
     return double_make(mantissa, exponent + 65 - bits, above->count > 0, ret);
 }
 
-static bool is_special(struct str text, double *ret)
+/* Whatever the case of its letters. */
+static bool is_word(struct str text, const char *word)
+{
+    size_t same = 0;
+
+    while (same < text.len && (text.p[same] | 0x20) == word[same])
+        same++;
+    return same == text.len && !word[same];
+}
+
+static bool is_special(struct str text, bool sign, double *ret)
 {
     static const uint64_t infinite = (uint64_t)0x7ff << 52;
 
-    if (str_is(text, "NaN") || str_is(text, "nan"))
+    if (!sign && is_word(text, "nan"))
         *ret = double_of_bits(infinite | 1);
-    else if (str_is(text, "inf") || str_is(text, "Inf") || str_is(text, "Infinity") ||
-             str_is(text, "infinity"))
+    else if (is_word(text, "inf") || is_word(text, "infinity"))
         *ret = double_of_bits(infinite);
     else
         return false;
@@ -207,12 +216,12 @@ static bool take_exponent(struct str text, size_t at, int64_t *exponent)
     return true;
 }
 
-static bool parse_positive(struct str text, double *ret)
+static bool parse_positive(struct str text, bool sign, double *ret)
 {
     struct decimal decimal = {0};
     struct big below = {.words = {1}, .count = 1};
 
-    if (is_special(text, ret))
+    if (is_special(text, sign, ret))
         return true;
     size_t at = take_digits(text, 0, false, &decimal);
     if (at < text.len && text.p[at] == '.')
@@ -241,11 +250,12 @@ static bool parse_positive(struct str text, double *ret)
 bool number_parse(struct str text, double *ret)
 {
     double value = 0;
-    bool negative = text.len && text.p[0] == '-';
+    bool negative = str_starts(text, STR("-"));
+    bool sign = negative || str_starts(text, STR("+"));
 
-    if (text.len && (text.p[0] == '-' || text.p[0] == '+'))
+    if (sign)
         text = str_sub(text, 1, text.len);
-    if (!parse_positive(text, &value))
+    if (!parse_positive(text, sign, &value))
         return false;
     *ret = negative ? -value : value;
     return true;

@@ -147,6 +147,8 @@ TEST(values_become_other_types_where_they_fit)
         "bool(true) && bool('TRUE') && bool('True') && bool('t') && bool('T') && bool('1')",
         "!bool('false') && !bool('FALSE') && !bool('False') && !bool('f') && !bool('F')",
         "!bool('0')",
+        "string(double('nAn')) == 'NaN' && double('INF') == double('+infinity')",
+        "double('-iNfInItY') == double('-inf')",
     };
     static const struct expression_error rows[] = {
         {"int(9223372036854775808u)", "integer overflow"},
@@ -159,6 +161,10 @@ TEST(values_become_other_types_where_they_fit)
         {"uint(1e20)", "unsigned integer overflow"},
         {"uint('-1')", "type conversion error from string to uint"},
         {"double('x')", "type conversion error from string to double"},
+        {"double('-NaN')", "type conversion error from string to double"},
+        {"double('+nan')", "type conversion error from string to double"},
+        {"double('infinit')", "type conversion error from string to double"},
+        {"double('nanu')", "type conversion error from string to double"},
         {"double('1e400')", "type conversion error from string to double"},
         {"bool('yes')", "type conversion error from string to bool"},
         {"string(b'\\xff')", "invalid UTF-8 in bytes, cannot convert to string"},

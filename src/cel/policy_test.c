@@ -311,12 +311,14 @@ TEST(a_policy_that_could_not_do_what_it_says_is_refused)
          "spec.variables[5].name: Invalid value: \".a\": name is not a valid CEL identifier\n",
          NULL},
         {POLICY("variables: [{name: a, expression: 'variables.b'}, {name: b, expression: "
-                "'variables.a'}], validations: [{expression: 'variables.b == 1'}, {expression: "
-                "'variables.c == 1'}]"),
+                "'variables.a'}, {name: c, expression: 'variables.c'}], validations: [{expression: "
+                "'variables.b == 1'}, {expression: 'variables.d == 1'}]"),
          "spec.variables[0].expression: Invalid value: \"variables.b\": compilation failed: ERROR: "
          "<input>:1:11: undefined field 'b'\n"
-         "spec.validations[1].expression: Invalid value: \"variables.c == 1\": compilation failed: "
-         "ERROR: <input>:1:11: undefined field 'c'\n",
+         "spec.variables[2].expression: Invalid value: \"variables.c\": compilation failed: ERROR: "
+         "<input>:1:11: undefined field 'c'\n"
+         "spec.validations[1].expression: Invalid value: \"variables.d == 1\": compilation failed: "
+         "ERROR: <input>:1:11: undefined field 'd'\n",
          NULL},
         {POLICY(
              "variables: [{name: a, expression: '1'}], matchConditions: [{name: a/b, expression: "

@@ -258,26 +258,38 @@ TEST(who_may_preempt_starts_at_once_and_its_victim_later)
 
 TEST(jobs_end_in_the_order_of_their_times_whatever_order_they_came_in)
 {
-    static const struct {
-        const char *name;
-        int64_t ends_ms; /* from now on */
-    } running[] = {{"r0", 70 * MINUTE}, {"r1", 30 * MINUTE}, {"r2", 50 * MINUTE},
-                   {"r3", 10 * MINUTE}, {"r4", 60 * MINUTE}, {"r5", 20 * MINUTE},
-                   {"r6", 40 * MINUTE}, {"r7", 80 * MINUTE}};
-    struct scene scene;
+    /* In minutes from now on, by the order in which they came. */
+    static const int64_t ends[][8] = {
+        {70, 30, 50, 10, 60, 20, 40, 80},
+        {80, 70, 60, 50, 40, 30, 20, 10},
+        {10, 80, 20, 70, 30, 60, 40, 50},
+        {20, 10, 20, 10, 20, 10, 20, 10},
+    };
+    static const char *const running[] = {"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7"};
+    static const char *const waiting[] = {"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7"};
 
-    scene_open(&scene);
-    for (size_t i = 0; i < COUNT_OF(running); i++)
-        scene_job(&scene, &(struct scene_job){running[i].name, 1, HOUR,
-                                              .max_run_ms = HOUR + running[i].ends_ms});
-    scene_job(&scene, &(struct scene_job){"a", 2, -9 * MINUTE, .max_run_ms = 99 * HOUR});
-    scene_job(&scene, &(struct scene_job){"b", 2, -8 * MINUTE, .max_run_ms = 99 * HOUR});
-    scene_job(&scene, &(struct scene_job){"c", 4, -7 * MINUTE, .max_run_ms = 99 * HOUR});
-    scene_ask(&scene, "");
-    EXPECT(is_near(scene.forecast.after_ms[8][0], 20 * MINUTE));
-    EXPECT(is_near(scene.forecast.after_ms[9][0], 40 * MINUTE));
-    EXPECT(is_near(scene.forecast.after_ms[10][0], 80 * MINUTE));
-    scene_close(&scene);
+    for (size_t row = 0; row < COUNT_OF(ends); row++) {
+        struct scene scene;
+        size_t index = 8;
+
+        scene_open(&scene);
+        /* Not their maxRunTime, at which the core would end them. */
+        for (size_t i = 0; i < 8; i++) {
+            scene_job(&scene, &(struct scene_job){running[i], 1, HOUR, .max_run_ms = 0});
+            scene.state.groups.items[i].spec.expected_ms = HOUR + ends[row][i] * MINUTE;
+        }
+        for (int64_t i = 0; i < 8; i++)
+            scene_job(&scene, &(struct scene_job){waiting[i], 1, (i - 9) * MINUTE,
+                                                  .max_run_ms = 99 * HOUR});
+        scene_ask(&scene, "");
+        /* Whoever came first starts when the first has ended, and so on. */
+        for (int64_t at = 10; at <= 80; at += 10)
+            for (size_t end = 0; end < 8; end++)
+                if (ends[row][end] == at)
+                    EXPECT(is_near(scene.forecast.after_ms[index++][0], at * MINUTE));
+        EXPECT(index == 16);
+        scene_close(&scene);
+    }
 }
 
 TEST(a_job_ends_by_the_least_of_what_bounds_it)
