@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,10 +13,13 @@
 /* Reading is exact: digits times a power of ten is a fraction of two large whole numbers, of which
  * 64 bits and whether anything is left are divided out and rounded once. */
 
-/* 40 digits and 10^400 have 1,462 bits; the dividend is shifted by as many again. */
-#define BIG_WORDS    100
-#define DIGITS_MAX   40
-#define EXPONENT_MAX 400
+/* What is just between two doubles has at most 767 digits: behind these only whether there is
+ * anything decides. A number of 800 digits is below 10^310 and not below 10^-330, so its last digit
+ * is that of 10^-1130 at least, which has 3,754 bits; the other side is shifted to 64 bits more. */
+#define DIGITS_MAX 800
+#define TOP_MAX    310
+#define TOP_MIN    (-330)
+#define BIG_WORDS  128
 
 struct big {
     uint32_t words[BIG_WORDS]; /* lowest first */
@@ -31,14 +35,15 @@ static void big_multiply(struct big *big, uint32_t factor, uint32_t add)
         big->words[i] = (uint32_t)carry;
         carry >>= 32;
     }
-    if (carry && big->count < BIG_WORDS)
+    if (carry) {
+        assert(big->count < BIG_WORDS);
         big->words[big->count++] = (uint32_t)carry;
+    }
 }
 
+/* Not of zero. */
 static size_t big_bits(const struct big *big)
 {
-    if (!big->count)
-        return 0;
     return big->count * 32 - (size_t)__builtin_clz(big->words[big->count - 1]);
 }
 
@@ -48,8 +53,7 @@ static void big_shift(struct big *big, size_t bits)
 
     for (size_t i = 0; i < bits % 32; i++)
         big_multiply(big, 2, 0);
-    if (!words || !big->count || big->count + words > BIG_WORDS)
-        return;
+    assert(big->count + words <= BIG_WORDS);
     memmove(big->words + words, big->words, big->count * sizeof(big->words[0]));
     memset(big->words, 0, words * sizeof(big->words[0]));
     big->count += words;
@@ -178,7 +182,6 @@ static size_t take_digits(struct str text, size_t at, bool fraction, struct deci
 
         decimal->any = true;
         if (decimal->count == DIGITS_MAX) {
-            /* Only whether there is anything decides, and only on a tie. */
             if (digit)
                 decimal->digits.words[0] |= 1;
             decimal->exponent += fraction ? 0 : 1;
@@ -236,9 +239,10 @@ static bool parse_positive(struct str text, bool sign, double *ret)
     if (at < text.len)
         return false;
     *ret = 0;
-    if (!decimal.digits.count || decimal.exponent < -EXPONENT_MAX)
+    int64_t top = (int64_t)decimal.count + decimal.exponent; /* it is below 10^top */
+    if (!decimal.digits.count || top < TOP_MIN)
         return true;
-    if (decimal.exponent > EXPONENT_MAX)
+    if (top > TOP_MAX)
         return false;
     for (int64_t i = 0; i < decimal.exponent; i++)
         big_multiply(&decimal.digits, 10, 0);

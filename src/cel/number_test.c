@@ -58,9 +58,37 @@ TEST(doubles_are_read_to_the_nearest)
     }
 }
 
+TEST(what_is_between_two_doubles_is_rounded_by_its_last_digit)
+{
+    struct rng rng = {11};
+    char text[1000];
+
+    for (size_t i = 0; i < 500; i++) {
+        uint64_t bits = rng_next(&rng) >> 1;
+        double below = 0;
+        double above = 0;
+
+        /* A quarter of them are too small for a leading one. */
+        bits = i % 4 ? bits % ((uint64_t)0x7fe << 52) : bits >> 12;
+        memcpy(&below, &bits, sizeof(below));
+        bits++;
+        memcpy(&above, &bits, sizeof(above));
+        long double middle = ((long double)below + (long double)above) / 2;
+        int len = snprintf(text, sizeof(text), "%.900Le", middle);
+        EXPECT(len > 900 && (size_t)len < sizeof(text));
+        expect_as_libc(text);
+        char *last = strchr(text, 'e') - 1;
+        *last = '1'; /* a little more than the middle */
+        expect_as_libc(text);
+    }
+    expect_as_libc("1.00000000000000033306690738754696212708950042724609375");
+}
+
 TEST(what_is_no_double_is_refused)
 {
-    static const char *const texts[] = {"", "-", ".", "1e", "1e+", "1x", "0x1", "1e400", "1 "};
+    static const char *const texts[] = {
+        "",      "-",     ".",  "1e",   "1e+",  "1x",           "0x1",
+        "1e400", "1e310", "1 ", "1e5x", "1e5/", "1e9999999999", "1.8e308"};
     double value = 0;
 
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
