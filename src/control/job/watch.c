@@ -241,8 +241,8 @@ static struct watch_verdict judge_silence(const struct gang *gang)
              longest(WATCH_ALL_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
     if (verdict.word == WATCH_SUSPECTED)
         verdict.message = str_printf(
-            gang->arena, "%s, and use no CPU time, since " STR_FMT ", after %lld steps",
-            gang->count == 1 ? "its only rank waits" : "all ranks wait",
+            gang->arena, "%s no CPU time, since " STR_FMT ", after %lld steps",
+            gang->count == 1 ? "its only rank waits, and uses" : "all ranks wait, and use",
             STR_ARG(time_text(gang->arena, since_ms)), (long long)gang->ranks[0].report.steps);
     return verdict;
 }
