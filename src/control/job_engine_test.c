@@ -527,3 +527,130 @@ TEST(a_gang_goes_on_when_it_is_asked_for_again)
         EXPECT(str_is(word(&scene, "phase"), "Suspended"));
     }
 }
+
+/* ---- how a pod ended ---- */
+
+TEST(a_job_says_how_its_pod_ended)
+{
+#define ENDED(code, more)                                                                     \
+    "{'status':{'phase':'Failed','containerStatuses':[{'name':'trainer','state':{'running':n" \
+    "ull,'terminated':{'exitCode':" code ",'finishedAt':'1970-01-01T00:16:40Z'" more "}}}]}}"
+    static const struct {
+        const char *why;
+        const char *patch;
+        const char *says;
+    } rows[] = {
+        {"a code", ENDED("3", ",'reason':'Error'"), "pod j-worker-1 ended with exit status 3"},
+        {"a code and a reason", ENDED("3", ",'reason':'DeadlineExceeded'"),
+         "pod j-worker-1 ended with exit status 3, DeadlineExceeded"},
+        {"a signal", ENDED("137", ",'reason':'Error'"), "pod j-worker-1 was ended by signal 9"},
+        {"a signal and a reason", ENDED("137", ",'reason':'OOMKilled'"),
+         "pod j-worker-1 was ended by signal 9, OOMKilled"},
+        {"a code that is no signal", ENDED("200", ""), "pod j-worker-1 ended with exit status 200"},
+        {"no such command", ENDED("127", ""),
+         "pod j-worker-1: command not found (exit status 127)"},
+        {"a command that cannot be run, and why",
+         ENDED("126", ",'message':'permission denied\\nmore'"),
+         "pod j-worker-1 could not start: permission denied"},
+        {"a command that cannot be run", ENDED("126", ""),
+         "pod j-worker-1 ended with exit status 126"},
+        {"a rank whose code means something else", ENDED("126", ",'message':'rank 0 ended badly'"),
+         "pod j-worker-1 ended with exit status 126"},
+        {"of several containers the first that failed",
+         "{'status':{'phase':'Failed','containerStatuses':[{'name':'a','state':{'terminated':{"
+         "'exitCode':5}}},{'name':'b','state':{'terminated':{'exitCode':6}}},{'name':'trainer',"
+         "'state':{'running':null,'terminated':{'exitCode':0}}}]}}",
+         "pod j-worker-1 ended with exit status 5"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        begin(&scene, JOB(",'reliability':{'maxRestarts':0}"));
+        scene_patch(&scene, &kind_pod, "j-worker-1", rows[i].patch);
+        look(&scene);
+        EXPECT(str_is(word(&scene, "phase"), "Failed"));
+        EXPECT(str_is(word(&scene, "message"), rows[i].says));
+    }
+}
+
+TEST(a_pod_that_ends_well_because_it_was_told_to_is_not_done)
+{
+    static const struct {
+        const char *why;
+        const char *patch;
+        bool done;
+    } rows[] = {
+        {"it ended by itself", "{'status':{'phase':'Succeeded'}}", true},
+        {"it was told to, and did",
+         "{'metadata':{'deletionTimestamp':'1970-01-01T00:16:40Z','deletionGracePeriodSeconds':30},"
+         "'status':{'phase':'Succeeded','containerStatuses':[{'name':'trainer','state':{"
+         "'running':null,'terminated':{'exitCode':0,'finishedAt':'1970-01-01T00:16:20Z'}}}]}}",
+         false},
+        {"it had ended before",
+         "{'metadata':{'deletionTimestamp':'1970-01-01T00:16:40Z','deletionGracePeriodSeconds':30},"
+         "'status':{'phase':'Succeeded','containerStatuses':[{'name':'trainer','state':{"
+         "'running':null,'terminated':{'exitCode':0,'finishedAt':'1970-01-01T00:16:00Z'}}}]}}",
+         true},
+        {"nothing is known of its containers",
+         "{'metadata':{'deletionTimestamp':'1970-01-01T00:16:40Z'},'status':{'phase':'Succeeded',"
+         "'containerStatuses':[]}}",
+         true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        begin(&scene, JOB(""));
+        scene_patch(&scene, &kind_pod, "j-worker-0", "{'status':{'phase':'Succeeded'}}");
+        scene_patch(&scene, &kind_pod, "j-worker-1", rows[i].patch);
+        look(&scene);
+        EXPECT(str_is(word(&scene, "phase"), "Succeeded") == rows[i].done);
+        EXPECT((number(&scene, "preemptions") == 0) == rows[i].done);
+    }
+}
+
+TEST(pods_of_a_job_that_is_over_go_or_stay_as_it_says)
+{
+    static const struct {
+        const char *policy;
+        const char *pods; /* afterwards */
+    } rows[] = {
+        {"None", "j-worker-0 j-worker-1"},
+        {"Running", "j-worker-1"},
+        {"All", ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        char job[512];
+
+        test_case(rows[i].policy);
+        (void)snprintf(job, sizeof(job),
+                       JOB(",'reliability':{'maxRestarts':0,'cleanPodPolicy':'%s'}"),
+                       rows[i].policy);
+        begin(&scene, job);
+        scene_patch(&scene, &kind_pod, "j-worker-1", ENDED("1", ""));
+        look(&scene);
+        scene.now_ms += 60000;
+        look(&scene);
+        EXPECT(str_is(word(&scene, "phase"), "Failed"));
+        EXPECT(str_is(scene_names(&scene, &kind_pod), rows[i].pods));
+    }
+}
+
+TEST(a_spare_takes_the_place_of_a_pod_on_a_node_that_is_proven_bad)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin_spares(&scene);
+    scene_patch(&scene, &kind_node, "b",
+                "{'spec':{'taints':[{'key':'muster.dev/suspect','value':'SelfTestFailed','effect':"
+                "'NoSchedule'}]}}");
+    look(&scene);
+    EXPECT(str_contains(word(&scene, "message"), STR("pod j-worker-1 leaves: node b is not well")));
+    EXPECT(str_is(label_of(&scene, "j-spare-0", "torchrun.ai/index"), "1"));
+    EXPECT(number(&scene, "generation") == 0);
+}

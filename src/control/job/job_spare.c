@@ -170,6 +170,7 @@ bool job_spare_take(struct job_run *run)
         if (is_gone(&run->members.items[i])) {
             gone = gone ? gone : &run->members.items[i];
             job_remove(run, &run->members.items[i]);
+            run->members.items[i].leaving = true; /* nothing more is told to it */
         }
     if (!vacant) /* all places are taken: those that were lost have to end, and then all go */
         return job_place_step(run);
