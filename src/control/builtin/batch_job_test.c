@@ -29,6 +29,12 @@
     "':" code ",'finishedAt':'1970-01-01T00:16:40Z'}}}]}}"
 #define READY "{'status':{'phase':'Running','conditions':[{'type':'Ready','status':'True'}]}}"
 
+#define INDEX(number) \
+    "{'metadata':{'annotations':{'batch.kubernetes.io/job-completion-index':'" number "'}}}"
+#define LEAVES                                                                                  \
+    "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z','deletionGracePeriodSeconds':30}," \
+    "'spec':{'nodeName':'m'},'status':{'phase':'Running'}}"
+
 struct step {
     int pod; /* -1: the job */
     const char *patch;
@@ -253,6 +259,77 @@ static const struct {
      1,
      0},
     {"somebody else's", JOB("'managedBy':'acme.io/jobs',"), {{0}}, "", "", 0, 0},
+    {"our own", JOB("'managedBy':'kubernetes.io/job-controller',"), {{0}}, "", "'active':1", 1, 0},
+    {"the deadline does not pass while it is suspended",
+     JOB("'completions':1,'activeDeadlineSeconds':5,'suspend':true,"),
+     {{0}},
+     "Suspended=True",
+     "'active':0",
+     0,
+     6},
+    {"a pod of an index that there is not counts for none",
+     JOB(INDEXED),
+     {POD(1, INDEX("7")), POD(1, DONE)},
+     "",
+     "'succeeded':0",
+     4,
+     0},
+    {"nor one whose index is not told",
+     JOB(INDEXED),
+     {POD(1, INDEX("")), POD(1, DONE)},
+     "",
+     "'succeeded':0",
+     4,
+     0},
+    {"an index succeeds once",
+     JOB(INDEXED),
+     {POD(1, INDEX("0")), POD(0, DONE), POD(1, DONE)},
+     "",
+     "'succeeded':1",
+     4,
+     0},
+    {"failures of an index that there is not are nobody's",
+     JOB(INDEXED "'backoffLimitPerIndex':0,'backoffLimit':99,"),
+     {POD(1, INDEX("7")), POD(1, BAD("1"))},
+     "",
+     "'failedIndexes':''",
+     4,
+     11},
+    {"all other indexes have ended, and one still runs",
+     JOB(INDEXED "'backoffLimitPerIndex':0,'backoffLimit':99,"),
+     {POD(0, DONE), POD(1, BAD("1"))},
+     "",
+     "'active':1",
+     3,
+     0},
+    {"a pod that is on its way out is replaced at once",
+     JOB("'completions':1,'parallelism':1,"),
+     {POD(0, LEAVES)},
+     "",
+     "'active':1,'ready':0,'succeeded':0,'failed':0,'terminating':1",
+     2,
+     0},
+    {"or when it has ended",
+     JOB("'completions':1,'parallelism':1,'podReplacementPolicy':'Failed',"),
+     {POD(0, LEAVES)},
+     "",
+     "'active':0,'ready':0,'succeeded':0,'failed':0,'terminating':1",
+     1,
+     0},
+    {"the same of an index",
+     JOB(INDEXED "'podReplacementPolicy':'Failed',"),
+     {POD(1, LEAVES)},
+     "",
+     "'active':2,'ready':0,'succeeded':0,'failed':0,'terminating':1",
+     3,
+     0},
+    {"one that never had a node is not waited for",
+     JOB("'completions':1,'parallelism':1,'podReplacementPolicy':'Failed',"),
+     {POD(0, "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'}}")},
+     "",
+     "'terminating':0",
+     2,
+     0},
 };
 
 static struct str nth_pod(struct scene *scene, int number)
@@ -337,6 +414,82 @@ TEST(a_finished_job_goes_after_its_time)
     EXPECT(scene_get(&scene, &kind_job, "j") == NULL);
 }
 
+/* A status that was written is not counted again, whenever we die. */
+TEST(a_pod_that_was_counted_is_let_go_and_forgotten)
+{
+    static const struct {
+        const char *list;
+        const char *patch;
+    } ends[] = {{"succeeded", DONE}, {"failed", BAD("1")}};
+
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(ends[i].list);
+        scene_open(&scene);
+        scene_put(&scene, &kind_job, JOB("'completions':5,'parallelism':1,"));
+        scene_run(&scene, &batch_job_controller, "j");
+        const char *pod = nth_pod(&scene, 0).p;
+        scene_patch(&scene, &kind_pod, pod, ends[i].patch);
+        scene_patch(&scene, &kind_pod, pod,
+                    "{'metadata':{'finalizers':['mine','batch.kubernetes.io/job-tracking']}}");
+        scene_patch(&scene, &kind_job, "j",
+                    str_printf(&scene.arena,
+                               "{'status':{'%s':1,'uncountedTerminatedPods':{'%s':['u-%s']}}}",
+                               ends[i].list, ends[i].list, pod)
+                        .p);
+        scene_run(&scene, &batch_job_controller, "j");
+        const struct json *status = json_get(scene_get(&scene, &kind_job, "j"), "status");
+        EXPECT(json_i64_or(json_get(status, ends[i].list), 0) == 1);
+        EXPECT(json_count(json_get(status, "uncountedTerminatedPods")) == 0);
+        EXPECT(str_is(
+            scene_words(&scene, json_at(scene_get(&scene, &kind_pod, pod), "metadata.finalizers")),
+            "mine"));
+    }
+}
+
+TEST(a_job_that_failed_goes_after_its_time_as_well)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_job,
+              JOB("'completions':1,'backoffLimit':0,'ttlSecondsAfterFinished':5,"));
+    scene_run(&scene, &batch_job_controller, "j");
+    scene_patch(&scene, &kind_pod, nth_pod(&scene, 0).p, BAD("1"));
+    scene_run(&scene, &batch_job_controller, "j");
+    EXPECT(scene_get(&scene, &kind_job, "j") != NULL);
+    scene.now_ms += 5000;
+    scene_run(&scene, &batch_job_controller, "j");
+    EXPECT(scene_get(&scene, &kind_job, "j") == NULL);
+}
+
+TEST(a_failure_is_waited_for_longer_each_time_and_six_minutes_at_most)
+{
+    static const struct {
+        int failed; /* before this one */
+        int waits_s;
+    } waits[] = {{0, 10}, {1, 20}, {2, 40}, {5, 320}, {6, 360}, {40, 360}};
+
+    for (size_t i = 0; i < COUNT_OF(waits); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        scene_open(&scene);
+        scene_put(&scene, &kind_job, JOB("'completions':1,'backoffLimit':99,"));
+        scene_run(&scene, &batch_job_controller, "j");
+        scene_patch(&scene, &kind_job, "j",
+                    str_printf(&scene.arena, "{'status':{'failed':%d}}", waits[i].failed).p);
+        scene_patch(&scene, &kind_pod, nth_pod(&scene, 0).p, BAD("1"));
+        scene_run(&scene, &batch_job_controller, "j");
+        scene.now_ms = 1000000 + waits[i].waits_s * 1000 - 1;
+        scene_run(&scene, &batch_job_controller, "j");
+        EXPECT(count_pods(&scene) == 1);
+        scene.now_ms++;
+        scene_run(&scene, &batch_job_controller, "j");
+        EXPECT(count_pods(&scene) == 2);
+    }
+}
+
 TEST(pods_of_a_job_that_goes_wait_for_nothing)
 {
     _cleanup_(scene_close) struct scene scene;
@@ -407,4 +560,66 @@ TEST(a_job_makes_the_group_that_its_pods_name)
         scene_get(&scene, &kind_workload, scene_names(&scene, &kind_workload).p);
     EXPECT(json_i64_or(json_at(workload, "spec.podGroupTemplates.0.schedulingPolicy.gang.minCount"),
                        0) == 2);
+}
+
+TEST(a_job_without_a_policy_has_a_group_of_no_minimum)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_job,
+              "{'metadata':{'name':'j'},'spec':{'completions':2,'parallelism':2,'scheduling':{},"
+              "'template':{'spec':{'priorityClassName':'high','hostname':'h','containers':[]}}}}");
+    scene_run(&scene, &batch_job_controller, "j");
+    const struct json *group =
+        scene_get(&scene, &kind_podgroup_k8s, scene_names(&scene, &kind_podgroup_k8s).p);
+    EXPECT(json_is(json_at(group, "spec.schedulingPolicy.basic"), JSON_OBJECT));
+    EXPECT(str_is(json_str_at(group, "spec.priorityClassName"), "high"));
+    /* Somebody took the Workload away: the group follows all the same. */
+    scene_drop(&scene, &kind_workload, scene_names(&scene, &kind_workload).p);
+    scene_patch(&scene, &kind_job, "j",
+                "{'spec':{'scheduling':{'schedulingPolicy':{'gang':{'minCount':2}}}}}");
+    scene_run(&scene, &batch_job_controller, "j");
+    group = scene_get(&scene, &kind_podgroup_k8s, scene_names(&scene, &kind_podgroup_k8s).p);
+    EXPECT(json_i64_or(json_at(group, "spec.schedulingPolicy.gang.minCount"), 0) == 2);
+}
+
+TEST(a_free_pod_is_adopted_by_a_job_that_is_not_over)
+{
+    static const struct {
+        const char *why;
+        const char *job; /* what is there besides its selector */
+        bool adopted;
+    } rows_of[] = {
+        {"it runs", "'status':{'conditions':[{'type':'Suspended','status':'False'}]}", true},
+        {"it is complete", "'status':{'conditions':[{'type':'Complete','status':'True'}]}", false},
+        {"it has failed", "'status':{'conditions':[{'type':'Failed','status':'True'}]}", false},
+        {"it has not failed", "'status':{'conditions':[{'type':'Failed','status':'False'}]}", true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows_of); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows_of[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_job,
+                  str_printf(&scene.arena,
+                             "{'metadata':{'name':'j'},'spec':{'selector':{'matchLabels':{'a':'b'}"
+                             "}},%s}",
+                             rows_of[i].job)
+                      .p);
+        scene_put(&scene, &kind_job,
+                  "{'metadata':{'name':'old','deletionTimestamp':'2026-01-01T00:00:00Z'},'spec':{"
+                  "'selector':{'matchLabels':{'a':'b'}}}}");
+        scene_put(&scene, &kind_pod,
+                  "{'metadata':{'name':'p','labels':{'a':'b'},'finalizers':['mine'],"
+                  "'ownerReferences':[{'kind':'Thing','name':'t','uid':'u-t'}]}}");
+        scene_run(&scene, &batch_job_controller, "own/p");
+        scene_run(&scene, &batch_job_controller, "own/gone");
+        const struct json *pod = scene_get(&scene, &kind_pod, "p");
+        EXPECT(json_count(json_at(pod, "metadata.ownerReferences")) ==
+               (rows_of[i].adopted ? 2 : 1));
+        EXPECT(str_is(scene_words(&scene, json_at(pod, "metadata.finalizers")),
+                      rows_of[i].adopted ? "mine batch.kubernetes.io/job-tracking" : "mine"));
+    }
 }

@@ -66,6 +66,22 @@ static const struct {
     {"a disruption is ignored",
      "{\"rules\":[{\"action\":\"Ignore\",\"onPodConditions\":[{\"type\":\"DisruptionTarget\"}]}]}",
      "{\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"True\"}]}", BATCH_IGNORE},
+    {"a condition of that type with another status does not match",
+     "{\"rules\":[{\"action\":\"FailJob\",\"onPodConditions\":[{\"type\":\"Other\"},{\"type\":"
+     "\"Mine\",\"status\":\"False\"}]}]}",
+     "{\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\"},{\"type\":\"Mine\",\"status\":"
+     "\"True\"}]}",
+     BATCH_COUNT},
+    {"one with the status that is named does",
+     "{\"rules\":[{\"action\":\"FailJob\",\"onPodConditions\":[{\"type\":\"Mine\",\"status\":"
+     "\"False\"}]}]}",
+     "{\"conditions\":[{\"type\":\"Mine\",\"status\":\"False\"}]}", BATCH_FAIL_JOB},
+    {"a rule for that container",
+     "{\"rules\":[{\"action\":\"FailIndex\",\"onExitCodes\":{\"containerName\":\"b\",\"operator\":"
+     "\"In\",\"values\":[42]}}]}",
+     "{\"containerStatuses\":[{\"name\":\"a\",\"state\":{\"terminated\":{\"exitCode\":42}}}],"
+     "\"initContainerStatuses\":[{\"name\":\"b\",\"state\":{\"terminated\":{\"exitCode\":42}}}]}",
+     BATCH_FAIL_INDEX},
     {"the first rule that matches decides",
      "{\"rules\":[{\"action\":\"Count\",\"onExitCodes\":{\"operator\":\"In\",\"values\":[42]}},"
      "{\"action\":\"FailJob\",\"onExitCodes\":{\"operator\":\"In\",\"values\":[42]}}]}",
