@@ -326,14 +326,17 @@ TEST(parts_of_a_rollout_are_rounded_to_the_nearest)
 
 /* ---- ReplicaSets as somebody left them ---- */
 
-/* Of the Deployment d; `desired` and `most`: what its annotations say it was made for. */
-static void put_set(struct scene *scene,
-                    const char *name,
-                    const char *image,
-                    int revision,
-                    int replicas,
-                    int available,
-                    int most)
+/* A ReplicaSet of the Deployment d. */
+struct given {
+    const char *name;
+    const char *image;
+    int revision;
+    int replicas;
+    int available;
+    int most; /* that it was made for, as its annotation says */
+};
+
+static void put_set(struct scene *scene, struct given given)
 {
     scene_put(
         scene, &kind_replicaset,
@@ -347,7 +350,8 @@ static void put_set(struct scene *scene,
             "'replicas':%d,'template':{'metadata':{'labels':{'app':'a','pod-template-hash':'%s'}},"
             "'spec':{'containers':[{'name':'c','image':'%s'}]}}},'status':{'replicas':%d,"
             "'availableReplicas':%d}}",
-            name, revision, revision, most, replicas, name, image, replicas, available)
+            given.name, given.revision, given.revision, given.most, given.replicas, given.name,
+            given.image, given.replicas, given.available)
             .p);
 }
 
@@ -386,8 +390,9 @@ TEST(a_change_of_the_number_keeps_the_parts_of_a_rollout)
         scene_open(&scene);
         scene_put(&scene, &kind_deployment, rows[i].deployment);
         scene_patch(&scene, &kind_deployment, "d", "{'status':{'replicas':13}}");
-        put_set(&scene, "old", "i0", 1, rows[i].old, rows[i].old, rows[i].most);
-        put_set(&scene, "new", "i1", 2, rows[i].new, rows[i].available, rows[i].most);
+        put_set(&scene, (struct given){"old", "i0", 1, rows[i].old, rows[i].old, rows[i].most});
+        put_set(&scene,
+                (struct given){"new", "i1", 2, rows[i].new, rows[i].available, rows[i].most});
         if (rows[i].available) /* it was adopted: made for another number */
             scene_patch(&scene, &kind_replicaset, "old",
                         "{'metadata':{'annotations':{'deployment.kubernetes.io/desired-replicas':"
@@ -404,8 +409,8 @@ TEST(a_whole_that_nobody_knows_is_not_divided)
 
     scene_open(&scene);
     scene_put(&scene, &kind_deployment, DEPLOYMENT("15", FAST));
-    put_set(&scene, "old", "i0", 1, 8, 8, 0);
-    put_set(&scene, "new", "i1", 2, 5, 0, 0);
+    put_set(&scene, (struct given){"old", "i0", 1, 8, 8, 0});
+    put_set(&scene, (struct given){"new", "i1", 2, 5, 0, 0});
     (void)scene_turn(&scene, &deployment_controller, "d");
     /* The largest takes all. */
     EXPECT(number(&scene, &kind_replicaset, STR("old"), "spec.replicas") == 13);
@@ -418,8 +423,8 @@ TEST(a_deployment_that_recreates_ends_all_old_ones_whatever_its_number)
 
     scene_open(&scene);
     scene_put(&scene, &kind_deployment, DEPLOYMENT("15", "'strategy':{'type':'Recreate'}"));
-    put_set(&scene, "old", "i0", 1, 8, 8, 10);
-    put_set(&scene, "new", "i1", 2, 2, 2, 10);
+    put_set(&scene, (struct given){"old", "i0", 1, 8, 8, 10});
+    put_set(&scene, (struct given){"new", "i1", 2, 2, 2, 10});
     scene_put(&scene, &kind_pod,
               "{'metadata':{'name':'p','labels':{'app':'a'},'ownerReferences':[{'kind':"
               "'ReplicaSet','name':'old','uid':'u-old','controller':true}]},'status':{'phase':"
@@ -452,9 +457,9 @@ TEST(old_pods_that_do_not_serve_go_first)
         test_case(rows[i].why);
         scene_open(&scene);
         scene_put(&scene, &kind_deployment, DEPLOYMENT("10", FAST));
-        put_set(&scene, "first", "i0", 1, rows[i].first, rows[i].serve, 13);
-        put_set(&scene, "second", "i2", 2, rows[i].second, rows[i].second, 13);
-        put_set(&scene, "new", "i1", 3, rows[i].new, rows[i].new, 13);
+        put_set(&scene, (struct given){"first", "i0", 1, rows[i].first, rows[i].serve, 13});
+        put_set(&scene, (struct given){"second", "i2", 2, rows[i].second, rows[i].second, 13});
+        put_set(&scene, (struct given){"new", "i1", 3, rows[i].new, rows[i].new, 13});
         (void)scene_turn(&scene, &deployment_controller, "d");
         EXPECT(number(&scene, &kind_replicaset, STR("first"), "spec.replicas") ==
                rows[i].first_after);
@@ -486,10 +491,10 @@ TEST(old_replicasets_that_have_pods_stay_and_younger_ones_with_them)
         scene_open(&scene);
         scene_put(&scene, &kind_deployment,
                   DEPLOYMENT("1", ROLLING ",'paused':true,'revisionHistoryLimit':1"));
-        put_set(&scene, "third", "i4", 3, 0, 0, 10);
-        put_set(&scene, "second", "i3", 2, 0, 0, 10);
-        put_set(&scene, "first", "i2", 1, 0, 0, 10);
-        put_set(&scene, "new", "i1", 4, 1, 1, 10);
+        put_set(&scene, (struct given){"third", "i4", 3, 0, 0, 10});
+        put_set(&scene, (struct given){"second", "i3", 2, 0, 0, 10});
+        put_set(&scene, (struct given){"first", "i2", 1, 0, 0, 10});
+        put_set(&scene, (struct given){"new", "i1", 4, 1, 1, 10});
         scene_patch(&scene, &kind_replicaset, "first", rows[i].patch);
         scene_run(&scene, &deployment_controller, "d");
         struct str rest = str_from(rows[i].left);
