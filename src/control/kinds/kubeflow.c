@@ -147,11 +147,13 @@ static struct json *ports_of(const struct kubeflow *k, struct json *pod_spec)
         json_push(declared, json_make(arena, "{name: $, containerPort: $}",
                                       k->kind->training->port_name, k->kind->training->port));
     JSON_FOREACH(declared, port) {
-        struct json *entry = json_push(ports, json_new_object(arena));
         int64_t number = json_i64_or(json_get(port, "containerPort"), 0);
+        struct str name = json_str(json_get(port, "name"));
 
-        json_fill(arena, entry, "{name: $, port: $, targetPort: $}",
-                  json_str(json_get(port, "name")), number, number);
+        if (!name.len) /* a service tells its ports apart by their names */
+            name = str_printf(arena, "port-%lld", (long long)number);
+        json_push(ports,
+                  json_make(arena, "{name: $, port: $, targetPort: $}", name, number, number));
     }
     return ports;
 }
@@ -260,8 +262,7 @@ static void fill(const struct job_model *model,
     json_add_str(arena, labels, KUBEFLOW_LABEL_INDEX, str_printf(arena, "%zu", pod->index));
     if (pod->role->leads && pod->index == 0)
         json_add_c(arena, labels, KUBEFLOW_LABEL_ROLE, "master");
-    if (k->kind->env)
-        k->kind->env(k, model, pod, env, arena);
+    k->kind->env(k, model, pod, env, arena);
     JSON_FOREACH(json_get(spec, "containers"), container) {
         if (k->kind->env_for_training_only && container != training)
             continue;

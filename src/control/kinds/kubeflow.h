@@ -68,7 +68,7 @@ struct kubeflow_kind {
     bool env_for_training_only; /* not for the other containers of a pod */
     /* What is particular about a job of this kind; may be NULL. */
     void (*adjust)(struct kubeflow *k, struct job_model *model);
-    /* The environment of a pod, behind the user's own; may be NULL. */
+    /* The environment of a pod, behind the user's own. */
     void (*env)(const struct kubeflow *k,
                 const struct job_model *model,
                 const struct job_pod *pod,

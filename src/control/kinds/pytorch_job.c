@@ -113,12 +113,13 @@ static void adjust(struct kubeflow *k, struct job_model *model)
     struct err err = {0};
 
     k->extra = p;
-    if (decode_object(&pytorch_spec_table, k->arena, k->spec, p, &err) < 0 ||
-        decode_object(&pytorch_elastic_table, k->arena, p->elastic_policy, &p->elastic, &err) < 0) {
+    if (decode_object(&pytorch_spec_table, k->arena, k->spec, p, &err) < 0)
         kubeflow_problem(model, "InvalidSpec", str_printf(k->arena, "spec.%s", err.text));
-        return;
-    }
-    if (p->elastic_policy)
+    else if (decode_object(&pytorch_elastic_table, k->arena, p->elastic_policy, &p->elastic, &err) <
+             0)
+        kubeflow_problem(model, "InvalidSpec",
+                         str_printf(k->arena, "spec.elasticPolicy.%s", err.text));
+    else if (p->elastic_policy)
         make_elastic(k, model, p);
 }
 
