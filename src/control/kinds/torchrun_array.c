@@ -128,7 +128,7 @@ static void array_look(struct array_run *run, size_t position)
                                                 : ARRAY_FAILED;
     run->active += *state == ARRAY_ACTIVE;
     run->running += *state == ARRAY_ACTIVE && now.phase == JOB_RUNNING;
-    if (*state == ARRAY_FAILED && !run->exit_code && now.exit_code > 0)
+    if (*state == ARRAY_FAILED && now.exit_code > 0) /* they are looked at from the last on */
         run->exit_code = now.exit_code;
 }
 

@@ -255,3 +255,144 @@ TEST(the_default_queues_lend_where_they_are_told_to)
         }
     }
 }
+
+static struct str condition_words(struct scene *scene, const char *type, const char *field)
+{
+    JSON_FOREACH(json_at(scene_get(scene, &kind_torchrunqueue, "dev"), "status.conditions"), each)
+        if (str_is(json_str(json_get(each, "type")), type))
+            return json_str(json_get(each, field));
+    return STR_NONE;
+}
+
+TEST(a_torchrunqueue_that_makes_no_sense_says_so_once)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'default'},'spec':{}}");
+    scene_put(&scene, &kind_torchrunqueue, TORCHRUN(",'image':7"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(str_is(condition_words(&scene, "Valid", "reason"), "ValidationError"));
+    EXPECT(str_is(condition_words(&scene, "Valid", "message"),
+                  "the queue's spec.image: 7 is not a string"));
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'x'},'spec':{'parentQueue':'dev'}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(str_is(scene.events, "ValidationError"));
+    scene_patch(&scene, &kind_torchrunqueue, "dev", "{'spec':{'image':'i'}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(str_is(condition_words(&scene, "Valid", "reason"), "ValidationPassed"));
+    EXPECT(
+        str_contains(json_str_at(scene_get(&scene, &kind_torchrunqueue, "dev"), "status.message"),
+                     STR("has child queues (x)")));
+}
+
+TEST(a_scheduling_queue_follows_its_torchrunqueue)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'default'},'spec':{}}");
+    scene_put(&scene, &kind_torchrunqueue, TORCHRUN(",'queue':{'name':'a','parentQueue':'top'}"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(
+        str_contains(json_str_at(scene_get(&scene, &kind_torchrunqueue, "dev"), "status.message"),
+                     STR("parent top of scheduling queue a does not exist")));
+    scene_put(&scene, &kind_torchrunqueue,
+              TORCHRUN(",'queue':{'name':'a','parentQueue':'a','resources':{'gpu':{'quota':4}}}"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    const struct json *kai = scene_get(&scene, &kind_queue, "a");
+    EXPECT(!json_at(kai, "spec.parentQueue")); /* none is its own parent */
+    EXPECT(json_i64_or(json_at(kai, "spec.resources.gpu.quota"), 0) == 4);
+    scene_put(&scene, &kind_torchrunqueue, TORCHRUN(",'queue':{'name':'b'}"));
+    scene_patch(&scene, &kind_queue, "a",
+                "{'metadata':{'deletionTimestamp':'1970-01-01T00:16:41Z'}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(scene_get(&scene, &kind_queue, "a") != NULL); /* it goes already */
+    scene_patch(&scene, &kind_queue, "a", "{'metadata':{'deletionTimestamp':null}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(str_is(scene_names(&scene, &kind_queue), "default b"));
+    scene_patch(&scene, &kind_torchrunqueue, "dev",
+                "{'metadata':{'deletionTimestamp':'1970-01-01T00:16:41Z'}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(str_is(scene_names(&scene, &kind_queue), "default"));
+}
+
+TEST(a_torchrunqueue_says_what_somebody_elses_queue_does_not_do_for_it)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_queue, KAI("", "3"));
+    scene_put(&scene, &kind_torchrunqueue, TORCHRUN(",'suspendUnusedAfter':'30m'"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(
+        str_contains(json_str_at(scene_get(&scene, &kind_torchrunqueue, "dev"), "status.message"),
+                     STR("spec.suspendUnusedAfter is not applied: somebody else made it")));
+}
+
+#define RESOURCE(more) ",'resources':[{'name':'x','nameMode':'prefix','template':{" more "}}]"
+
+TEST(further_objects_of_a_torchrunqueue_are_made_and_kept)
+{
+    _cleanup_(scene_close) struct scene scene;
+    struct kinds *kinds = kinds_new();
+
+    scene_open(&scene);
+    scene.kinds = kinds;
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'default'},'spec':{}}");
+    scene_put(&scene, &kind_torchrunqueue,
+              TORCHRUN(RESOURCE("'apiVersion':'example.com/v1','kind':'Odd'")));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(str_is(json_str_at(scene_get(&scene, &kind_torchrunqueue, "dev"),
+                              "status.resourceStatuses.0.message"),
+                  "the server knows no kind Odd in apiVersion \"example.com/v1\""));
+    EXPECT(str_is(condition_words(&scene, "ResourcesReady", "status"), "False"));
+    scene_put(&scene, &kind_torchrunqueue,
+              TORCHRUN(RESOURCE("'apiVersion':'v1','kind':'ConfigMap','metadata':{'labels':{'l':'1'"
+                                "}},'data':{'a':'1','b':'1'}")));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    const struct json *map = scene_get(&scene, &kind_configmap, "dev-x");
+    EXPECT(str_is(json_str_at(map, "metadata.ownerReferences.0.name"), "dev"));
+    EXPECT(str_is(json_str_at(map, "metadata.labels.l"), "1"));
+    EXPECT(str_is(condition_words(&scene, "ResourcesReady", "status"), "True"));
+    scene_patch(&scene, &kind_configmap, "dev-x", "{'data':{'a':'2','b':'2','c':'2'}}");
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    map = scene_get(&scene, &kind_configmap, "dev-x");
+    EXPECT(str_is(json_str_at(map, "data.a"), "1") && str_is(json_str_at(map, "data.b"), "1"));
+    EXPECT(str_is(json_str_at(map, "data.c"), "2")); /* what others added stays */
+    scene_put(&scene, &kind_torchrunqueue,
+              TORCHRUN(RESOURCE("'apiVersion':'scheduling.k8s.io/v1','kind':'PriorityClass',"
+                                "'value':5")));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    const struct json *class = scene_get(&scene, &kind_priorityclass, "dev-x");
+    EXPECT(class && !json_at(class, "metadata.ownerReferences"));
+    EXPECT(!json_at(class, "metadata.namespace"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    kinds_free(kinds);
+}
+
+TEST(a_torchrunqueue_hears_of_its_queues_and_jobs)
+{
+    _cleanup_(scene_close) struct scene scene;
+    const struct controller *controller = &torchrun_queue_controller;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_torchrunqueue, TORCHRUN(",'queue':{'name':'a','parentQueue':'top'}"));
+    scene_run(&scene, controller, "dev");
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'top'},'spec':{}}");
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'x'},'spec':{}}");
+    scene_put(&scene, &kind_torchrunjob, "{'metadata':{'name':'j'},'spec':{'jobQueue':'dev'}}");
+    scene_put(&scene, &kind_torchrunjob, "{'metadata':{'name':'k'},'spec':{}}");
+    scene_put(&scene, &kind_configmap,
+              "{'metadata':{'name':'m','ownerReferences':[{'apiVersion':'torchrun.ai/v1alpha1',"
+              "'kind':'TorchrunQueue','name':'dev','uid':'u','controller':true}]}}");
+    scene_put(&scene, &kind_configmap, "{'metadata':{'name':'n'}}");
+    EXPECT(str_is(scene_keys(&scene, controller, &kind_torchrunqueue, "dev"), "dev"));
+    EXPECT(str_is(scene_keys(&scene, controller, &kind_queue, "a"), "dev dev"));
+    EXPECT(str_is(scene_keys(&scene, controller, &kind_queue, "top"), "dev"));
+    EXPECT(str_is(scene_keys(&scene, controller, &kind_queue, "x"), ""));
+    EXPECT(str_is(scene_keys(&scene, controller, &kind_torchrunjob, "j"), "dev"));
+    EXPECT(str_is(scene_keys(&scene, controller, &kind_torchrunjob, "k"), ""));
+    EXPECT(str_is(scene_keys(&scene, controller, &kind_configmap, "m"), "dev"));
+    EXPECT(str_is(scene_keys(&scene, controller, &kind_configmap, "n"), ""));
+}
