@@ -358,8 +358,7 @@ static void add_role(struct tensorstack *t,
     struct str type = replica->type;
     int64_t count = replica->count;
 
-    if (!json_count(json_get(spec, "containers")) || !type.len || count < 0 ||
-        count > JOB_PODS_MAX) {
+    if (!json_count(json_get(spec, "containers")) || count < 0 || count > JOB_PODS_MAX) {
         kubeflow_problem(model, "InvalidReplicaSpec",
                          str_printf(arena,
                                     "spec.replicaSpecs: type \"" STR_FMT
