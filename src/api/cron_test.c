@@ -145,7 +145,7 @@ TEST(a_file_that_is_no_zone_is_refused)
     struct str whole = file_of(bytes, "CET-1CEST,M3.5.0,M10.5.0/3");
 
     for (size_t len = 0; len < whole.len - 1; len++)
-        EXPECT(!zone_read(str_sub(whole, 0, len), &zone) || len + 30 > whole.len);
+        EXPECT(!zone_read(str_sub(whole, 0, len), &zone));
     EXPECT(!zone_read(file_of(bytes, "CET-1CEST,M13.5.0,M10.5.0/3"), &zone));
     EXPECT(!zone_read(file_of(bytes, "no rule"), &zone));
     EXPECT(zone_is_name(STR("Europe/Berlin")) && zone_is_name(STR("Etc/GMT+5")));

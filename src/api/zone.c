@@ -119,7 +119,9 @@ static bool take_rule(struct zone_text *text, struct zone_rule *ret)
             return false;
     } else {
         ret->form = take(text, 'J') ? ZONE_JULIAN : ZONE_DAY;
-        if (!take_number(text, &ret->day) || ret->day > 366)
+        /* J1 to J365, without 29 February; 0 to 365, with it. */
+        if (!take_number(text, &ret->day) || ret->day > 365 ||
+            (ret->form == ZONE_JULIAN && ret->day < 1))
             return false;
     }
     return !take(text, '/') || take_time(text, &ret->seconds);
@@ -187,7 +189,10 @@ bool zone_read(struct str bytes, struct zone *ret)
     if (!str_starts(tail, STR("\n")) || !types_fit(&zone))
         return false;
     tail = str_sub(tail, 1, tail.len);
-    if (!str_cut(&tail, '\n', &line) || (line.len && !read_rule(line, &zone)))
+    if (str_find(tail, '\n') == tail.len)
+        return false; /* cut off */
+    (void)str_cut(&tail, '\n', &line);
+    if (line.len && !read_rule(line, &zone))
         return false;
     *ret = zone;
     return true;
