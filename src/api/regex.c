@@ -136,7 +136,7 @@ static void add_ranges(struct parse *parse,
                        size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        VEC_PUSH(parse->arena, set, from[i]);
+        add_range(parse, set, from[i].low, from[i].high);
 }
 
 /* Everything that `from` leaves out; `from` is sorted and without overlap. */
@@ -166,19 +166,19 @@ struct class
     size_t count;
 };
 static const struct class classes[] = {
-    {"[:alpha:]", {{'A', 'Z'}, {'a', 'z'}}, 2},
-    {"[:digit:]", {{'0', '9'}}, 1},
-    {"[:alnum:]", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}, 3},
-    {"[:upper:]", {{'A', 'Z'}}, 1},
-    {"[:lower:]", {{'a', 'z'}}, 1},
-    {"[:space:]", {{'\t', '\r'}, {' ', ' '}}, 2},
-    {"[:blank:]", {{'\t', '\t'}, {' ', ' '}}, 2},
-    {"[:punct:]", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}, 4},
-    {"[:xdigit:]", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}, 3},
-    {"[:word:]", {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, 4},
-    {"[:print:]", {{' ', '~'}}, 1},
-    {"[:graph:]", {{'!', '~'}}, 1},
-    {"[:cntrl:]", {{0, 0x1f}, {0x7f, 0x7f}}, 2},
+    {"alpha", {{'A', 'Z'}, {'a', 'z'}}, 2},
+    {"digit", {{'0', '9'}}, 1},
+    {"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}, 3},
+    {"upper", {{'A', 'Z'}}, 1},
+    {"lower", {{'a', 'z'}}, 1},
+    {"space", {{'\t', '\r'}, {' ', ' '}}, 2},
+    {"blank", {{'\t', '\t'}, {' ', ' '}}, 2},
+    {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}, 4},
+    {"xdigit", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}, 3},
+    {"word", {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, 4},
+    {"print", {{' ', '~'}}, 1},
+    {"graph", {{'!', '~'}}, 1},
+    {"cntrl", {{0, 0x1f}, {0x7f, 0x7f}}, 2},
 };
 
 /* \d \w \s and capitals behind a backslash that was taken. */
@@ -215,17 +215,27 @@ static int escape_hex(struct parse *parse, uint32_t *ret)
 
     for (; hex_value(peek(parse)) >= 0 && count < (braces ? 6 : 2); count++)
         code = code * 16 + (uint32_t)hex_value(parse->text.p[parse->at++]);
-    if (!count || code > CODE_POINT_MAX || (braces && !take(parse, "}")))
-        return wrong(parse, "expected hexadecimal digits");
+    if (count < (braces ? 1 : 2) || code > CODE_POINT_MAX || (braces && !take(parse, "}")))
+        return wrong(parse, "expected hexadecimal digits: \\x41 or \\x{1f600}");
     *ret = code;
     return 0;
+}
+
+/* \0, \07 or \012 */
+static uint32_t escape_octal(struct parse *parse)
+{
+    uint32_t code = 0;
+
+    for (int i = 0; i < 2 && peek(parse) >= '0' && peek(parse) <= '7'; i++)
+        code = code * 8 + (uint32_t)(parse->text.p[parse->at++] - '0');
+    return code;
 }
 
 /* One escaped character behind a backslash that was taken. */
 static int escape_char(struct parse *parse, uint32_t *ret)
 {
-    static const char from[] = "ntrfv0a";
-    static const char to[] = "\n\t\r\f\v\0\a";
+    static const char from[] = "ntrfva";
+    static const char to[] = "\n\t\r\f\v\a";
     char c = peek(parse);
     const char *found = c ? strchr(from, c) : NULL;
 
@@ -236,21 +246,38 @@ static int escape_char(struct parse *parse, uint32_t *ret)
         *ret = (unsigned char)to[found - from];
     else if (c == 'x')
         return escape_hex(parse, ret);
-    else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '1' && c <= '9'))
+    else if (c == '0')
+        *ret = escape_octal(parse);
+    else if (hex_value(c) >= 0 || (c >= 'g' && c <= 'z') || (c >= 'G' && c <= 'Z') ||
+             (unsigned char)c >= 0x80)
         return wrong(parse, "this escape is not supported");
     else
         *ret = (unsigned char)c;
     return 0;
 }
 
-static bool posix_class(struct parse *parse, struct ranges *set)
+/* [:alpha:] or [:^alpha:], where one begins here. */
+static int posix_class(struct parse *parse, struct ranges *set, bool *ret_any)
 {
+    struct str rest = str_sub(parse->text, parse->at, parse->text.len);
+    struct str name = str_sub(rest, 2, rest.len);
+    size_t end = str_find(name, ':');
+
+    *ret_any = str_starts(rest, STR("[:")) && str_starts(str_sub(name, end, name.len), STR(":]"));
+    if (!*ret_any)
+        return 0;
+    bool inverse = str_starts(name, STR("^"));
+    name = str_sub(name, inverse, end - inverse);
+    /* What is neither large nor small, where both are the same; of the others nothing changes. */
+    if (inverse && parse->fold && (str_is(name, "upper") || str_is(name, "lower")))
+        name = STR("alpha");
     for (size_t i = 0; i < COUNT_OF(classes); i++)
-        if (take(parse, classes[i].name)) {
-            add_ranges(parse, set, classes[i].ranges, classes[i].count);
-            return true;
+        if (str_is(name, classes[i].name)) {
+            (inverse ? add_inverse : add_ranges)(parse, set, classes[i].ranges, classes[i].count);
+            parse->at += end + 4; /* with both brackets */
+            return 0;
         }
-    return false;
+    return wrong(parse, "there is no class of that name");
 }
 
 static int set_char(struct parse *parse, uint32_t *ret)
@@ -266,14 +293,16 @@ static int set_item(struct parse *parse, struct ranges *set)
     uint32_t low = 0;
     uint32_t high = 0;
 
-    if (posix_class(parse, set))
-        return 0;
+    bool class = false;
+    int r = posix_class(parse, set, &class);
+    if (r < 0 || class)
+        return r;
     if (take(parse, "\\")) {
         if (escape_class(parse, set))
             return 0;
         parse->at--;
     }
-    int r = set_char(parse, &low);
+    r = set_char(parse, &low);
     if (r < 0)
         return r;
     high = low;

@@ -63,6 +63,33 @@ TEST(patterns_match_as_in_re2)
         {"^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+"
          "(\\.[0-9]*)?)|(\\.[0-9]+))))?$",
          "1.5Gi", true},
+        {"^(?P<a>b)(?<c>d)$", "bd", true},
+        {"^[[:^alpha:]]$", "1", true},
+        {"^[[:^alpha:]]$", "a", false},
+        {"^[[:alpha]$", ":", true},
+        {"^[[:upper:]]$", "a", false},
+        {"^(?i)[[:upper:]]$", "a", true},
+        {"^(?i)[[:^upper:]]$", "1", true},
+        {"^(?i)[[:^lower:]]$", "A", false},
+        {"^(?i)[A-C]$", "b", true},
+        {"^[[:punct:][:digit:]]+$", "1.", true},
+        {"^[\\d\\s]+$", "1 ", true},
+        {"^[\\D\\S]$", "1", true},
+        {"^\\S\\D$", "a\n", true},
+        {"^\\s$", "x", false},
+        {"^a\\Bb$", "ab", true},
+        {"a\\B", "a", false},
+        {"\\Aab\\z", "ab", true},
+        {"\\Ab", "ab", false},
+        {"a\\z", "ab", false},
+        {"^\\t\\.\\x2F\\xaf?$", "\t./", true},
+        {"^\\012\\08$", "\n\0018", false},
+        {"^\\012$", "\n", true},
+        {"^\\x{1F600}$", "\xf0\x9f\x98\x80", true},
+        {"^[\xe2\x82\xac]$", "\xe2\x82\xac", true},
+        {"^a{2$", "a{2", true},
+        {"^a{x}$", "a{x}", true},
+        {"^a{2,x}$", "a{2,x}", true},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
@@ -115,8 +142,12 @@ TEST(a_match_is_found_where_it_begins_first_and_as_the_pattern_prefers)
 
 TEST(patterns_that_are_none_are_refused)
 {
-    static const char *const rows[] = {"(",     "a)",     "[a",    "*a",     "a**b(",   "\\",
-                                       "(?=a)", "(a)\\1", "[b-a]", "a{2,1}", "a{9999}", "\\pL"};
+    static const char *const rows[] = {
+        "(",          "a)",      "[a",     "*a",      "a**b(",     "\\",      "(?=a)",
+        "(a)\\1",     "[b-a]",   "a{2,1}", "a{9999}", "a{1,9999}", "\\pL",    "+a",
+        "?a",         "[[:x:]]", "\\x4",   "\\xg",    "\\x{}",     "\\x{12",  "\\x{110000}",
+        "\\\xc3\xa9", "\\q",     "\\Q",    "\\Z",     "[\\q]",     "[a-\\q]", "[a-\\d]",
+        "(?P<a",      "(?s)a",   "a|(",    "a|[",     "(?i:a",     "[",       "[^"};
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
@@ -134,12 +165,14 @@ TEST(patterns_cost_no_more_than_their_bounds)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct regex *regex = NULL;
-    char text[4096];
+    char text[REGEX_BYTES_MAX + 1];
 
     memset(text, 'a', sizeof(text));
     EXPECT(regex_compile(&arena, STR("^(a+)+(a|aa)*(a*)*$b"), &regex, NULL) == 0);
     EXPECT(regex && !regex_matches(regex, (struct str){text, sizeof(text)}));
     EXPECT(regex_compile(&arena, STR("((((a{100}){100}){100}){100})"), &regex, NULL) < 0);
+    EXPECT(regex_compile(&arena, STR("(a{1000}){3}|((a{900}){1000})"), &regex, NULL) < 0);
+    EXPECT(regex_compile(&arena, (struct str){text, sizeof(text)}, &regex, NULL) < 0);
     memset(text, '(', sizeof(text));
     EXPECT(regex_compile(&arena, (struct str){text, sizeof(text)}, &regex, NULL) < 0);
 }
