@@ -81,7 +81,7 @@ static struct str directive(const struct json *patch)
     return json_str(json_get(patch, "$patch"));
 }
 
-/* The patch's value where the target has nothing: directives and nulls do not survive. */
+/* The patch's value, not a list, where the target has nothing: directives and nulls do not survive. */
 // NOLINTNEXTLINE(misc-no-recursion)
 static int settle(struct walk *walk,
                   const struct json *patch,
@@ -92,21 +92,7 @@ static int settle(struct walk *walk,
         *ret = json_new_object(walk->arena);
         return merge_map(walk, *ret, patch, spot);
     }
-    if (!json_is(patch, JSON_ARRAY)) {
-        *ret = json_clone(walk->arena, patch);
-        return 0;
-    }
-    *ret = json_new_array(walk->arena);
-    JSON_FOREACH(patch, item) {
-        struct json *copy = NULL;
-
-        if (directive(item).p)
-            continue;
-        int r = settle(walk, item, spot, &copy);
-        if (r < 0)
-            return r;
-        json_push(*ret, copy);
-    }
+    *ret = json_clone(walk->arena, patch);
     return 0;
 }
 

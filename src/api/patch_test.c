@@ -15,14 +15,6 @@
 #include <stddef.h>
 #include <string.h>
 
-static struct json *tree(struct arena *arena, const char *text)
-{
-    struct json *value = NULL;
-
-    EXPECT(json_parse(arena, str_from(text), &value, NULL) == 0);
-    return value;
-}
-
 TEST(merge_patch_follows_rfc_7386)
 {
     static const struct {
@@ -46,8 +38,8 @@ TEST(merge_patch_follows_rfc_7386)
         _cleanup_(arena_done) struct arena arena = {0};
 
         test_case(rows[i].patch);
-        struct json *result =
-            patch_merge(&arena, tree(&arena, rows[i].target), tree(&arena, rows[i].patch));
+        struct json *result = patch_merge(&arena, test_json(&arena, rows[i].target),
+                                          test_json(&arena, rows[i].patch));
         EXPECT(str_is(json_text(&arena, result), rows[i].result));
     }
 }
@@ -85,6 +77,22 @@ TEST(json_patch_follows_rfc_6902)
         {"{}", "[{\"op\":\"grow\",\"path\":\"/a\",\"value\":1}]", NULL, -EINVAL},
         {"{\"a\":{}}", "[{\"op\":\"move\",\"from\":\"/a\",\"path\":\"/a/b\"}]", NULL, -EINVAL},
         {"{}", "{\"op\":\"add\"}", NULL, -EINVAL},
+        {"{'a~':1,'b~2':2}", "[{'op':'remove','path':'/a~'},{'op':'remove','path':'/b~2'}]", "{}",
+         0},
+        {"{'a':1}", "[{'op':'remove','path':''}]", "null", 0},
+        {"{'a':1}", "[{'op':'replace','path':'','value':2}]", "2", 0},
+        {"{'a':1}", "[{'op':'move','from':'/a','path':'/ab'}]", "{\"ab\":1}", 0},
+        {"{'a':1}", "[{'op':'move','from':'/a','path':'/a'}]", "{\"a\":1}", 0},
+        {"{'a':1}", "[{'op':'move','path':'/b'}]", NULL, -EINVAL},
+        {"{'a':1}", "[{'op':'copy','path':'/b'}]", NULL, -EINVAL},
+        {"{'a':1}", "[{'op':'copy','from':'/x','path':'/b'}]", NULL, -ENOENT},
+        {"{'a':1}", "[{'op':'move','from':'/a','path':'/x/y'}]", NULL, -ENOENT},
+        {"{'a':1}", "[{'op':'remove'}]", NULL, -EINVAL},
+        {"{'a':1}", "[{'op':'add','path':'/b'}]", NULL, -EINVAL},
+        {"{'a':1}", "[{'op':'test','path':'/b','value':1}]", NULL, -ENOENT},
+        {"{'a':[{}]}", "[{'op':'add','path':'/a/x/b','value':1}]", NULL, -ENOENT},
+        {"{'a':[1]}", "[{'op':'add','path':'/a/0/b','value':1}]", NULL, -ENOENT},
+        {"{'a':[1]}", "[{'op':'remove','path':'/a/-'}]", NULL, -ENOENT},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
@@ -92,8 +100,8 @@ TEST(json_patch_follows_rfc_6902)
         struct err err = {0};
 
         test_case(rows[i].patch);
-        int r = patch_json(&arena, tree(&arena, rows[i].target), tree(&arena, rows[i].patch),
-                           &result, &err);
+        int r = patch_json(&arena, test_json(&arena, rows[i].target),
+                           test_json(&arena, rows[i].patch), &result, &err);
         EXPECT(r == rows[i].code);
         if (rows[i].result)
             EXPECT(str_is(json_text(&arena, result), rows[i].result));
@@ -110,22 +118,22 @@ TEST(json_patch_growth_is_bounded)
     struct json *result = NULL;
 
     for (int i = 0; i < 40; i++)
-        json_push(patch, tree(&arena, "{\"op\":\"copy\",\"from\":\"\",\"path\":\"/a\"}"));
+        json_push(patch, test_json(&arena, "{\"op\":\"copy\",\"from\":\"\",\"path\":\"/a\"}"));
     for (int i = 0; i < 40; i++)
-        json_push(patch, tree(&arena, "{\"op\":\"copy\",\"from\":\"/a\",\"path\":\"/a/b\"}"));
-    EXPECT(patch_json(&arena, tree(&arena, "{\"b\":{}}"), patch, &result, NULL) <= 0);
+        json_push(patch, test_json(&arena, "{\"op\":\"copy\",\"from\":\"/a\",\"path\":\"/a/b\"}"));
+    EXPECT(patch_json(&arena, test_json(&arena, "{\"b\":{}}"), patch, &result, NULL) <= 0);
     patch = json_new_array(&arena);
     for (int i = 0; i < 60; i++) {
-        json_push(patch, tree(&arena, "{\"op\":\"copy\",\"from\":\"/l\",\"path\":\"/l/-\"}"));
+        json_push(patch, test_json(&arena, "{\"op\":\"copy\",\"from\":\"/l\",\"path\":\"/l/-\"}"));
     }
-    EXPECT(patch_json(&arena, tree(&arena, "{\"l\":[0]}"), patch, &result, NULL) == -E2BIG);
+    EXPECT(patch_json(&arena, test_json(&arena, "{\"l\":[0]}"), patch, &result, NULL) == -E2BIG);
 }
 
 /* A text of 1 MB, and then one small operation after another about it. */
 static struct json *operations_on_a_long_text(struct arena *arena, size_t count, const char *format)
 {
     struct json *patch = json_new_array(arena);
-    struct json *first = json_push(patch, tree(arena, "{\"op\":\"add\",\"path\":\"/0\"}"));
+    struct json *first = json_push(patch, test_json(arena, "{\"op\":\"add\",\"path\":\"/0\"}"));
 
     json_add_str(arena, first, "value", large_word(arena, (size_t)1 << 20));
     for (size_t i = 0; i < count; i++) {
@@ -146,7 +154,7 @@ TEST(json_patch_copies_are_refused_before_they_take_memory)
     struct err err = {0};
     size_t before = arena.bytes_used;
 
-    EXPECT(patch_json(&arena, tree(&arena, "{}"), patch, &result, &err) == -E2BIG);
+    EXPECT(patch_json(&arena, test_json(&arena, "{}"), patch, &result, &err) == -E2BIG);
     EXPECT(strstr(err.text, "bytes"));
     EXPECT(arena.bytes_used - before < 2 * PATCH_BYTES_MAX);
 }
@@ -158,7 +166,7 @@ TEST(json_patch_moves_copy_nothing)
     struct json *result = NULL;
     size_t before = arena.bytes_used;
 
-    EXPECT(patch_json(&arena, tree(&arena, "{}"), patch, &result, NULL) == 0);
+    EXPECT(patch_json(&arena, test_json(&arena, "{}"), patch, &result, NULL) == 0);
     EXPECT(json_count(result) == 1 && json_str(json_get(result, "200")).len == (size_t)1 << 20);
     EXPECT(arena.bytes_used - before < 2 * PATCH_BYTES_MAX);
 }
@@ -166,7 +174,7 @@ TEST(json_patch_moves_copy_nothing)
 static int test_the_last_item(size_t items, size_t times, struct err *err)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *target = tree(&arena, "{\"l\":[]}");
+    struct json *target = test_json(&arena, "{\"l\":[]}");
     struct json *patch = json_new_array(&arena);
     struct json *result = NULL;
 
@@ -191,15 +199,16 @@ TEST(json_patch_walks_are_bounded)
 TEST(strategic_deletes_from_a_long_list_in_one_pass)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct json *target = tree(&arena, "{\"metadata\":{\"finalizers\":[]}}");
+    struct json *target = test_json(&arena, "{\"metadata\":{\"finalizers\":[]}}");
     struct json *list = json_at(target, "metadata.finalizers");
 
     for (size_t i = 0; i < 200000; i++)
         json_push(list, json_new_str(&arena, i % 2 ? STR("a") : STR("b")));
-    EXPECT(patch_strategic(
-               &arena, &kind_pod, target,
-               tree(&arena, "{\"metadata\":{\"$deleteFromPrimitiveList/finalizers\":[\"a\"]}}"),
-               NULL) == 0);
+    EXPECT(
+        patch_strategic(
+            &arena, &kind_pod, target,
+            test_json(&arena, "{\"metadata\":{\"$deleteFromPrimitiveList/finalizers\":[\"a\"]}}"),
+            NULL) == 0);
     EXPECT(json_count(list) == 100000 && str_is(json_str(list->last), "b"));
 }
 
@@ -211,8 +220,8 @@ TEST(strategic_merge_does_not_copy_the_path_for_every_member)
     struct str members = large_list(&arena, 2000, "\"", "\":{}");
     struct str text =
         str_printf(&arena, "{\"" STR_FMT "\":{" STR_FMT "}}", STR_ARG(name), STR_ARG(members));
-    struct json *target = tree(&arena, "{}");
-    struct json *patch = tree(&arena, text.p);
+    struct json *target = test_json(&arena, "{}");
+    struct json *patch = test_json(&arena, text.p);
     size_t before = arena.bytes_used;
 
     EXPECT(patch_strategic(&arena, &kind_pod, target, patch, NULL) == 0);
@@ -227,8 +236,8 @@ TEST(strategic_merge_compares_only_so_many_items)
     struct str text = str_printf(&arena, "{\"spec\":{\"volumes\":[" STR_FMT "]}}", STR_ARG(items));
     struct err err = {0};
 
-    EXPECT(patch_strategic(&arena, &kind_pod, tree(&arena, "{\"spec\":{}}"), tree(&arena, text.p),
-                           &err) == -E2BIG);
+    EXPECT(patch_strategic(&arena, &kind_pod, test_json(&arena, "{\"spec\":{}}"),
+                           test_json(&arena, text.p), &err) == -E2BIG);
     EXPECT(strstr(err.text, "spec.volumes"));
 }
 
@@ -289,13 +298,42 @@ TEST(strategic_merge_follows_merge_keys_and_directives)
          "}",
          "{\"spec\":{\"containers\":[{\"name\":\"a\",\"env\":[{\"name\":\"Y\",\"value\":\"2\"},{"
          "\"name\":\"X\",\"value\":\"1\"}]}]}}"},
+        {"a map is deleted by directive", "{'spec':{'a':{'b':1},'c':1}}",
+         "{'spec':{'a':{'$patch':'delete'}}}", "{\"spec\":{\"c\":1}}"},
+        {"all of it", "{'a':1}", "{'$patch':'delete'}", "{}"},
+        {"merging is what it does", "{'spec':{'a':1}}", "{'spec':{'$patch':'merge','b':2}}",
+         "{\"spec\":{\"a\":1,\"b\":2}}"},
+        {"what is new has no nulls and no directives", "{}",
+         "{'spec':{'a':null,'b':{'$patch':'replace','c':1,'d':{'e':null}}}}",
+         "{\"spec\":{\"b\":{\"c\":1,\"d\":{}}}}"},
+        {"what is not there is not deleted", "{'spec':{'containers':[{'name':'a'}]}}",
+         "{'spec':{'containers':[{'name':'b','$patch':'delete'}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\"}]}}"},
+        {"all items by others", "{'spec':{'containers':[{'name':'a'}]}}",
+         "{'spec':{'containers':[{'$patch':'replace'},{'name':'b'}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"b\"}]}}"},
+        {"an order alone, with what is not there, and twice",
+         "{'spec':{'containers':[{'name':'a'},{'name':'b'}]}}",
+         "{'spec':{'$setElementOrder/containers':[{'name':'b'},{'name':'x'},{'name':'b'},{'name':"
+         "'a'}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"b\"},{\"name\":\"a\"}]}}"},
+        {"an order of a set", "{'metadata':{'finalizers':['a','b']}}",
+         "{'metadata':{'$setElementOrder/finalizers':['b','a']}}",
+         "{\"metadata\":{\"finalizers\":[\"b\",\"a\"]}}"},
+        {"an order of nothing, a value from nothing", "{'metadata':{'a':1}}",
+         "{'metadata':{'$setElementOrder/x':['b'],'$deleteFromPrimitiveList/a':[1]}}",
+         "{\"metadata\":{\"a\":1}}"},
+        {"a list where there was none", "{'spec':{'containers':'x'}}",
+         "{'spec':{'containers':[{'name':'a'}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"a\"}]}}"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
-        struct json *target = tree(&arena, rows[i].target);
+        struct json *target = test_json(&arena, rows[i].target);
 
         test_case(rows[i].why);
-        EXPECT(patch_strategic(&arena, &kind_pod, target, tree(&arena, rows[i].patch), NULL) == 0);
+        EXPECT(patch_strategic(&arena, &kind_pod, target, test_json(&arena, rows[i].patch), NULL) ==
+               0);
         EXPECT(str_is(json_text(&arena, target), rows[i].result));
     }
 }
@@ -305,10 +343,49 @@ TEST(strategic_merge_refuses_an_item_without_its_key)
     _cleanup_(arena_done) struct arena arena = {0};
     struct err err = {0};
 
-    EXPECT(patch_strategic(&arena, &kind_pod, tree(&arena, "{\"spec\":{\"containers\":[]}}"),
-                           tree(&arena, "{\"spec\":{\"containers\":[{\"image\":\"x\"}]}}"),
+    EXPECT(patch_strategic(&arena, &kind_pod, test_json(&arena, "{\"spec\":{\"containers\":[]}}"),
+                           test_json(&arena, "{\"spec\":{\"containers\":[{\"image\":\"x\"}]}}"),
                            &err) == -EINVAL);
     EXPECT(strstr(err.text, "name"));
+}
+
+TEST(strategic_merges_that_mean_nothing_are_refused)
+{
+    static const struct {
+        const char *patch;
+        const char *words;
+    } rows[] = {
+        {"[]", "must be an object"},
+        {"{'$patch':'grow'}", "$patch must be replace, merge or delete"},
+        {"{'spec':{'a':{'$patch':'grow'}}}", "$patch must be replace, merge or delete"},
+        {"{'spec':{'containers':[{'name':'b','$patch':'grow'}]}}", "$patch must be"},
+        {"{'spec':{'containers':['a']}}", "does not have its key \"name\""},
+        {"{'spec':{'new':{'containers':{'$patch':'grow'}}}}", "$patch must be"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *target = test_json(&arena, "{'spec':{'containers':[{'name':'a'}],'a':{}}}");
+        struct err err = {0};
+
+        test_case(rows[i].patch);
+        EXPECT(patch_strategic(&arena, &kind_pod, target, test_json(&arena, rows[i].patch), &err) ==
+               -EINVAL);
+        EXPECT(strstr(err.text, rows[i].words));
+    }
+}
+
+TEST(json_patches_have_only_so_many_operations)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *operations = json_new_array(&arena);
+    struct json *result = NULL;
+
+    for (size_t i = 0; i <= PATCH_OPERATIONS_MAX; i++)
+        json_push(operations, test_json(&arena, "{'op':'test','path':'','value':{}}"));
+    EXPECT(patch_json(&arena, json_new_object(&arena), operations, &result, NULL) == -E2BIG);
+    json_remove_index(operations, 0);
+    EXPECT(patch_json(&arena, json_new_object(&arena), operations, &result, NULL) == 0);
 }
 
 /* What Kubernetes' own types say (patchMergeKey and patchStrategy): the keys that clients rely on.
@@ -362,7 +439,7 @@ TEST(patches_of_very_many_members_in_another_order_are_applied_in_no_time)
     _cleanup_(arena_done) struct arena arena = {0};
     struct str data = large_list(&arena, JSON_MEMBERS_MAX, "\"k", "\":\"v\"");
     struct json *target =
-        tree(&arena, str_printf(&arena, "{\"data\":{" STR_FMT "}}", STR_ARG(data)).p);
+        test_json(&arena, str_printf(&arena, "{\"data\":{" STR_FMT "}}", STR_ARG(data)).p);
     struct json *patch = json_new_object(&arena);
     struct json *members = json_add_object(&arena, patch, "data");
     struct err err;

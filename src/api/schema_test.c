@@ -14,24 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct json *tree(struct arena *arena, const char *text)
-{
-    struct json *value = NULL;
-    struct err err = {0};
-
-    if (json_parse(arena, str_from(text), &value, &err) < 0)
-        (void)fprintf(stderr, "%s: %s\n", text, err.text);
-    EXPECT(value);
-    return value;
-}
-
 static const struct schema *compiled(struct arena *arena, const char *spec)
 {
     const struct schema *schema = NULL;
     struct err err = {0};
     struct str text = str_printf(arena, "{\"type\":\"object\",\"properties\":{\"spec\":%s}}", spec);
 
-    if (schema_compile(arena, tree(arena, text.p), &schema, &err) < 0)
+    if (schema_compile(arena, test_json(arena, text.p), &schema, &err) < 0)
         (void)fprintf(stderr, "%s\n", err.text);
     EXPECT(schema);
     return schema;
@@ -59,6 +48,32 @@ TEST(schemas_say_what_is_wrong_with_a_value)
         {"{\"type\":\"number\",\"minimum\":0.5,\"exclusiveMinimum\":true}", "0.5",
          "should be greater than 0.5"},
         {"{\"type\":\"number\",\"minimum\":-1}", "-1", NULL},
+        {"{'type':'number','maximum':3,'exclusiveMaximum':true}", "3", "should be less than 3"},
+        {"{'type':'number','maximum':3,'exclusiveMaximum':true}", "2.9", NULL},
+        {"{'type':'number','maximum':3}", "1e30", "should be less than or equal to 3"},
+        {"{'type':'number','minimum':3}", "1e30", NULL},
+        {"{'type':'number','minimum':3}", "-1e30", "should be greater than or equal to 3"},
+        {"{'type':'number','multipleOf':0.5}", "1.5", NULL},
+        {"{'type':'integer','format':'int32'}", "-3000000000", "32-bit"},
+        {"{'type':'integer','format':'int32'}", "-2147483648", NULL},
+        {"{'type':'number','format':'int32'}", "1.5", NULL},
+        {"{'type':'boolean'}", "[]", "must be of type boolean: \"array\""},
+        {"{'type':'array','items':{'type':'string'}}", "{}", "must be of type array: \"object\""},
+        {"{'type':'string'}", "true", "must be of type string: \"boolean\""},
+        {"{'type':'string'}", "1.5", "must be of type string: \"number\""},
+        {"{'type':'string','format':'duration'}", "'1h30m'", NULL},
+        {"{'type':'string','format':'duration'}", "'soon'", "must be of type duration"},
+        {"{'type':'string','minLength':2}", "'a'", "should be at least 2 chars long"},
+        {"{'type':'array','items':{'type':'string'},'minItems':1}", "[]",
+         "should have at least 1 items"},
+        {"{'type':'object','additionalProperties':{'type':'string'},'minProperties':1}", "{}",
+         "should have at least 1 properties"},
+        {"{'type':'array','x-kubernetes-list-type':'map','x-kubernetes-list-map-keys':['n','p'],"
+         "'items':{'type':'object','properties':{'n':{'type':'string'},'p':{'type':'string'}}}}",
+         "[{'n':'a'},{'n':'a','p':'x'},{'n':'a','p':'y'},{'p':'y'}]", NULL},
+        {"{'type':'array','x-kubernetes-list-type':'map','x-kubernetes-list-map-keys':['n','p'],"
+         "'items':{'type':'object','properties':{'n':{'type':'string'},'p':{'type':'string'}}}}",
+         "[{'n':'a'},{'n':'b'},{'n':'a'}]", "spec[2]: Duplicate value"},
         {"{\"type\":\"integer\",\"multipleOf\":4}", "6", "multiple of 4"},
         {"{\"type\":\"integer\",\"format\":\"int32\"}", "3000000000", "32-bit"},
         {"{\"type\":\"string\",\"enum\":[\"a\",\"b\"]}", "\"c\"",
@@ -100,7 +115,7 @@ TEST(schemas_say_what_is_wrong_with_a_value)
         if (!schema)
             continue;
         schema_validate(&admit, schema,
-                        tree(&arena, str_printf(&arena, "{\"spec\":%s}", rows[i].spec).p));
+                        test_json(&arena, str_printf(&arena, "{\"spec\":%s}", rows[i].spec).p));
         EXPECT(admit.causes.count == (rows[i].cause ? 1 : 0));
         if (!admit.causes.count || !rows[i].cause)
             continue;
@@ -159,7 +174,7 @@ TEST(schemas_prune_and_default)
         const struct schema *schema = compiled(&arena, rows[i].schema);
         struct schema_unknown unknown = {0};
         struct json *object =
-            tree(&arena, str_printf(&arena, "{\"kind\":\"K\",\"spec\":%s}", rows[i].spec).p);
+            test_json(&arena, str_printf(&arena, "{\"kind\":\"K\",\"spec\":%s}", rows[i].spec).p);
 
         test_case(rows[i].why);
         if (!schema)
@@ -192,7 +207,7 @@ TEST(schemas_that_are_not_structural_are_refused)
         struct err err = {0};
 
         test_case(rows[i]);
-        EXPECT(schema_compile(&arena, tree(&arena, rows[i]), &schema, &err) == -EINVAL);
+        EXPECT(schema_compile(&arena, test_json(&arena, rows[i]), &schema, &err) == -EINVAL);
         EXPECT(!schema && strstr(err.text, "openAPIV3Schema"));
     }
 }
@@ -210,7 +225,7 @@ TEST(defaults_that_multiply_are_refused)
                           "\"default\":[{},{},{},{},{},{},{},{}],\"items\":" STR_FMT "}}}",
                           STR_ARG(text));
     const struct schema *schema = compiled(&arena, text.p);
-    struct json *object = tree(&arena, "{\"spec\":{}}");
+    struct json *object = test_json(&arena, "{\"spec\":{}}");
     size_t before = arena.bytes_used;
     EXPECT(schema_default(&arena, schema, object, &err) == -E2BIG);
     EXPECT(strstr(err.text, "defaults"));
@@ -233,7 +248,7 @@ TEST(paths_of_unknown_members_are_short)
         buf_addf(&members, "%s\"%d\":1", i ? "," : "", i);
     struct str text =
         str_printf(&arena, "{\"spec\":{\"%s\":{" STR_FMT "}}}", name, STR_ARG(buf_str(&members)));
-    struct json *object = tree(&arena, text.p);
+    struct json *object = test_json(&arena, text.p);
     size_t before = arena.bytes_used;
     schema_prune(&arena, schema, object, &unknown);
     EXPECT(!json_count(json_first(json_get(object, "spec"))));

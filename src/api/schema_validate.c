@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -126,15 +127,23 @@ static void check_enum(struct check *check,
                       str_c(check->admit->arena, allowed));
 }
 
-/* a - b as -1, 0, 1; numbers of JSON are quantities without suffix. */
+/* Numbers of JSON are quantities without suffix, but for those that are larger than any. */
+static struct quantity amount_of(const struct json *value)
+{
+    struct quantity amount = {0};
+
+    if (quantity_parse_json(value, &amount, NULL) == -ERANGE) {
+        amount.nano = (__int128)INT64_MAX * QUANTITY_NANO * 2;
+        if (str_starts(json_number_text(value), STR("-")))
+            amount.nano = -amount.nano;
+    }
+    return amount;
+}
+
+/* a - b as -1, 0, 1. */
 static int compare(const struct json *a, const struct json *b)
 {
-    struct quantity x = {0};
-    struct quantity y = {0};
-
-    if (quantity_parse_json(a, &x, NULL) < 0 || quantity_parse_json(b, &y, NULL) < 0)
-        return 0;
-    return quantity_cmp(x, y);
+    return quantity_cmp(amount_of(a), amount_of(b));
 }
 
 static void check_number(struct check *check,
@@ -143,8 +152,7 @@ static void check_number(struct check *check,
                          const struct schema_path *path)
 {
     struct arena *arena = check->admit->arena;
-    struct quantity number = {0};
-    struct quantity step = {0};
+    __int128 step = schema->multiple_of ? amount_of(schema->multiple_of).nano : 0;
 
     if (schema->minimum && compare(value, schema->minimum) < (schema->exclusive_min ? 1 : 0))
         invalid(check, path, value,
@@ -155,9 +163,7 @@ static void check_number(struct check *check,
         invalid(check, path, value,
                 schema->exclusive_max ? "should be less than " : "should be less than or equal to ",
                 json_text(arena, schema->maximum));
-    if (schema->multiple_of && quantity_parse_json(value, &number, NULL) == 0 &&
-        quantity_parse_json(schema->multiple_of, &step, NULL) == 0 && step.nano &&
-        number.nano % step.nano)
+    if (step && amount_of(value).nano % step)
         invalid(check, path, value, "should be a multiple of ",
                 json_text(arena, schema->multiple_of));
     int64_t whole = 0;
