@@ -87,6 +87,33 @@ TEST(pod_security_baseline_refuses_what_reaches_the_node)
          "]}",
          "probe or lifecycle host (container 'c' must not set host in probes or lifecycle "
          "handlers)"},
+        {"Host Ports of two",
+         "{'containers':[{'name':'a','ports':[{'hostPort':80},{'hostPort':81}]},"
+         "{'name':'b','ports':[{'hostPort':80}]}]}",
+         "hostPort (containers 'a', 'b' use hostPorts 80, 81)"},
+        {"HostPath Volumes, two, beside another",
+         "{'volumes':[{'name':'v','hostPath':{}},{'name':'e','emptyDir':{}},{'name':'w',"
+         "'hostPath':{}}]}",
+         "hostPath volumes (volumes 'v', 'w')"},
+        {"SELinux user", C("{'seLinuxOptions':{'user':'u'}}"),
+         "seLinuxOptions (container 'c' must not set securityContext.seLinuxOptions to a type "
+         "other "
+         "than those of containers, nor user or role)"},
+        {"SELinux role, of both",
+         "{'securityContext':{'seLinuxOptions':{'role':'r'}},'containers':[{'name':'c',"
+         "'securityContext':{'seLinuxOptions':{'role':'r'}}}]}",
+         "seLinuxOptions (pod and container 'c' must not set securityContext.seLinuxOptions to a "
+         "type other than those of containers, nor user or role)"},
+        {"Sysctls, two", P("{'sysctls':[{'name':'kernel.msgmax'},{'name':'kernel.sem'}]}"),
+         "forbidden sysctls (kernel.msgmax, kernel.sem)"},
+        {"Host Probes, of every kind",
+         "{'containers':[{'name':'a','livenessProbe':{'tcpSocket':{'host':'h'}}},{'name':'b',"
+         "'readinessProbe':{'httpGet':{'host':'h'}}},{'name':'c','startupProbe':{'httpGet':{"
+         "'host':'h'}}},{'name':'d','lifecycle':{'postStart':{'httpGet':{'host':'h'}}}},{'name':"
+         "'e','lifecycle':{'preStop':{'tcpSocket':{'host':'h'}}}},{'name':'f','livenessProbe':{"
+         "'httpGet':{'port':1}}}]}",
+         "probe or lifecycle host (containers 'a', 'b', 'c', 'd', 'e' must not set host in probes "
+         "or lifecycle handlers)"},
         {"two at once",
          "{'hostPID':true,'containers':[{'name':'c','securityContext':{'privileged':"
          "true}}]}",
@@ -134,6 +161,23 @@ TEST(pod_security_restricted_wants_what_hardens_a_pod)
          "unrestricted capabilities (container 'c' must set "
          "securityContext.capabilities.drop=['ALL']; container 'c' must not include 'CHOWN' in "
          "securityContext.capabilities.add)"},
+        {"Capabilities, all dropped and one added",
+         C("{'allowPrivilegeEscalation':false,'runAsNonRoot':true,'seccompProfile':{'type':"
+           "'RuntimeDefault'},'capabilities':{'drop':['KILL','ALL'],'add':['CHOWN']}}"),
+         "unrestricted capabilities (container 'c' must not include 'CHOWN' in "
+         "securityContext.capabilities.add)"},
+        {"Capabilities, some dropped",
+         C("{'allowPrivilegeEscalation':false,'runAsNonRoot':true,'seccompProfile':{'type':"
+           "'RuntimeDefault'},'capabilities':{'drop':['KILL']}}"),
+         "unrestricted capabilities (container 'c' must set "
+         "securityContext.capabilities.drop=['ALL'])"},
+        {"Seccomp, none at all", C("{" GOOD ",'seccompProfile':{'type':'Unconfined'}}"),
+         "seccompProfile (container 'c' must not set securityContext.seccompProfile.type to "
+         "'Unconfined')"},
+        {"Volume Types, one",
+         "{'volumes':[{'name':'w','nfs':{},'configMap':null}],'containers':[{'name':'c',"
+         "'securityContext':{" GOOD "}}]}",
+         "restricted volume types (volume 'w' uses restricted volume type 'nfs')"},
         {"Volume Types",
          "{'volumes':[{'name':'v','hostPath':{}},{'name':'w','nfs':{}},{'name':'e','emptyDir':{}}],"
          "'containers':[{'name':'c','securityContext':{" GOOD "}}]}",
@@ -166,6 +210,18 @@ TEST(pod_security_a_version_has_its_own_controls)
     EXPECT(violations(&arena, "baseline", "", "{}",
                       "{'container.apparmor.security.beta.kubernetes.io/c':'unconfined'}")
                .len);
+    EXPECT(!violations(&arena, "baseline", "", "{}",
+                       "{'container.apparmor.security.beta.kubernetes.io/c':'runtime/default',"
+                       "'container.apparmor.security.beta.kubernetes.io/d':'localhost/x',"
+                       "'container.apparmor.security.beta.kubernetes.io/e':'','a':'unconfined'}")
+                .len);
+    EXPECT(str_is(violations(&arena, "baseline", "", "{}",
+                             "{'container.apparmor.security.beta.kubernetes.io/c':'unconfined',"
+                             "'container.apparmor.security.beta.kubernetes.io/d':'x'}"),
+                  "forbidden AppArmor profile (annotation "
+                  "\"container.apparmor.security.beta.kubernetes.io/c\"=\"unconfined\", annotation "
+                  "\"container.apparmor.security.beta.kubernetes.io/d\"=\"x\")"));
+    EXPECT(!pod_security_parse(STR("baseline"), STR("v1.x"), &policy));
     EXPECT(!pod_security_parse(STR("strict"), STR(""), &policy));
     EXPECT(!pod_security_parse(STR("baseline"), STR("1.29"), &policy));
     EXPECT(!pod_security_parse(STR("baseline"), STR("v2.0"), &policy));

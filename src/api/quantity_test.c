@@ -36,6 +36,11 @@ TEST(quantity_reads_every_suffix_exactly)
         {"negative", "-1.5", -1500, -2},
         {"plus", "+1", 1000, 1},
         {"finer than nano", "0.0000000001", 1, 1},
+        {"finer than anything", "1.0000000000000000001", 1001, 2},
+        {"as fine, and nothing", "1.00000000000000000000", 1000, 1},
+        {"plus before an exponent", "2e+3", 2000000, 2000},
+        {"nothing of the largest", "0e100", 0, 0},
+        {"next to nothing", "1e-100", 1, 1},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t milli = 0;
@@ -84,10 +89,26 @@ TEST(quantity_refuses_what_is_none_and_what_overflows)
     static const struct {
         const char *text;
         int code;
-    } rows[] = {{"", -EINVAL},          {"Gi", -EINVAL},   {"1 Gi", -EINVAL}, {"1gi", -EINVAL},
-                {"1..2", -EINVAL},      {"0x10", -EINVAL}, {"1e", -EINVAL},   {"--1", -EINVAL},
-                {"1e1000", -EINVAL},    {"9Ei", -ERANGE},  {"1e40", -ERANGE}, {"NaN", -EINVAL},
-                {"10000000Pi", -ERANGE}};
+    } rows[] = {{"", -EINVAL},
+                {"Gi", -EINVAL},
+                {"1 Gi", -EINVAL},
+                {"1gi", -EINVAL},
+                {"1..2", -EINVAL},
+                {"0x10", -EINVAL},
+                {"1e", -EINVAL},
+                {"--1", -EINVAL},
+                {"1e1000", -EINVAL},
+                {"9Ei", -ERANGE},
+                {"1e40", -ERANGE},
+                {"NaN", -EINVAL},
+                {"10000000Pi", -ERANGE},
+                {"1e-101", -EINVAL},
+                {"100000000000000000000000000000000000000000", -ERANGE},
+                {"1700000000000000000000.9999999999999999999", -ERANGE},
+                {"99999999999999999999.999999999999999999", -ERANGE},
+                {"10000000000000000000Ei", -ERANGE},
+                {"1000000000000000000000Ki", -ERANGE},
+                {"-9Ei", -ERANGE}};
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t whole = 7;

@@ -1,6 +1,8 @@
 #include "api/kind.h"
 #include "api/quota.h"
+#include "api/ranges.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -10,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define REQUEST(cpu) "'resources':{'requests':{'cpu':'" cpu "','nvidia.com/gpu':'1'}}"
 #define LIMIT(cpu)   "'resources':{'limits':{'cpu':'" cpu "'}}"
@@ -180,5 +183,69 @@ TEST(a_quota_asks_every_container_for_what_it_limits)
         test_case(rows[i].why);
         EXPECT(str_is(quota_silent(str_from(rows[i].resource), test_json(&arena, rows[i].pod)),
                       rows[i].container));
+    }
+}
+
+#define LIMITS(type, more) "{'limits':[{'type':'" type "'," more "}]}"
+#define ASKS(requests, limits) \
+    "{'spec':{'containers':[{'resources':{'requests':{" requests "},'limits':{" limits "}}}]}}"
+
+TEST(what_a_limit_range_forbids_is_said_as_kubernetes_says_it)
+{
+    static const struct {
+        const char *why;
+        const char *limits;
+        const struct kind *kind;
+        const char *object;
+        const char *says;
+    } rows[] = {
+        {"within", LIMITS("Container", "'min':{'cpu':'1'},'max':{'cpu':2}"), &kind_pod,
+         ASKS("'cpu':'1'", "'cpu':'2'"), ""},
+        {"too little", LIMITS("Container", "'min':{'cpu':'1'}"), &kind_pod,
+         ASKS("'cpu':'500m'", ""), "minimum cpu usage per Container is 1, but request is 500m"},
+        {"too much, a number", LIMITS("Container", "'max':{'cpu':2}"), &kind_pod,
+         ASKS("", "'cpu':'3'"), "maximum cpu usage per Container is 2, but limit is 3"},
+        {"nothing said of either", LIMITS("Container", "'min':{'cpu':'1'},'max':{'cpu':'2'}"),
+         &kind_pod, ASKS("", ""),
+         "minimum cpu usage per Container is 1. No request is specified, maximum cpu usage per "
+         "Container is 2. No limit is specified"},
+        {"the ratio", LIMITS("Container", "'maxLimitRequestRatio':{'cpu':'2'}"), &kind_pod,
+         ASKS("'cpu':'1'", "'cpu':'2'"), ""},
+        {"the ratio of no request", LIMITS("Container", "'maxLimitRequestRatio':{'cpu':'2'}"),
+         &kind_pod, ASKS("", "'cpu':'2'"),
+         "cpu max limit to request ratio per Container is 2, but no request is specified or "
+         "request is 0"},
+        {"the ratio of no limit", LIMITS("Container", "'maxLimitRequestRatio':{'cpu':'2'}"),
+         &kind_pod, ASKS("'cpu':'2'", "'cpu':'0'"),
+         "cpu max limit to request ratio per Container is 2, but no limit is specified or limit is "
+         "0"},
+        {"a pod as a whole", LIMITS("Pod", "'max':{'cpu':'2'}"), &kind_pod,
+         "{'spec':{'containers':[{'resources':{'limits':{'cpu':'1'}}},{'resources':{'limits':{"
+         "'cpu':'2'}}}]}}",
+         "maximum cpu usage per Pod is 2, but limit is 3"},
+        {"a claim", LIMITS("PersistentVolumeClaim", "'max':{'storage':'1Gi'}"), &kind_pvc,
+         "{'spec':{'resources':{'requests':{'storage':'2Gi'}}}}",
+         "maximum storage usage per PersistentVolumeClaim is 1Gi, but limit is 2Gi"},
+        {"a claim within", LIMITS("PersistentVolumeClaim", "'min':{'storage':'1Gi'}"), &kind_pvc,
+         "{'spec':{'resources':{'requests':{'storage':'2Gi'}}}}", ""},
+        {"of claims, not of pods", LIMITS("PersistentVolumeClaim", "'max':{'cpu':'1'}"), &kind_pod,
+         ASKS("", "'cpu':'3'"), ""},
+        {"of pods, not of claims", LIMITS("Pod", "'max':{'storage':'1'}"), &kind_pvc,
+         "{'spec':{'resources':{'requests':{'storage':'2Gi'}}}}", ""},
+        {"what is no amount is refused elsewhere",
+         LIMITS("Container", "'min':{'cpu':'x'},'maxLimitRequestRatio':{'cpu':'x'}"), &kind_pod,
+         ASKS("'cpu':'y'", ""), ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf problems = {0};
+
+        test_case(rows[i].why);
+        ranges_check(&arena, test_json(&arena, rows[i].limits), rows[i].kind,
+                     test_json(&arena, rows[i].object), &problems);
+        EXPECT(str_is(buf_str(&problems), rows[i].says));
+        if (!str_is(buf_str(&problems), rows[i].says))
+            (void)fprintf(stderr, "it says \"" STR_FMT "\"\n", STR_ARG(buf_str(&problems)));
     }
 }

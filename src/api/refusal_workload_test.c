@@ -301,3 +301,209 @@ TEST(a_cron_job_says_when_and_what)
     refusals_play(rows, COUNT_OF(rows));
     refusals_play_whole(named, COUNT_OF(named));
 }
+
+#define BARE                                                                               \
+    "{'restartPolicy':'Never','dnsPolicy':'Default','containers':[{'name':'c','image':'i'" \
+    ",'volumeMounts':[{'name':'d','mountPath':'/d'}]}]"
+#define PART(name, more) \
+    "{'name':'" name "','template':{'spec':{'template':{'spec':" BARE more "}}}}}"
+#define CLAIMED          "'volumeClaimPolicies':[{'templates':[{'metadata':{'name':'d'}}]}]"
+#define SET(more, parts) "{" more "'replicatedJobs':[" parts "]}"
+#define SIMPLE(template)                                                                           \
+    "{'suspend':true,'replicatedJobs':[{'name':'a','template':{'spec':{'template':" template "}}}" \
+                                                                                             "]}"
+#define PODS_OF "spec.replicatedJobs[0].template.spec.template.spec"
+
+TEST(a_jobset_makes_jobs_that_can_be_made)
+{
+    static const struct refusal rows[] = {
+        {"claims of the set", &kind_jobset, NULL, SET(CLAIMED ",", PART("a", "")), ""},
+        {"and a volume of the same name", &kind_jobset, NULL,
+         SET(CLAIMED ",", PART("a", ",'volumes':[{'name':'d','emptyDir':{}}]")), ""},
+        {"no such claim", &kind_jobset, NULL, SET("", PART("a", "")),
+         PODS_OF ".containers[0].volumeMounts[0].name"},
+        {"no pods", &kind_jobset, NULL, "{'replicatedJobs':[{'name':'a','template':{'spec':{}}}]}",
+         PODS_OF ".containers"},
+        {"none of them yet", &kind_jobset, NULL,
+         "{'replicatedJobs':[{'name':'a','replicas':0,'template':{'spec':{'parallelism':0,"
+         "'template':{'spec':{'restartPolicy':'Never','dnsPolicy':'Default','containers':[{'name':"
+         "'c','image':'i'}]}}}}}]}",
+         ""},
+        {"where they run, while none does", &kind_jobset,
+         SIMPLE("{'spec':{'nodeSelector':{'a':'b'}}}"),
+         SIMPLE("{'metadata':{'labels':{'a':'b'}},'spec':{'tolerations':[]}}"), ""},
+        {"what they do, while none runs", &kind_jobset, SIMPLE("{'spec':{'containers':[]}}"),
+         SIMPLE("{'spec':{}}"), "spec.replicatedJobs"},
+        {"their names, while none runs", &kind_jobset,
+         SIMPLE("{'metadata':{'name':'x'},'spec':{}}"),
+         SIMPLE("{'metadata':{'name':'x','annotations':{'a':'b'}},'spec':{}}"), ""},
+    };
+    static const struct refusal named[] = {
+        {"names that are too long", &kind_jobset, NULL,
+         "{'metadata':{'name':'" LONG
+         "1234567890','namespace':'n'},'spec':" SET("", PART("a", "")) "}",
+         "spec.replicatedJobs[0].name"},
+    };
+
+    refusals_play(rows, COUNT_OF(rows));
+    refusals_play_whole(named, COUNT_OF(named));
+}
+
+#define PULLED "'image':'i','imagePullPolicy':'Always'"
+#define DEBUG(more)                                                                       \
+    "{'containers':[{'name':'c'," PULLED "}],'initContainers':[{'name':'i'," PULLED "}]," \
+    "'volumes':[{'name':'v','emptyDir':{}}],'ephemeralContainers':[{" PULLED "," more "}]}"
+#define E "spec.ephemeralContainers[0]"
+
+TEST(who_looks_into_a_pod_takes_nothing_of_it)
+{
+    static const struct refusal rows[] = {
+        {"from the beginning", &kind_pod, NULL, DEBUG("'name':'e'"), "spec.ephemeralContainers"},
+        {"later", &kind_pod, DEBUG("'name':'e'"), DEBUG("'name':'e','targetContainerName':'c'"),
+         "spec"},
+        {"into one", &kind_pod, DEBUG("'name':'e','targetContainerName':'c'"),
+         DEBUG("'name':'e','targetContainerName':'c'"), ""},
+        {"into one that runs first", &kind_pod, DEBUG("'name':'e','targetContainerName':'i'"),
+         DEBUG("'name':'e','targetContainerName':'i'"), ""},
+        {"into none", &kind_pod, DEBUG("'name':'e','targetContainerName':'x'"),
+         DEBUG("'name':'e','targetContainerName':'x'"), E ".targetContainerName"},
+        {"by the name of one", &kind_pod, DEBUG("'name':'c'"), DEBUG("'name':'c'"), E ".name"},
+        {"by the name of one that runs first", &kind_pod, DEBUG("'name':'i'"), DEBUG("'name':'i'"),
+         E ".name"},
+        {"with a port", &kind_pod, DEBUG("'name':'e','ports':[{'containerPort':1}]"),
+         DEBUG("'name':'e','ports':[{'containerPort':1}]"), E ".ports"},
+        {"with an amount", &kind_pod, DEBUG("'name':'e','resources':{'limits':{'cpu':1}}"),
+         DEBUG("'name':'e','resources':{'limits':{'cpu':1}}"), E ".resources"},
+        {"in a part of a volume", &kind_pod,
+         DEBUG("'name':'e','volumeMounts':[{'name':'v','mountPath':'/v','subPath':'s'}]"),
+         DEBUG("'name':'e','volumeMounts':[{'name':'v','mountPath':'/v','subPath':'s'}]"),
+         E ".volumeMounts[0].subPath"},
+        {"in a part that is made up", &kind_pod,
+         DEBUG("'name':'e','volumeMounts':[{'name':'v','mountPath':'/w'},{'name':'v','mountPath':"
+               "'/v','subPathExpr':'s'}]"),
+         DEBUG("'name':'e','volumeMounts':[{'name':'v','mountPath':'/w'},{'name':'v','mountPath':"
+               "'/v','subPathExpr':'s'}]"),
+         E ".volumeMounts[1].subPath"},
+    };
+
+    refusals_play(rows, COUNT_OF(rows));
+}
+
+TEST(a_torchrun_job_waits_and_ends)
+{
+    static const struct refusal rows[] = {
+        {"in time", &kind_torchrunjob, NULL, "{'maxRunTime':'90m'}", ""},
+        {"some time", &kind_torchrunjob, NULL, "{'maxRunTime':'soon'}", "spec.maxRunTime"},
+        {"in no time", &kind_torchrunjob, NULL, "{'maxRunTime':'0s'}", "spec.maxRunTime"},
+        {"for others", &kind_torchrunjob, NULL, "{'after':[{'job':'a'},{'job':'b'}]}", ""},
+        {"for itself", &kind_torchrunjob, NULL, "{'after':[{'job':'a'},{'job':'q'}]}",
+         "spec.after[1].job"},
+        {"for fewer than at least", &kind_torchrunjob, NULL,
+         "{'elastic':{'minNodes':2,'maxNodes':1}}", "spec.elastic.maxNodes"},
+        {"for as many as there are", &kind_torchrunjob, NULL, "{'elastic':{'minNodes':2}}", ""},
+        {"no indexes", &kind_torchrunjob, NULL, "{'array':{'indexes':'x'}}", "spec.array.indexes"},
+    };
+
+    refusals_play(rows, COUNT_OF(rows));
+}
+
+#define LEVEL(label, alias) "{'nodeLabel':'" label "','alias':'" alias "'}"
+#define LEVELS(list)        "{'levels':[" list "]}"
+#define HOST                "kubernetes.io/hostname"
+
+TEST(the_levels_of_a_topology_stay)
+{
+    static const struct refusal rows[] = {
+        {"two", &kind_topology, NULL, LEVELS(LEVEL("a/r", "rack") "," LEVEL(HOST, "host")), ""},
+        {"other words for them", &kind_topology, LEVELS(LEVEL("a/r", "rack")),
+         LEVELS(LEVEL("a/r", "row")), ""},
+        {"others", &kind_topology, LEVELS(LEVEL("a/r", "rack")), LEVELS(LEVEL("a/s", "rack")),
+         "spec.levels"},
+        {"more", &kind_topology, LEVELS(LEVEL("a/r", "rack")),
+         LEVELS(LEVEL("a/r", "rack") "," LEVEL(HOST, "host")), "spec.levels"},
+        {"one twice", &kind_topology, NULL, LEVELS(LEVEL("a/r", "") "," LEVEL("a/r", "")),
+         "spec.levels[1].nodeLabel"},
+        {"two of one word", &kind_topology, NULL, LEVELS(LEVEL("a/r", "x") "," LEVEL("a/s", "x")),
+         "spec.levels[1].alias"},
+        {"the word of another", &kind_topology, NULL,
+         LEVELS(LEVEL("a/r", "a/s") "," LEVEL("a/s", "x")), "spec.levels[0].alias"},
+        {"hosts above others", &kind_topology, NULL, LEVELS(LEVEL(HOST, "x") "," LEVEL("a/s", "y")),
+         "spec.levels[0].nodeLabel"},
+    };
+
+    refusals_play(rows, COUNT_OF(rows));
+}
+
+#define GANG(more)     "'schedulingPolicy':{'gang':{'minCount':2}}" more
+#define TEMPLATES(all) "{'podGroupTemplates':[" all "]}"
+#define GROUPED(more)  TEMPLATES("{'name':'a'," GANG(more) "}")
+#define T              "spec.podGroupTemplates[0]"
+
+TEST(a_group_of_pods_of_kubernetes_says_how_it_is_placed)
+{
+    static const struct refusal rows[] = {
+        {"together", &kind_workload, NULL, GROUPED(""), ""},
+        {"together, how many is not said", &kind_workload, NULL,
+         TEMPLATES("{'name':'a','schedulingPolicy':{'gang':{}}}"),
+         T ".schedulingPolicy.gang.minCount"},
+        {"none together", &kind_workload, NULL,
+         TEMPLATES("{'name':'a','schedulingPolicy':{'gang':{'minCount':0}}}"),
+         T ".schedulingPolicy.gang.minCount"},
+        {"near each other", &kind_workload, NULL,
+         GROUPED(",'schedulingConstraints':{'topology':[{'key':'a/rack'}]}"), ""},
+        {"near in no way", &kind_workload, NULL,
+         GROUPED(",'schedulingConstraints':{'topology':[{}]}"),
+         T ".schedulingConstraints.topology.key"},
+        {"near by no label", &kind_workload, NULL,
+         GROUPED(",'schedulingConstraints':{'topology':[{'key':'a b'}]}"),
+         T ".schedulingConstraints.topology.key"},
+        {"near in two ways", &kind_workload, NULL,
+         GROUPED(",'schedulingConstraints':{'topology':[{'key':'a'},{'key':'b'}]}"),
+         T ".schedulingConstraints.topology"},
+        {"with devices", &kind_workload, NULL,
+         GROUPED(",'resourceClaims':[{'name':'d','resourceClaimName':'x'}]"), ""},
+        {"with devices of no name", &kind_workload, NULL,
+         GROUPED(",'resourceClaims':[{'resourceClaimName':'x'}]"), T ".resourceClaims[0].name"},
+        {"with no name of them", &kind_workload, NULL,
+         GROUPED(",'resourceClaims':[{'name':'D','resourceClaimName':'x'}]"),
+         T ".resourceClaims[0].name"},
+        {"with both", &kind_workload, NULL,
+         GROUPED(",'resourceClaims':[{'name':'d','resourceClaimName':'x',"
+                 "'resourceClaimTemplateName':'y'}]"),
+         T ".resourceClaims[0]"},
+        {"with too many", &kind_workload, NULL,
+         GROUPED(",'resourceClaims':[{'name':'a','resourceClaimName':'x'},{'name':'b',"
+                 "'resourceClaimName':'x'},{'name':'c','resourceClaimName':'x'},{'name':'d',"
+                 "'resourceClaimName':'x'},{'name':'e','resourceClaimName':'x'}]"),
+         T ".resourceClaims"},
+        {"of a class", &kind_workload, NULL, GROUPED(",'priorityClassName':'high'"), ""},
+        {"of no class", &kind_workload, NULL, GROUPED(",'priorityClassName':'High'"),
+         T ".priorityClassName"},
+        {"above all", &kind_workload, NULL, GROUPED(",'priority':1000000001"), T ".priority"},
+        {"who makes no room", &kind_workload, NULL, GROUPED(",'preemptionPolicy':'Never'"), ""},
+        {"who makes room", &kind_workload, NULL,
+         GROUPED(",'preemptionPolicy':'PreemptLowerPriority'"), ""},
+        {"who makes some", &kind_workload, NULL, GROUPED(",'preemptionPolicy':'Some'"),
+         T ".preemptionPolicy"},
+        {"two of one class", &kind_workload, NULL,
+         TEMPLATES("{'name':'a'," GANG(",'priorityClassName':'x'") "},{'name':'b'," GANG(
+             ",'priorityClassName':'x'") "}"),
+         ""},
+        {"two of two classes", &kind_workload, NULL,
+         TEMPLATES("{'name':'a'," GANG(",'priorityClassName':'x'") "},{'name':'b'," GANG(
+             ",'priorityClassName':'y'") "}"),
+         "spec.podGroupTemplates"},
+        {"two of a name", &kind_workload, NULL,
+         TEMPLATES("{'name':'a'," GANG("") "},{'name':'a'," GANG("") "}"),
+         "spec.podGroupTemplates[1].name"},
+        {"nothing", &kind_workload, NULL, "{}", "spec"},
+        {"as before", &kind_workload, GROUPED(""), GROUPED(""), ""},
+        {"one more later", &kind_workload, GROUPED(""),
+         TEMPLATES("{'name':'a'," GANG("") "},{'name':'b'," GANG("") "}"),
+         "spec.podGroupTemplates"},
+        {"another later", &kind_workload, GROUPED(""), TEMPLATES("{'name':'b'," GANG("") "}"),
+         "spec.podGroupTemplates"},
+    };
+
+    refusals_play(rows, COUNT_OF(rows));
+}

@@ -8,7 +8,6 @@
 #include "base/time.h"
 #include "base/vec.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -127,14 +126,17 @@ static void check_enum(struct check *check,
                       str_c(check->admit->arena, allowed));
 }
 
-/* Numbers of JSON are quantities without suffix, but for those that are larger than any. */
+/* Numbers of JSON are quantities without suffix, but for those that are larger than any, and those
+ * that are next to nothing. */
 static struct quantity amount_of(const struct json *value)
 {
+    struct str text = json_number_text(value);
     struct quantity amount = {0};
 
-    if (quantity_parse_json(value, &amount, NULL) == -ERANGE) {
+    if (quantity_parse_json(value, &amount, NULL) < 0 && !str_contains(text, STR("e-")) &&
+        !str_contains(text, STR("E-"))) {
         amount.nano = (__int128)INT64_MAX * QUANTITY_NANO * 2;
-        if (str_starts(json_number_text(value), STR("-")))
+        if (str_starts(text, STR("-")))
             amount.nano = -amount.nano;
     }
     return amount;
