@@ -258,3 +258,76 @@ TEST(a_run_survives_being_written)
     account_run_read(NULL, &back);
     EXPECT(!back.running && !back.began_ms);
 }
+
+TEST(what_is_known_of_a_run_is_written_and_read_again)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct account_run none = {0};
+    struct account_run all = {0};
+    struct account_run read = {0};
+    int64_t next = 1;
+
+#define RUN_SET(member, what) all.member = next++;
+    ACCOUNT_RUN_MEMBERS(RUN_SET)
+#undef RUN_SET
+    EXPECT(str_is(json_text(&arena, account_run_json(&arena, &none)), "{}"));
+    account_run_read(account_run_json(&arena, &all), &read);
+    EXPECT(memcmp(&read, &all, sizeof(all)) == 0);
+    test_case("somebody wrote into it");
+    account_run_read(test_json(&arena, "{'steps':-1,'pid':'x'}"), &read);
+    EXPECT(memcmp(&read, &none, sizeof(none)) == 0);
+}
+
+TEST(only_the_first_rank_of_the_last_process_tells_of_a_run)
+{
+    static const struct {
+        const char *why;
+        struct rank_report report;
+        bool heard;
+    } rows[] = {
+        {"further",
+         {.pid = 8, .began_ms = 100 * S, .first_ms = 110 * S, .last_ms = 130 * S, .steps = 21},
+         true},
+        {"of another rank",
+         {.rank = 1,
+          .pid = 9,
+          .began_ms = 200 * S,
+          .first_ms = 210 * S,
+          .last_ms = 220 * S,
+          .steps = 9},
+         false},
+        {"of nobody", {.pid = 9}, false},
+        {"of a process that is gone",
+         {.pid = 7, .began_ms = 50 * S, .first_ms = 60 * S, .last_ms = 140 * S, .steps = 90},
+         false},
+        {"late, of the same process",
+         {.pid = 8, .began_ms = 100 * S, .first_ms = 110 * S, .last_ms = 115 * S, .steps = 5},
+         false},
+        {"of its successor, which has fewer steps", {.pid = 8, .began_ms = 150 * S}, true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct job job = job_running();
+
+        test_case(rows[i].why);
+        hear(&job, 120 * S,
+             (struct rank_report){.pid = 8,
+                                  .began_ms = 100 * S,
+                                  .first_ms = 110 * S,
+                                  .last_ms = 120 * S,
+                                  .steps = 11});
+        EXPECT(account_hear(&job.run, &rows[i].report, 1, 0) == rows[i].heard);
+    }
+}
+
+TEST(another_number_of_gpus_is_another_stay)
+{
+    struct job job = job_running();
+    struct account_seen seen = {.phase = STR("Running"), .bound = true};
+    struct account_sums sums = {0};
+
+    EXPECT(account_take(&job.account, &job.run, &seen, 8, 30 * S));
+    EXPECT(!account_take(&job.account, &job.run, &seen, 8, 40 * S));
+    account_add(&job.account, 0, 40 * S, &sums);
+    EXPECT(sums.gpu_ms[ACCOUNT_TRAINING] == 4 * 20 * S + 8 * 10 * S);
+}

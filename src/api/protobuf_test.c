@@ -265,6 +265,13 @@ TEST(protobuf_numbers_of_a_list_may_come_packed_and_a_message_in_halves)
                   "{\"supplementalGroups\":[1,2,3],\"runAsUser\":240}"));
 }
 
+#define POD(more) "{'apiVersion':'v1','kind':'Pod'," more "}"
+#define CRD(schema)                                                                      \
+    "{'apiVersion':'apiextensions.k8s.io/v1','kind':'CustomResourceDefinition','spec':{" \
+    "'versions':[{'schema':{'openAPIV3Schema':{'properties':{'a':{" schema "}}}}}]}}"
+#define LEASE(time) \
+    "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease','spec':{'renewTime':'" time "'}}"
+
 TEST(protobuf_says_only_what_it_can_say)
 {
     static const struct {
@@ -286,19 +293,88 @@ TEST(protobuf_says_only_what_it_can_say)
          "a number beyond 32 bits"},
         {"{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"data\":{\"a\":\"*\"}}", -EINVAL,
          "not base64"},
+        {POD("'metadata':{'name':7}"), -EINVAL, "a number for a text"},
+        {POD("'metadata':{'creationTimestamp':'soon'}"), -EINVAL, "a word for a time"},
+        {POD("'metadata':{'labels':[]}"), -EINVAL, "a list for a map"},
+        {POD("'metadata':{'labels':{'a':1}}"), -EINVAL, "a map of numbers"},
+        {POD("'metadata':7"), -EINVAL, "a number for an object"},
+        {POD("'spec':{'hostPID':'yes'}"), -EINVAL, "a word for a truth"},
+        {POD("'spec':{'priority':1.5}"), -EINVAL, "a part of a number"},
+        {POD("'spec':{'priority':-2147483649}"), -EINVAL, "a number below 32 bits"},
+        {POD("'spec':{'overhead':{'cpu':true}}"), -EINVAL, "a truth for an amount"},
+        {POD("'spec':{'overhead':{'cpu':1}}"), 0, "a number for an amount"},
+        {POD("'metadata':{'finalizers':[1]}"), -EINVAL, "a list of numbers"},
+        {"{'apiVersion':'v1','kind':'Service','spec':{'ports':[{'targetPort':true}]}}", -EINVAL,
+         "a truth for a port"},
+        {CRD("'maximum':'x'"), -EINVAL, "a word for a number"},
+        {CRD("'additionalProperties':'x'"), -EINVAL, "a word for a schema or a truth"},
+        {CRD("'items':[{'type':'string'}]"), 0, "schemas for the items of a list"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
         _cleanup_(buf_done) struct buf out = {0};
-        struct json *object = NULL;
         struct err err = {0};
 
         test_case(rows[i].why);
         buf_add(&out, STR("before"));
-        EXPECT(json_parse(&arena, str_from(rows[i].json), &object, NULL) == 0);
-        EXPECT(protobuf_from_json(object, false, &out, &err) == rows[i].code);
+        EXPECT(protobuf_from_json(test_json(&arena, rows[i].json), false, &out, &err) ==
+               rows[i].code);
         EXPECT((rows[i].code != 0) == str_is(buf_str(&out), "before"));
+    }
+}
+
+TEST(protobuf_has_the_values_that_were_written)
+{
+    static const struct {
+        const char *json;
+        const char *path;
+        const char *value; /* as it comes back */
+    } rows[] = {
+        {POD("'metadata':{'creationTimestamp':'2026-01-02T03:04:05Z'}"),
+         "metadata.creationTimestamp", "'2026-01-02T03:04:05Z'"},
+        {POD("'metadata':{'creationTimestamp':'1969-12-31T23:59:58Z'}"),
+         "metadata.creationTimestamp", "'1969-12-31T23:59:58Z'"},
+        {LEASE("2026-01-02T03:04:05.123456Z"), "spec.renewTime", "'2026-01-02T03:04:05.123456Z'"},
+        {LEASE("2026-01-02T03:04:05.5Z"), "spec.renewTime", "'2026-01-02T03:04:05.500000Z'"},
+        {LEASE("2026-01-02T03:04:05Z"), "spec.renewTime", "'2026-01-02T03:04:05.000000Z'"},
+        {LEASE("1969-12-31T23:59:58.250000Z"), "spec.renewTime", "'1969-12-31T23:59:58.250000Z'"},
+        {POD("'spec':{'overhead':{'cpu':2}}"), "spec.overhead.cpu", "'2'"},
+        {POD("'spec':{'priority':-2147483648}"), "spec.priority", "-2147483648"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf out = {0};
+        struct json *back = NULL;
+
+        test_case(rows[i].json);
+        EXPECT(protobuf_from_json(test_json(&arena, rows[i].json), false, &out, NULL) == 0);
+        EXPECT(protobuf_to_json(&arena, buf_str(&out), NULL, &back, NULL) == 0);
+        EXPECT(json_equal(json_at(back, rows[i].path), test_json(&arena, rows[i].value)));
+    }
+}
+
+TEST(protobuf_numbers_are_those_of_the_text)
+{
+    static const struct {
+        const char *text;
+        double number;
+    } rows[] = {
+        {"0", 0.0},         {"-0.25", -0.25},   {"1.5e-30", 1.5e-30},     {"1E+5", 1E+5},
+        {"1e22", 1e22},     {"1e23", 1e23},     {"123456.75", 123456.75}, {"1e300", 1e300},
+        {"1e-300", 1e-300}, {"2.5e-3", 2.5e-3}, {"1e-900", 0.0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        double number = protobuf_double(str_from(rows[i].text));
+        bool large = rows[i].number > 1e22;
+        int64_t bits[2] = {0};
+
+        memcpy(&bits[0], &number, sizeof(number));
+        memcpy(&bits[1], &rows[i].number, sizeof(number));
+        test_case(rows[i].text);
+        EXPECT(bits[0] == bits[1] || (large && bits[0] - bits[1] <= 1 && bits[1] - bits[0] <= 1));
     }
 }
 
