@@ -64,7 +64,7 @@ static bool read_part(const struct cron_field *field, struct str part, uint64_t 
     if (slash < part.len &&
         (!str_to_i64(str_sub(part, slash + 1, part.len), &step) || step < 1 || step > 100))
         return false;
-    if (star && slash == part.len)
+    if (star && step == 1)
         *any = true;
     if (!star) {
         if (!read_value(field, str_sub(range, 0, dash), &first))
