@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/launch.h"
+#include "api/object.h"
 #include "api/suspect.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -8,6 +9,7 @@
 #include "base/time.h"
 #include "control/cluster/health.h"
 #include "control/core/action.h"
+#include "control/core/control.h"
 #include "control/core/controllers.h"
 #include "control/core/scene.h"
 #include "test.h"
@@ -340,4 +342,206 @@ TEST(a_node_with_an_error_of_a_card_is_tested_when_all_of_its_cards_are_free)
     EXPECT(scene_get(&scene, &kind_pod, "self-test-a"));
     end_test(&scene, "Succeeded", 0);
     EXPECT(str_is(taints(&scene), "muster.dev/gpu-unhealthy=XID")); /* which is the agent's */
+}
+
+TEST(a_self_test_takes_the_cards_that_nobody_has)
+{
+#define ON(node, meta, more)                                                            \
+    "{'metadata':{'name':'busy'" meta "},'spec':{'nodeName':'" node "','containers':[{" \
+    "'name':'c'" more "}]},'status':{'phase':'Running'}}"
+#define HAS(devices) ",'annotations':{'torchrun.ai/gpu-devices':'" devices "'}"
+#define WANTS        ",'resources':{'limits':{'nvidia.com/gpu':'2'}}"
+    static const struct {
+        const char *why;
+        const char *pod;
+        const char *cards; /* NULL: there is no test yet */
+    } cases[] = {
+        {"some are in use", ON("a", HAS("0,2"), WANTS), "1,3"},
+        {"those of another node", ON("b", HAS("0,2"), WANTS), "0,1,2,3"},
+        {"those of a pod that has ended",
+         "{'metadata':{'name':'busy'" HAS("0") "},'spec':{'nodeName':'a'},'status':{'phase':"
+                                               "'Succeeded'}}",
+         "0,1,2,3"},
+        {"nobody knows which", ON("a", "", WANTS), NULL},
+        {"it only speaks of them", ON("a", ",'annotations':{'x':'nvidia.com/gpu'}", ""), "0,1,2,3"},
+        {"numbers that are none", ON("a", HAS("x,-1,3"), ""), "0,1,2"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(cases[i].why);
+        begin(&scene);
+        scene_patch(&scene, &kind_node, "a",
+                    "{'spec':{'taints':[{'key':'muster.dev/suspect','effect':'NoSchedule'}]}}");
+        scene_put(&scene, &kind_pod, cases[i].pod);
+        run(&scene);
+        const struct json *test = scene_get(&scene, &kind_pod, "self-test-a");
+        EXPECT((test != NULL) == (cases[i].cards != NULL));
+        EXPECT(str_eq(
+            json_str(json_get(json_at(test, "metadata.annotations"), "torchrun.ai/gpu-devices")),
+            str_from(cases[i].cards)));
+    }
+}
+
+TEST(a_node_without_cards_is_tested_without_them)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_patch(&scene, &kind_node, "a",
+                "{'spec':{'taints':[{'key':'muster.dev/suspect','effect':'NoSchedule'}]},'status':{"
+                "'allocatable':{'nvidia.com/gpu':null}}}");
+    run(&scene);
+    const struct json *test = scene_get(&scene, &kind_pod, "self-test-a");
+    EXPECT(test && !json_at(test, "spec.containers.0.resources"));
+}
+
+TEST(a_test_that_does_not_end_in_time_has_failed)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    suspect(&scene);
+    scene_patch(&scene, &kind_pod, "self-test-a",
+                "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'},'status':{'phase':"
+                "'Failed','reason':'DeadlineExceeded'}}");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed")); /* whoever deletes it */
+    scene_patch(&scene, &kind_pod, "self-test-a", "{'metadata':{'deletionTimestamp':null}}");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=SelfTestFailed"));
+    EXPECT(str_contains(note(&scene, SUSPECT_WORDS), STR("failed: it did not end in time;")));
+}
+
+TEST(a_node_is_missed_only_where_another_can_take_its_work)
+{
+    static const struct {
+        const char *why;
+        const char *other;
+        bool suspected;
+    } cases[] = {
+        {"it can", "{}", true},
+        {"it is not ready", "{'status':{'conditions':[{'type':'Ready','status':'False'}]}}", false},
+        {"it takes none", "{'spec':{'unschedulable':true}}", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(cases[i].why);
+        begin(&scene);
+        scene_patch(&scene, &kind_node, "b", cases[i].other);
+        blame(&scene, "a", "one", "Preflight");
+        run(&scene);
+        EXPECT((note(&scene, SUSPECT_WORDS).len > 0) == cases[i].suspected);
+    }
+}
+
+TEST(one_in_ten_nodes_may_be_suspected_at_once)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_patch(&scene, &kind_node, "b", "{'spec':{'taints':[{'key':'muster.dev/suspect'}]}}");
+    for (int i = 0; i < 17; i++)
+        scene_put(&scene, &kind_node,
+                  str_c(&scene.arena, str_printf(&scene.arena,
+                                                 "{'metadata':{'name':'c%d'},'status':{'conditions'"
+                                                 ":[{'type':'Ready','status':'True'}]}}",
+                                                 i)));
+    blame(&scene, "a", "one", "Preflight");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x")); /* 19 nodes: one */
+    scene_put(&scene, &kind_node, NODE("d"));
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Preflight"));
+}
+
+TEST(three_of_those_who_blame_a_node_are_named_and_what_cannot_be_read_is_none)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_patch(&scene, &kind_node, "a",
+                "{'metadata':{'annotations':{'" SUSPECT_BLAME "zero':'words'}}}");
+    run(&scene);
+    EXPECT(!note(&scene, SUSPECT_BLAME "zero").len);
+    blame(&scene, "a", "one", "Hung");
+    blame(&scene, "a", "two", "Hung");
+    scene_patch(&scene, &kind_node, "b", "{'spec':{'unschedulable':true}}");
+    blame(&scene, "a", "three", "Hung");
+    blame(&scene, "a", "four", "Hung");
+    scene_patch(&scene, &kind_node, "a",
+                "{'metadata':{'annotations':{'" SUSPECT_BLAME "five':'words'}}}");
+    scene_patch(&scene, &kind_node, "b", "{'spec':{'unschedulable':null}}");
+    run(&scene);
+    EXPECT(
+        str_contains(note(&scene, SUSPECT_WORDS),
+                     STR("on no other: n/four (Hung), n/three (Hung), n/two (Hung); a self-test")));
+    EXPECT(!note(&scene, SUSPECT_BLAME "five").len);
+}
+
+TEST(a_taint_that_is_taken_away_before_the_test_leaves_nothing_behind)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene);
+    scene_patch(&scene, &kind_node, "a",
+                "{'metadata':{'annotations':{'" SUSPECT_WORDS "':'x','" SUSPECT_TESTED
+                "':'passed'}}}");
+    run(&scene);
+    EXPECT(!note(&scene, SUSPECT_WORDS).len && !scene_get(&scene, &kind_pod, "self-test-a"));
+    /* That it passed says no time: it is not left alone for that. */
+    blame(&scene, "a", "one", "Preflight");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Preflight"));
+    scene_patch(&scene, &kind_node, "a",
+                "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'}}");
+    scene_drop(&scene, &kind_pod, "self-test-a");
+    run(&scene);
+    EXPECT(!scene_get(&scene, &kind_pod, "self-test-a")); /* a node that is going needs none */
+    scene_drop(&scene, &kind_node, "a");
+    run(&scene);
+    EXPECT(!scene_get(&scene, &kind_pod, "self-test-a"));
+}
+
+TEST(nodes_that_somebody_speaks_of_and_the_pods_that_test_them_are_looked_at)
+{
+    static const struct {
+        const char *why;
+        const struct kind *kind;
+        const char *text;
+        const char *key; /* "": none */
+    } cases[] = {
+        {"a node like others", &kind_node, "{'metadata':{'name':'a'}}", ""},
+        {"one that is blamed", &kind_node,
+         "{'metadata':{'name':'a','annotations':{'" SUSPECT_BLAME "x':'y'}}}", "a"},
+        {"one that is tainted", &kind_node,
+         "{'metadata':{'name':'a'},'spec':{'taints':[{'key':'muster.dev/suspect'}]}}", "a"},
+        {"a pod that tests one", &kind_pod,
+         "{'metadata':{'name':'p','namespace':'" SUSPECT_TEST_SPACE
+         "','labels':{'" SUSPECT_TEST_LABEL "':'true'}},'spec':{'nodeName':'a'}}",
+         "a"},
+        {"a pod that says so elsewhere", &kind_pod,
+         "{'metadata':{'name':'p','namespace':'mine','labels':{'" SUSPECT_TEST_LABEL
+         "':'true'}},'spec':{'nodeName':'a'}}",
+         ""},
+        {"another pod there", &kind_pod,
+         "{'metadata':{'name':'p','namespace':'" SUSPECT_TEST_SPACE "'},'spec':{'nodeName':'a'}}",
+         ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        struct control_keys keys = {.arena = &scene.arena};
+        struct object *object = NULL;
+
+        scene_open(&scene);
+        test_case(cases[i].why);
+        EXPECT(object_new(cases[i].kind, scene_text(&scene, cases[i].text), &object, NULL) == 0);
+        node_health_controller.keys(scene.cache, object, &keys);
+        EXPECT(keys.list.count == (cases[i].key[0] != '\0'));
+        EXPECT(!keys.list.count || str_is(keys.list.items[0].name, cases[i].key));
+        object_unref(object);
+    }
 }

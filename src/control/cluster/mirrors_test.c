@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -11,6 +12,7 @@
 #include "control/core/group_name.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 static void mirror_put(struct cache *cache, const struct kind *kind, const char *text)
@@ -63,9 +65,11 @@ TEST(kubeflows_client_finds_the_version_of_the_trainer)
 }
 
 /* The action about the pod that stands for Kubeflow's operator; NULL: none. */
-static const struct action *mirror_action(struct actions *actions, const struct cache *cache)
+static const struct action *mirror_action(struct actions *actions,
+                                          const struct cache *cache,
+                                          const char *const *without)
 {
-    struct control_input input = {.cache = cache, .now_ms = 1000};
+    struct control_input input = {.cache = cache, .now_ms = 1000, .without = without};
 
     actions->list.count = 0;
     mirrors_controller.reconcile(&input, &(struct control_key){0}, actions);
@@ -87,7 +91,7 @@ TEST(pods_that_stand_for_others_are_marked_and_on_no_node)
     struct cache *cache = cache_new(1);
 
     mirror_put(cache, &kind_namespace, "{\"metadata\":{\"name\":\"kubeflow\"}}");
-    const struct action *action = mirror_action(&actions, cache);
+    const struct action *action = mirror_action(&actions, cache, NULL);
     EXPECT(action && action->type == ACTION_CREATE);
     EXPECT(action && json_get(json_at(action->body, "metadata.labels"), GROUP_STAND_IN));
     EXPECT(action && !json_at(action->body, "spec.nodeName"));
@@ -97,7 +101,58 @@ TEST(pods_that_stand_for_others_are_marked_and_on_no_node)
         "{\"metadata\":{\"name\":\"training-operator\",\"namespace\":\"kubeflow\","
         "\"annotations\":{\"kubernetes.io/config.mirror\":\"muster\"}},\"spec\":{\"nodeName\":"
         "\"muster\"},\"status\":{\"phase\":\"Running\"}}");
-    action = mirror_action(&actions, cache);
+    action = mirror_action(&actions, cache, NULL);
     EXPECT(action && action->type == ACTION_DELETE);
     cache_free(cache);
+}
+
+#define STANDS(meta, phase)                                                                       \
+    "{\"metadata\":{\"name\":\"training-operator\",\"namespace\":\"kubeflow\"" meta               \
+    ",\"annotations\":{\"kubernetes.io/config.mirror\":\"muster\"},\"labels\":{\"" GROUP_STAND_IN \
+    "\":\"true\"}},\"status\":{\"phase\":\"" phase "\"}}"
+#define KUBEFLOW(meta) "{\"metadata\":{\"name\":\"kubeflow\"" meta "}}"
+#define GOING          ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""
+
+TEST(a_pod_that_stands_for_a_controller_is_there_while_that_runs)
+{
+    static const char *const off[] = {"jobset", "pytorchjob", "trainjob", NULL};
+    static const struct {
+        const char *why;
+        const char *place;
+        const char *pod; /* NULL: none */
+        const char *const *without;
+        bool some; /* action, of type */
+        enum action_type type;
+    } rows[] = {
+        {"it is not there", KUBEFLOW(""), NULL, NULL, true, ACTION_CREATE},
+        {"its namespace is going", KUBEFLOW(GOING), NULL, NULL, false, ACTION_CREATE},
+        {"nobody runs that", KUBEFLOW(""), NULL, off, false, ACTION_CREATE},
+        {"it was just made", KUBEFLOW(""), STANDS("", "Pending"), NULL, true, ACTION_PATCH_STATUS},
+        {"it stands", KUBEFLOW(""), STANDS("", "Running"), NULL, false, ACTION_CREATE},
+        {"it is going", KUBEFLOW(""), STANDS(GOING, "Running"), NULL, true, ACTION_DELETE},
+        {"nobody runs that any more", KUBEFLOW(""), STANDS("", "Running"), off, true,
+         ACTION_DELETE},
+        {"somebody else's", KUBEFLOW(""),
+         "{\"metadata\":{\"name\":\"training-operator\",\"namespace\":\"kubeflow\"}}", off, false,
+         ACTION_DELETE},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct actions actions = {.arena = &arena};
+        struct cache *cache = cache_new(1);
+
+        test_case(rows[i].why);
+        mirror_put(cache, &kind_namespace, rows[i].place);
+        mirror_put(cache, &kind_namespace,
+                   "{\"metadata\":{\"name\":\"kubeflow-system\"" GOING "}}");
+        if (rows[i].pod)
+            mirror_put(cache, &kind_pod, rows[i].pod);
+        const struct action *action = mirror_action(&actions, cache, rows[i].without);
+        EXPECT((action != NULL) == rows[i].some);
+        EXPECT(!action || action->type == rows[i].type);
+        for (size_t j = 0; j < actions.list.count; j++) /* nothing is written to what is going */
+            EXPECT(actions.list.items[j].kind != &kind_configmap);
+        cache_free(cache);
+    }
 }

@@ -1,6 +1,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -19,7 +20,13 @@ struct stage {
     struct cache *cache;
     struct actions actions;
     bool others; /* there are other schedulers */
+    const struct kind *unwatched;
 };
+
+static bool is_watched(const void *user, const struct kind *kind)
+{
+    return kind != ((const struct stage *)user)->unwatched;
+}
 
 static void stage_open(struct stage *stage)
 {
@@ -49,7 +56,11 @@ static void react(struct stage *stage, const struct controller *controller, cons
                                     .other_schedulers = stage->others,
                                     .queue_label_key = STR("kai.scheduler/queue"),
                                     .default_queue = STR("default-queue")};
-    struct control_input input = {.cache = stage->cache, .config = &config, .now_ms = 1000};
+    struct control_input input = {.cache = stage->cache,
+                                  .config = &config,
+                                  .now_ms = 1000,
+                                  .is_watched = is_watched,
+                                  .user = stage};
     struct control_key key = {.ns = STR("d"), .name = str_from(name)};
 
     stage->actions.list.count = 0;
@@ -388,6 +399,240 @@ TEST(what_becomes_of_our_group_and_its_pods_wakes_the_group_it_was_made_for)
     put(&stage, &kind_podgroup, OWNED("scheduling.sigs.k8s.io/v1alpha1"));
     EXPECT(!wakes(&stage, &kind_podgroup, "podgroup-g"));
     stage_close(&stage);
+}
+
+TEST(what_is_not_watched_yet_is_waited_for)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_podgroup_k8s,
+        GANG(",\"schedulingConstraints\":{\"topology\":[{\"key\":\"rack\"}]}"));
+    put(&stage, &kind_podgroup, OURS(""));
+    stage.unwatched = &kind_podgroup_k8s;
+    react(&stage, &group_controller, "p");
+    EXPECT(stage.actions.list.count == 1 && asked(&stage, ACTION_WATCH));
+    react(&stage, &gang_status_controller, "g");
+    EXPECT(stage.actions.list.count == 1 && asked(&stage, ACTION_WATCH));
+    stage.unwatched = &kind_topology;
+    react(&stage, &group_controller, "p");
+    EXPECT(stage.actions.list.count == 1 && asked(&stage, ACTION_WATCH));
+    stage.unwatched = NULL;
+    react(&stage, &gang_status_controller, "none");
+    EXPECT(stage.actions.list.count == 0);
+    stage_close(&stage);
+}
+
+TEST(a_topology_that_is_there_is_not_made_again)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_podgroup_k8s,
+        GANG(",\"schedulingConstraints\":{\"topology\":[{\"key\":\"rack\"}]}"));
+    react(&stage, &group_controller, "p");
+    put(&stage, &kind_topology,
+        json_text(&stage.arena, done(&stage, ACTION_CREATE, &kind_topology)).p);
+    react(&stage, &group_controller, "p");
+    EXPECT(!done(&stage, ACTION_CREATE, &kind_topology));
+    EXPECT(done(&stage, ACTION_CREATE, &kind_podgroup));
+    stage_close(&stage);
+}
+
+#define UNSAID                                                                           \
+    "{\"apiVersion\":\"scheduling.k8s.io/v1beta1\",\"kind\":\"PodGroup\",\"metadata\":{" \
+    "\"name\":\"g\",\"namespace\":\"d\",\"uid\":\"gu\",\"annotations\":{"                \
+    "\"kai.scheduler/preemptibility\":\"non-preemptible\","                              \
+    "\"kai.scheduler/staleness-grace-period\":\"5m\"}},\"spec\":{\"priority\":7,"        \
+    "\"schedulingPolicy\":{\"basic\":{}}}}"
+#define TORCHRUN(name, labels, owners)                                                          \
+    "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\",\"metadata\":{\"name\":" \
+    "\"" name "\",\"namespace\":\"d\",\"uid\":\"" name "\",\"labels\":{" labels                 \
+    "},\"ownerReferences\":[" owners "]},\"spec\":{\"jobQueue\":\"q\",\"command\":\"x\"}}"
+#define OWNER(name)                                                                      \
+    "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\",\"name\":\"" name \
+    "\",\"uid\":\"" name "\"}"
+
+TEST(what_a_group_does_not_say_its_pods_owners_do)
+{
+    static const struct {
+        const char *why;
+        const char *job;
+        const char *queue;
+    } rows[] = {
+        {"nobody", TORCHRUN("j", "", ""), "default-queue"},
+        {"its job", TORCHRUN("j", "\"kai.scheduler/queue\":\"lab\"", ""), "lab"},
+        {"what made its job", TORCHRUN("j", "", OWNER("top")), "best"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct stage stage;
+
+        stage_open(&stage);
+        test_case(rows[i].why);
+        put(&stage, &kind_podgroup_k8s, UNSAID);
+        put(&stage, &kind_torchrunjob, rows[i].job);
+        put(&stage, &kind_torchrunjob, TORCHRUN("top", "\"kai.scheduler/queue\":\"best\"", ""));
+        put(&stage, &kind_pod, POD(",\"ownerReferences\":[" OWNER("j") "]"));
+        react(&stage, &group_controller, "p");
+        const struct json *group = done(&stage, ACTION_CREATE, &kind_podgroup);
+        EXPECT(str_is(json_str_at(group, "spec.queue"), rows[i].queue));
+        EXPECT(str_is(json_str_at(group, "spec.priorityClassName"), "train"));
+        EXPECT(str_is(json_str_at(group, "spec.preemptibility"), "non-preemptible"));
+        EXPECT(str_is(json_str_at(group, "spec.stalenessGracePeriod"), "5m"));
+        EXPECT(json_i64_or(json_at(group, "spec.minMember"), 0) == 1);
+        stage_close(&stage);
+    }
+}
+
+#define AWAY(name, priority, more)                                                       \
+    "{\"metadata\":{\"name\":\"" name "\",\"namespace\":\"d\",\"uid\":\"" name "\"" more \
+    "},\"spec\":{\"schedulerName\":\"kai-scheduler\",\"priority\":" priority             \
+    ",\"schedulingGroup\":{\"podGroupName\":\"g\"}}"
+#define ELSEWHERE                                                                               \
+    "{\"metadata\":{\"name\":\"e\",\"namespace\":\"e\",\"uid\":\"e\"},\"spec\":{"               \
+    "\"schedulerName\":\"kai-scheduler\",\"priority\":8,\"schedulingGroup\":{\"podGroupName\":" \
+    "\"g\"}}}"
+
+TEST(only_pods_that_are_in_the_group_and_may_still_start_can_be_out_of_place)
+{
+    static const struct {
+        const char *why;
+        const char *other;
+        bool refused;
+    } rows[] = {
+        {"one that waits", AWAY("a", "8", "") "}", true},
+        {"one that is done", AWAY("a", "8", "") ",\"status\":{\"phase\":\"Succeeded\"}}", false},
+        {"one that failed", AWAY("a", "8", "") ",\"status\":{\"phase\":\"Failed\"}}", false},
+        {"one that is going", AWAY("a", "8", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"") "}",
+         false},
+        {"one of the same name in another namespace", ELSEWHERE, false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct stage stage;
+
+        stage_open(&stage);
+        test_case(rows[i].why);
+        put(&stage, &kind_pod, rows[i].other);
+        put(&stage, &kind_podgroup_k8s, GANG(""));
+        put(&stage, &kind_podgroup, REFUSED("got 8 and 7"));
+        put(&stage, &kind_pod, POD(""));
+        react(&stage, &group_controller, "p");
+        /* It was refused: that stays, or is taken back. */
+        EXPECT((refusal(&stage) == NULL) == rows[i].refused);
+        EXPECT(!refusal(&stage) || !refused(&stage).len);
+        stage_close(&stage);
+    }
+}
+
+TEST(the_first_of_the_pods_that_are_there_makes_the_group)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    stage.others = true;
+    put(&stage, &kind_pod, ELSEWHERE);
+    put(&stage, &kind_pod, AWAY("a", "7", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"") "}");
+    put(&stage, &kind_pod, OTHER("b", "default-scheduler", "7"));
+    put(&stage, &kind_pod, OTHER("c", "kai-scheduler", "7"));
+    put(&stage, &kind_pod, OTHER("d", "kai-scheduler", "8"));
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    react(&stage, &group_controller, "d"); /* not it, and it does not fit: it looks again */
+    EXPECT(stage.actions.list.count == 1 && asked(&stage, ACTION_LOOK_AGAIN));
+    react(&stage, &group_controller, "c");
+    EXPECT(str_contains(refused(&stage), STR("default-scheduler")));
+    stage_close(&stage);
+}
+
+TEST(a_group_that_is_refused_already_or_is_going_is_not_written_again)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    stage.others = true;
+    put(&stage, &kind_podgroup_k8s, GANG(""));
+    put(&stage, &kind_podgroup, REFUSED("already"));
+    put(&stage, &kind_pod, OTHER("q", "default-scheduler", "7"));
+    react(&stage, &group_controller, "q");
+    EXPECT(stage.actions.list.count == 0);
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"q\",\"namespace\":\"d\",\"uid\":\"q\"},\"spec\":{"
+        "\"schedulerName\":\"other\",\"schedulingGroup\":{\"podGroupName\":\"late\"}},"
+        "\"status\":{\"phase\":\"Failed\"}}");
+    put(&stage, &kind_podgroup,
+        "{\"metadata\":{\"name\":\"podgroup-late\",\"namespace\":\"d\",\"uid\":\"l\"},\"spec\":{}"
+        "}");
+    react(&stage, &group_controller, "q"); /* it has ended: the others may start */
+    EXPECT(stage.actions.list.count == 0);
+    stage.others = false;
+    put(&stage, &kind_pod, POD(""));
+    put(&stage, &kind_podgroup,
+        "{\"metadata\":{\"name\":\"podgroup-g\",\"namespace\":\"d\",\"uid\":\"x\","
+        "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\","
+        "\"ownerReferences\":[{\"apiVersion\":\"scheduling.k8s.io/v1beta1\",\"kind\":"
+        "\"PodGroup\",\"name\":\"g\",\"uid\":\"before\"}]},\"spec\":{\"minMember\":3}}");
+    react(&stage, &group_controller, "p");
+    EXPECT(stage.actions.list.count == 0);
+    stage_close(&stage);
+}
+
+#define STOPPED(type, status, reason)                                                        \
+    "\"nodeName\":\"n\"},\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":" \
+    "\"True\"},{\"type\":\"" type "\",\"status\":\"" status "\",\"reason\":\"" reason        \
+    "\",\"message\":\"for others\"}]"
+
+TEST(a_group_whose_pods_are_stopped_together_says_that_it_is_stopped)
+{
+    static const struct {
+        const char *why;
+        const char *pod;
+        const char *mode;
+        bool told;
+    } rows[] = {
+        {"for others", MEMBER("a", STOPPED("DisruptionTarget", "True", "PreemptionByScheduler")),
+         "all", true},
+        {"in our words",
+         MEMBER("a", STOPPED("muster.dev/Evicted", "True", "PreemptionByScheduler")), "all", true},
+        {"one by one", MEMBER("a", STOPPED("DisruptionTarget", "True", "PreemptionByScheduler")),
+         "single", false},
+        {"no longer", MEMBER("a", STOPPED("DisruptionTarget", "False", "PreemptionByScheduler")),
+         "all", false},
+        {"for its node", MEMBER("a", STOPPED("DisruptionTarget", "True", "DeletionByTaintManager")),
+         "all", false},
+        {"not at all", MEMBER("a", STOPPED("Ready", "True", "PreemptionByScheduler")), "all",
+         false},
+        {"another of that name",
+         "{\"metadata\":{\"name\":\"a\",\"namespace\":\"e\",\"uid\":\"a\",\"annotations\":{"
+         "\"pod-group-name\":\"podgroup-g\"}},\"spec\":{" STOPPED("DisruptionTarget", "True",
+                                                                  "PreemptionByScheduler") "}}",
+         "all", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct stage stage;
+
+        stage_open(&stage);
+        test_case(rows[i].why);
+        put(&stage, &kind_podgroup_k8s,
+            str_printf(&stage.arena,
+                       GANG(",\"disruptionMode\":{\"%s\":{}}},\"status\":{"
+                            "\"conditions\":[{\"type\":"
+                            "\"PodGroupInitiallyScheduled\",\"status\":\"True\"}]"),
+                       rows[i].mode)
+                .p);
+        put(&stage, &kind_podgroup, OURS(""));
+        put(&stage, &kind_pod, rows[i].pod);
+        react(&stage, &gang_status_controller, "g");
+        const struct json *status = done(&stage, ACTION_PATCH_STATUS, &kind_podgroup_k8s);
+        EXPECT((status != NULL) == rows[i].told);
+        EXPECT(!status ||
+               (str_is(json_str_at(status, "status.conditions.1.type"), "DisruptionTarget") &&
+                str_is(json_str_at(status, "status.conditions.1.message"), "for others")));
+        stage_close(&stage);
+    }
 }
 
 /* ---- kinds of others ---- */
