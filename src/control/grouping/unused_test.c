@@ -219,3 +219,108 @@ TEST(work_that_may_keep_its_gpus_and_work_that_cannot_be_moved_keep_them)
     look(&scene, 20);
     EXPECT(!announced(&scene, "g")); /* it has its time again */
 }
+
+TEST(only_work_that_can_give_way_is_told_that_it_will)
+{
+    static const struct {
+        const char *why;
+        const struct kind *kind;
+        const char *name;
+        const char *patch; /* NULL: it is gone */
+        bool told;         /* the group h */
+    } changes[] = {
+        {"as it is", &kind_node, "a", "{}", true},
+        {"its own word", &kind_podgroup, "h",
+         "{'metadata':{'annotations':{'muster.dev/suspend-unused-after':'10m'}}}", true},
+        {"a word that is no time", &kind_queue, "top",
+         "{'metadata':{'annotations':{'muster.dev/suspend-unused-after':'soon'}}}", false},
+        {"less than none", &kind_queue, "top",
+         "{'metadata':{'annotations':{'muster.dev/suspend-unused-after':'-5m'}}}", false},
+        {"a queue that is not there", &kind_podgroup, "h", "{'spec':{'queue':'none'}}", false},
+        {"no queue", &kind_podgroup, "h", "{'spec':{'queue':null}}", false},
+        {"queues in a circle that say nothing", &kind_queue, "q", "{'spec':{'parentQueue':'q'}}",
+         false},
+        {"a group that is going", &kind_podgroup, "h",
+         "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'}}", false},
+        {"a node that is gone", &kind_node, "a", NULL, false},
+        {"a node that cannot suspend", &kind_node, "a",
+         "{'metadata':{'labels':{'muster.dev/suspend':null}}}", false},
+        {"a node that does not measure", &kind_node, "a",
+         "{'metadata':{'annotations':{'muster.dev/gpu-unused-since':null}}}", false},
+        {"one that measures fewer cards", &kind_node, "a",
+         "{'metadata':{'annotations':{'muster.dev/gpu-unused-since':'2026-01-01T11:00:00Z'}}}",
+         false},
+        {"a card that is none", &kind_pod, "r",
+         "{'metadata':{'annotations':{'torchrun.ai/gpu-devices':'x'}}}", false},
+        {"two cards, of which one is in use", &kind_pod, "r",
+         "{'metadata':{'annotations':{'torchrun.ai/gpu-devices':'1,2'}}}", false},
+        {"two cards that nobody uses", &kind_pod, "r",
+         "{'metadata':{'annotations':{'torchrun.ai/gpu-devices':'0,1'}}}", true},
+        {"no card", &kind_pod, "r", "{'metadata':{'annotations':{'torchrun.ai/gpu-devices':null}}}",
+         false},
+        {"a pod that is going", &kind_pod, "r",
+         "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'}}", false},
+        {"one that has ended", &kind_pod, "r", "{'status':{'phase':'Succeeded'}}", false},
+        {"one that has failed", &kind_pod, "r", "{'status':{'phase':'Failed'}}", false},
+        {"one that has not begun", &kind_pod, "r", "{'status':{'phase':'Pending'}}", false},
+        {"one that somebody suspends", &kind_pod, "r",
+         "{'metadata':{'annotations':{'muster.dev/suspend':'hold'}}}", false},
+        {"others that wait for a part of a card", &kind_podgroup, "w",
+         "{'status':{'resourcesStatus':{'requested':{'nvidia.com/gpu':null,'run.ai/gpu.memory':"
+         "'1'}}}}",
+         true},
+        {"others that wait for no card", &kind_podgroup, "w",
+         "{'status':{'resourcesStatus':{'requested':{'nvidia.com/gpu':null}}}}", false},
+        {"others that said nothing yet", &kind_podgroup, "w", "{'status':{'message':null}}", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(changes); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(changes[i].why);
+        noon(&scene);
+        scene_put(&scene, &kind_podgroup, GROUP("w", WAITS("NotEnoughResources")));
+        if (changes[i].patch)
+            scene_patch(&scene, changes[i].kind, changes[i].name, changes[i].patch);
+        else
+            scene_drop(&scene, changes[i].kind, changes[i].name);
+        look(&scene, 0);
+        EXPECT(announced(&scene, "h") == changes[i].told);
+    }
+}
+
+TEST(what_was_announced_is_taken_back_when_it_may_keep_its_gpus)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    noon(&scene);
+    scene_put(&scene, &kind_podgroup, GROUP("w", WAITS("NotEnoughResources")));
+    look(&scene, 0);
+    EXPECT(announced(&scene, "h"));
+    scene_patch(&scene, &kind_queue, "top",
+                "{'metadata':{'annotations':{'muster.dev/suspend-unused-after':null}}}");
+    look(&scene, 1);
+    EXPECT(!announced(&scene, "h") && !announced(&scene, "g"));
+}
+
+TEST(a_gang_of_which_one_pod_cannot_be_moved_runs_on_whole)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    noon(&scene);
+    scene_put(&scene, &kind_pod, POD("s", "h", "1"));
+    scene_put(&scene, &kind_podgroup, GROUP("w", WAITS("NotEnoughResources")));
+    look(&scene, 0);
+    look(&scene, 5);
+    EXPECT(str_is(wish(&scene, "r"), "unused") && str_is(wish(&scene, "s"), "unused"));
+    scene_patch(&scene, &kind_pod, "r",
+                "{'status':{'conditions':[{'type':'Suspended','status':'True','reason':'Frozen',"
+                "'lastTransitionTime':'2026-01-01T12:05:00Z'}]}}");
+    scene_patch(&scene, &kind_pod, "s",
+                "{'status':{'conditions':[{'type':'Suspended','status':'False','reason':"
+                "'SuspendFailed','lastTransitionTime':'2026-01-01T12:05:00Z'}]}}");
+    look(&scene, 1);
+    /* The one that stands goes on as soon as it has its GPU again. */
+    EXPECT(str_is(wish(&scene, "r"), "yield") && str_is(wish(&scene, "s"), "yield"));
+    EXPECT(!announced(&scene, "h"));
+}
