@@ -26,6 +26,10 @@
 /* What a pod asks for and where it may go. */
 
 #define DEADLINE_MAX_S INT64_C(1000000000) /* 30 years; longer ones end nothing */
+/* What objects can be called; one that the core makes up has a pod's name and one of its own. Names
+ * in annotations are checked by nobody, and keys of the core are bounded (names.h). */
+#define NAME_BYTES_MAX 253
+#define MADE_BYTES_MAX 512
 
 struct amounts VEC_FIELDS(struct sched_amount);
 
@@ -626,6 +630,11 @@ static void take_claims(struct decode *decode, struct sched_pod *pod)
         if (!use.name.len)
             use.name = str_printf(decode->arena, STR_FMT "/" STR_FMT, STR_ARG(decode->object->name),
                                   STR_ARG(json_str(json_get(item, "name"))));
+        if (use.name.len > MADE_BYTES_MAX) {
+            (void)decode_error(decode, "spec.resourceClaims: no claim has a name of %zu bytes",
+                               use.name.len);
+            use.name = STR("/"); /* which none has either */
+        }
         claims[pod->claim_count++] = use;
     }
     pod->claims = claims;
@@ -676,6 +685,11 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
         .label_count = object->label_count,
         .deadline_ms = deadline_s > 0 && deadline_s < DEADLINE_MAX_S ? deadline_s * 1000 : 0,
     };
+    if (ret->group.len > NAME_BYTES_MAX) {
+        (void)decode_error(decode, "annotation %s: no pod group has a name of %zu bytes",
+                           GROUP_ANNOTATION, ret->group.len);
+        ret->group = STR_NONE;
+    }
     for (size_t i = 0; i < object->label_count; i++)
         labels[i] = (struct sched_label){object->labels[i].key, object->labels[i].value};
     for (size_t i = 0; i < object->annotation_count; i++)

@@ -40,8 +40,12 @@ void node_totals(struct sched *sched, struct node *node)
     total[RES_MEMORY] = spec->memory_bytes;
     total[RES_GPU] = spec->gpus ? spec->gpus : node->device_gpus;
     total[RES_PODS] = spec->pods;
-    for (size_t i = 0; i < spec->amount_count; i++)
-        total[res_id(sched, spec->amounts[i].name)] = spec->amounts[i].amount;
+    for (size_t i = 0; i < spec->amount_count; i++) {
+        uint32_t res = res_id(sched, spec->amounts[i].name);
+
+        if (res != RES_NONE)
+            total[res] = spec->amounts[i].amount;
+    }
     for (size_t r = 0; r < sched->resources.count; r++) {
         node->idle[r] += total[r] - node->total[r];
         node->total[r] = total[r];

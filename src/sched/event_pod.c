@@ -78,7 +78,7 @@ static void pod_wants(struct sched *sched, struct pod *pod)
             int64_t count = claim->known ? claim->spec.device_count : 0;
 
             if (claim->known && !claim->gpu && !claim->ask)
-                res = res_id(sched, claim->spec.device_class);
+                res = res_asked(sched, claim->spec.device_class);
             else
                 pod->gpus += count;
             pod->wants[pod->want_count++] = (struct want){res, count};
@@ -354,6 +354,10 @@ static uint8_t pod_open_shares(struct sched *sched,
     struct sharing *sharing = pod->sharing;
     pod_name_shares(sched, pod, spec);
     for (uint8_t i = 0; i < count; i++) {
+        if (!share_can_open(node, sharing->names[i])) { /* no node has so many devices */
+            count = i;
+            break;
+        }
         slots[i] = share_open(node, sharing->names[i]);
         sharing->named_shares[i] = slots[i];
     }

@@ -231,11 +231,11 @@ static bool choice_better(enum sched_strategy strategy,
 /* Whole devices that could be opened for sharing. */
 static int64_t node_unopened(const struct sched *sched, const struct node *node)
 {
-    if (sched->now_ms < node->shut_ms)
-        return 0;
-    if (node->releasing[RES_GPU] < 0)
-        return i64_max(0, node->idle[RES_GPU] + node->releasing[RES_GPU]);
-    return i64_max(0, node->idle[RES_GPU]) + node->releasing[RES_GPU];
+    int64_t whole = node->releasing[RES_GPU] < 0
+                        ? i64_max(0, node->idle[RES_GPU] + node->releasing[RES_GPU])
+                        : i64_max(0, node->idle[RES_GPU]) + node->releasing[RES_GPU];
+
+    return sched->now_ms < node->shut_ms ? 0 : i64_min(whole, shares_left(node));
 }
 
 static size_t choices_collect(const struct sched *sched,

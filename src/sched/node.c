@@ -139,6 +139,20 @@ static uint32_t share_find(const struct node *node, const struct name *name)
     return slot;
 }
 
+int64_t shares_left(const struct node *node)
+{
+    int64_t left = SHARES_MAX;
+
+    for (uint32_t i = 0; i < node->share_count; i++)
+        left -= node->shares[i].live;
+    return left;
+}
+
+bool share_can_open(const struct node *node, const struct name *name)
+{
+    return (name && share_find(node, name) < node->share_count) || shares_left(node) > 0;
+}
+
 uint8_t share_open(struct node *node, struct name *name)
 {
     uint32_t slot = name ? share_find(node, name) : node->share_count;

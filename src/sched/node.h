@@ -99,6 +99,10 @@ void share_name(struct share *share, struct name *name);
 int64_t share_memory(const struct pod *pod, const struct node *node);
 /* The slot of the shared device of that name, a new one when there is none. NULL: a new one. */
 uint8_t share_open(struct node *node, struct name *name);
+/* Whether there is one, or room for another: SHARES_MAX are all that can be told apart. */
+bool share_can_open(const struct node *node, const struct name *name);
+/* How many more there is room for. */
+int64_t shares_left(const struct node *node);
 
 /* Adds (1) or takes off (-1) what a pod in that status holds, or is promised, on the node; `slots`
  * are those of its shared devices there. */

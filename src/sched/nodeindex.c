@@ -130,8 +130,8 @@ static int64_t parts_free(struct sched *sched, const struct node *node)
     }
     for (size_t m = 0; node->mig && m < node->spec.amount_count; m++) {
         int64_t slices = shape_mig_slices(node->spec.amounts[m].name);
-        uint32_t res = slices ? res_id(sched, node->spec.amounts[m].name) : 0;
-        if (slices)
+        uint32_t res = slices ? res_id(sched, node->spec.amounts[m].name) : RES_NONE;
+        if (res != RES_NONE)
             parts += (node->idle[res] + node->releasing[res]) * slices * GPU_MILLI;
     }
     return parts;

@@ -8,23 +8,24 @@
 #include "sched/node.h"
 #include "sched/state.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 /* Numbers of resources, in the order in which they were first named. */
 
-uint32_t res_id(struct sched *sched, struct str name)
+static uint32_t res_known(const struct sched *sched, struct str name)
 {
     const void *known = map_get(&sched->resource_ids, name);
-    uintptr_t id = (uintptr_t)known;
 
-    if (id)
-        return (uint32_t)id;
-    assert(sched->resources.count < RES_MAX);
+    return (uint32_t)(uintptr_t)known; /* 0: it is not */
+}
+
+static uint32_t res_new(struct sched *sched, struct str name)
+{
     struct str copy = heap_str(name);
-    id = sched->resources.count;
+    uintptr_t id = sched->resources.count;
+
     VEC_PUSH(NULL, &sched->resources, copy);
     map_set(&sched->resource_ids, copy, (void *)id);
     if (id < sched->resource_capacity)
@@ -46,6 +47,28 @@ uint32_t res_id(struct sched *sched, struct str name)
     }
     sched->resource_capacity = capacity;
     return (uint32_t)id;
+}
+
+uint32_t res_id(struct sched *sched, struct str name)
+{
+    uint32_t id = res_known(sched, name);
+
+    if (id)
+        return id;
+    return sched->resources.count < RES_MAX - 1 ? res_new(sched, name) : RES_NONE;
+}
+
+uint32_t res_asked(struct sched *sched, struct str name)
+{
+    const struct str rest = STR("a resource that no node has"); /* and none can be called so */
+    uint32_t id = res_known(sched, name);
+
+    if (id)
+        return id;
+    if (sched->resources.count < RES_ASKED)
+        return res_new(sched, name);
+    id = res_known(sched, rest);
+    return id ? id : res_new(sched, rest);
 }
 
 /* "nvidia.com/mig-2g.10gb" stands for 2 slices of a device; 0 for other resources. */

@@ -18,6 +18,8 @@ enum {
     RES_FIRST_OTHER,
 };
 #define RES_MAX      256 /* distinct resource names in a cluster */
+#define RES_ASKED    128 /* of them, those that pods named first: anybody may make up more */
+#define RES_NONE     UINT32_MAX
 #define GPU_MILLI    1000
 #define GPU_FRACTION 1000000
 
@@ -26,8 +28,12 @@ struct want {
     int64_t amount;
 };
 
-/* The number of a resource; a new one for a name that was not seen yet. */
+/* The number of a resource that a node has; a new one for a name that was not seen yet. RES_NONE:
+ * there are too many. */
 uint32_t res_id(struct sched *sched, struct str name);
+/* The same of one that a pod asks for. Beyond RES_ASKED, names that are new share one number, of
+ * which no node has anything. */
+uint32_t res_asked(struct sched *sched, struct str name);
 /* "nvidia.com/mig-2g.10gb" stands for 2 slices of a device; 0 for other resources. */
 int64_t shape_mig_slices(struct str name);
 

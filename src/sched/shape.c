@@ -175,7 +175,7 @@ static void shape_wants(struct sched *sched, struct shape *shape)
             shape->wants_mig = true;
             shape->mig_slices += slices * amount;
         }
-        wants[count++] = (struct want){res_id(sched, spec->amounts[i].name), amount};
+        wants[count++] = (struct want){res_asked(sched, spec->amounts[i].name), amount};
     }
     shape->wants = wants;
     shape->want_count = count;
