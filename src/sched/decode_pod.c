@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "sched/decode.h"
 #include "sched/numa.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 
@@ -30,8 +31,19 @@
  * in annotations are checked by nobody, and keys of the core are bounded (names.h). */
 #define NAME_BYTES_MAX 253
 #define MADE_BYTES_MAX 512
+#define GPU_MIB_MAX    (INT64_C(1) << 30) /* of one device; see amount_most() */
 
 struct amounts VEC_FIELDS(struct sched_amount);
+
+/* More than any machine has, and so little that the sums over all pods of a cluster do not overflow:
+ * who asks for more is as large as no node. */
+static int64_t amount_most(struct str name)
+{
+    if (str_is(name, "cpu"))
+        return INT64_C(1) << 40;
+    return str_starts(name, STR("nvidia.com/")) || str_is(name, "amd.com/gpu") ? INT64_C(1) << 20
+                                                                               : INT64_C(1) << 48;
+}
 
 static struct sched_amount *amount_at(struct arena *arena, struct amounts *list, struct str name)
 {
@@ -74,7 +86,7 @@ static void read_amounts(struct decode *decode,
                                r ? err.text : "is negative");
             amount = 0;
         }
-        amount_at(decode->arena, ret, name)->amount = amount;
+        amount_at(decode->arena, ret, name)->amount = i64_min(amount, amount_most(name));
     }
 }
 
@@ -246,6 +258,8 @@ static struct amounts pod_amounts(struct decode *decode, const struct json *spec
     amounts_max(decode->arena, &sum, &init);
     read_amounts(decode, json_get(spec, "overhead"), "spec.overhead", &overhead);
     amounts_add(decode->arena, &sum, &overhead);
+    for (size_t i = 0; i < sum.count; i++)
+        sum.items[i].amount = i64_min(sum.items[i].amount, amount_most(sum.items[i].name));
     return sum;
 }
 
@@ -301,6 +315,7 @@ static void take_gpu_sharing(struct decode *decode, struct sched_pod *pod)
         pod->invalid = STR("annotation gpu-memory must be a positive number of MiB");
         pod->gpu_memory_mib = 0;
     }
+    pod->gpu_memory_mib = i64_min(pod->gpu_memory_mib, GPU_MIB_MAX);
     if (devices.len && (!str_to_i64(devices, &pod->gpu_devices) || pod->gpu_devices < 1 ||
                         pod->gpu_devices > GPU_SHARE_DEVICES_MAX)) {
         pod->invalid = STR("annotation gpu-fraction-num-devices must be between 1 and 16");

@@ -180,3 +180,56 @@ TEST(no_more_devices_are_opened_for_sharing_than_can_be_told_apart)
     EXPECT(c.plan.bind_count == 255 && cluster_waiting(&c, "g"));
     cluster_close(&c);
 }
+
+/* In sums of what pods ask for, and of what queues hold, nothing may overflow. */
+TEST(a_pod_that_asks_for_more_than_can_be_is_larger_than_any_node)
+{
+    static const char *const containers[] = {
+        "{'resources':{'requests':{'memory':'5Ei'}}},{'resources':{'requests':{'memory':'5Ei'}}}",
+        "{'resources':{'limits':{'nvidia.com/gpu':'9223372036854775807'}}}",
+        "{'resources':{'limits':{'nvidia.com/gpu':'18446744073709552'}}}",
+        "{'resources':{'requests':{'cpu':'9000000000000000'}}},{'resources':{'requests':{'cpu':"
+        "'9000000000000000'}}}",
+        "{'resources':{'requests':{'nvidia.com/mig-1g.5gb':'9223372036854775807'}}}",
+        "{'resources':{'requests':{'example.com/x':'9223372036854775807'}}},{'resources':{"
+        "'requests':{'example.com/x':'9223372036854775807'}}}",
+        "{}],'overhead':{'memory':'7Ei','cpu':'9000000000000000'},'unused':[", /* of the spec */
+        "{}]},'status':{'a':[", /* with annotations of its own, see below */
+    };
+
+    for (size_t i = 0; i < COUNT_OF(containers); i++) {
+        struct sched_queue_view view;
+        struct cluster c;
+
+        test_case(containers[i]);
+        limits_open(&c);
+        offer(&c, "b", "example.com/x");
+        sched_put_node(c.sched, &(struct sched_node){.name = STR("a"),
+                                                     .cpu_milli = 64000,
+                                                     .memory_bytes = INT64_C(1) << 38,
+                                                     .gpus = 8,
+                                                     .gpu_memory_mib = 1000,
+                                                     .pods = 110});
+        cluster_put(&c, &(struct job){.name = "g", .min = 1});
+        cluster_drop(&c, "g-0");
+        for (int k = 0; k < 3; k++) {
+            struct str text = str_printf(
+                &c.arena,
+                "{'metadata':{'namespace':'ns','name':'p%d','annotations':{%s'pod-group-"
+                "name':'g'}},'spec':{'containers':[%s]}}",
+                k, i + 1 == COUNT_OF(containers) ? "'gpu-memory':'9223372036854775807'," : "",
+                containers[i]);
+            struct object *object = object_quoted(&c.arena, &kind_pod, str_c(&c.arena, text));
+
+            (void)sched_observe(c.sched, SCHED_PUT, object, NULL);
+            object_unref(object);
+        }
+        cluster_decide(&c, 1000);
+        EXPECT(!c.plan.bind_count && cluster_waiting(&c, "g"));
+        EXPECT(sched_queue_view(c.sched, STR("q"), &view));
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            EXPECT(view.requested[r] >= 0);
+        others_go_on(&c);
+        cluster_close(&c);
+    }
+}
