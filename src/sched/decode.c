@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 
@@ -274,6 +275,9 @@ const struct decode_kind podgroup_decode_kind = {.crd = "podgroups.scheduling.ru
                                                  .uses = {{&group_table, NULL}},
                                                  .carried = group_carried};
 
+/* As good as for ever, and so short that it can be added to a time and taken some times. */
+#define DURATION_MAX_MS INT64_C(3155760000000) /* 100 years */
+
 /* Read by table over what the spec has already; the first error is kept. */
 static void decode_by(struct decode *decode, const struct decode_table *table, void *ret)
 {
@@ -304,7 +308,7 @@ static int64_t annotation_duration(struct decode *decode, const char *key)
                            key, STR_ARG(text));
         ms = 0;
     }
-    return ms;
+    return i64_min(ms, DURATION_MAX_MS);
 }
 
 static enum sched_loss loss_of(struct decode *decode)
@@ -385,6 +389,9 @@ void decode_group(struct decode *decode, struct sched_group *ret)
     };
     check_unused(decode);
     decode_by(decode, &group_table, ret);
+    ret->preempt_delay_ms = i64_min(ret->preempt_delay_ms, DURATION_MAX_MS);
+    ret->stale_grace_ms = i64_min(ret->stale_grace_ms, DURATION_MAX_MS);
+    ret->max_run_ms = i64_min(ret->max_run_ms, DURATION_MAX_MS);
     group_minima(decode, ret);
     ret->has_stale_grace = !json_is_null(json_at(decode->tree, "spec.stalenessGracePeriod"));
 }
@@ -467,6 +474,8 @@ void decode_queue(struct decode *decode, struct sched_queue *ret)
         ret->quota[r].weight = !strict && json_is_null(json_get(resources, names[r])) ? 1 : 0;
     }
     decode_by(decode, &queue_table, ret);
+    ret->preempt_min_runtime_ms = i64_min(ret->preempt_min_runtime_ms, DURATION_MAX_MS);
+    ret->reclaim_min_runtime_ms = i64_min(ret->reclaim_min_runtime_ms, DURATION_MAX_MS);
     if (ret->model_count > SCHED_MODELS_MAX)
         ret->model_count = SCHED_MODELS_MAX;
     for (int r = 0; r < SCHED_RESOURCES; r++) {

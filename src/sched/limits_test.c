@@ -233,3 +233,103 @@ TEST(a_pod_that_asks_for_more_than_can_be_is_larger_than_any_node)
         cluster_close(&c);
     }
 }
+
+/* PodGroups can be written by whoever may: what makes no sense starts as little as it can. */
+TEST(subgroups_that_make_no_sense_hang_below_their_group)
+{
+    static const struct {
+        const char *why;
+        struct sched_subgroup subgroups[3];
+        int64_t min_subgroup;
+        bool starts; /* with one pod in each of the three */
+    } rows[] = {
+        {"in a circle",
+         {{.name = STR("a"), .parent = STR("b"), .min_member = 1},
+          {.name = STR("b"), .parent = STR("c"), .min_member = 1},
+          {.name = STR("c"), .parent = STR("a"), .min_member = 1}},
+         0,
+         false},
+        {"below itself, and below nobody",
+         {{.name = STR("a"), .parent = STR("a"), .min_member = 1},
+          {.name = STR("b"), .parent = STR("x"), .min_member = 1},
+          {.name = STR("c"), .min_member = 1}},
+         0,
+         true},
+        {"more than there are",
+         {{.name = STR("a"), .min_member = 1},
+          {.name = STR("b"), .min_member = 1},
+          {.name = STR("c"), .min_member = 1}},
+         INT64_MAX,
+         true},
+        {"fewer than none",
+         {{.name = STR("a"), .min_member = INT64_MIN},
+          {.name = STR("b"), .min_member = -1},
+          {.name = STR("c"), .min_member = 0}},
+         0,
+         true},
+        {"all that there are",
+         {{.name = STR("a"), .min_member = INT64_MAX},
+          {.name = STR("b"), .min_member = 1},
+          {.name = STR("c"), .min_member = 1}},
+         0,
+         false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        static const struct str names[] = {{"a", 1}, {"b", 1}, {"c", 1}};
+        struct cluster c;
+
+        test_case(rows[i].why);
+        limits_open(&c);
+        sched_put_group(c.sched, &(struct sched_group){.ns = STR("ns"),
+                                                       .name = STR("g"),
+                                                       .queue = STR("q"),
+                                                       .subgroups = rows[i].subgroups,
+                                                       .subgroup_count = 3,
+                                                       .min_subgroup = rows[i].min_subgroup});
+        for (size_t k = 0; k < COUNT_OF(names); k++)
+            sched_put_pod(c.sched, &(struct sched_pod){.ns = STR("ns"),
+                                                       .name = names[k],
+                                                       .group = STR("g"),
+                                                       .subgroup = names[k],
+                                                       .gpus = 1});
+        cluster_decide(&c, 1000);
+        EXPECT((c.plan.bind_count == 3) == rows[i].starts);
+        others_go_on(&c);
+        cluster_close(&c);
+    }
+}
+
+/* Or the time that a group is expected to run, taken four times, would be before all others. */
+TEST(nobody_is_first_in_line_by_a_time_without_end)
+{
+    static const char *const times[] = {"2305843009213693952ms", "2562047788015h"};
+
+    for (size_t i = 0; i < COUNT_OF(times); i++) {
+        struct sched_queue queue = {.name = STR("line"), .order = SCHED_ORDER_EXPECTED};
+        struct cluster c;
+
+        test_case(times[i]);
+        limits_open(&c);
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+        sched_put_queue(c.sched, &queue);
+        struct str text =
+            str_printf(&c.arena,
+                       "{'metadata':{'namespace':'ns','name':'late','creationTimestamp':'2027-01-"
+                       "15T08:00:00Z','annotations':{'muster.dev/expected-run-time':'%s'}},"
+                       "'spec':{'queue':'line','minMember':1,'preemptionDelay':'%s',"
+                       "'maxRunTime':'%s','stalenessGracePeriod':'%s'}}",
+                       times[i], times[i], times[i], times[i]);
+        struct object *object = object_quoted(&c.arena, &kind_podgroup, str_c(&c.arena, text));
+        (void)sched_observe(c.sched, SCHED_PUT, object, NULL);
+        object_unref(object);
+        sched_put_pod(c.sched,
+                      &(struct sched_pod){
+                          .ns = STR("ns"), .name = STR("late-0"), .group = STR("late"), .gpus = 8});
+        cluster_put(&c, &(struct job){.name = "first", .queue = "line", .gpus = 8, .priority = 50});
+        cluster_decide(&c, 1000);
+        EXPECT(cluster_bound(&c, "first-0") && !cluster_bound(&c, "late-0"));
+        cluster_close(&c);
+    }
+}
