@@ -442,3 +442,97 @@ TEST(without_filters_a_pod_goes_wherever_there_is_room)
             cluster_close(&c);
         }
 }
+
+/* KAI: GPUs are cut into MIG instances where a label says so, or where none does and the node has
+ * instances. GPU feature discovery writes the strategy of the cluster on every node, with or without
+ * such GPUs. */
+TEST(pods_go_to_mig_nodes_by_their_strategy_and_to_others_whatever_that_is)
+{
+#define STRATEGY(word) "'nvidia.com/mig.strategy':'" word "'"
+#define ENABLED(word)  "'node-role.kubernetes.io/mig-enabled':'" word "'"
+#define MIG            "'nvidia.com/mig-1g.5gb':'7'"
+#define WHOLE          "'nvidia.com/gpu':'4'"
+    static const struct {
+        const char *labels;
+        const char *has;
+        bool whole;
+        bool share;
+        bool mig;
+    } rows[] = {
+        {"'a':'b'", WHOLE, true, true, false},
+        {STRATEGY("single"), WHOLE, true, true, false},
+        {STRATEGY("mixed"), WHOLE, true, true, false},
+        {STRATEGY("single") "," ENABLED("true"), WHOLE, true, false, false},
+        {STRATEGY("mixed"), MIG, false, false, true},
+        {STRATEGY("mixed"), MIG "," WHOLE, false, false, true},
+        {STRATEGY("none") "," ENABLED("True"), MIG "," WHOLE, true, false, true},
+        {STRATEGY("mixed") "," ENABLED("false"), MIG "," WHOLE, true, true, false},
+        {STRATEGY("mixed"), "'nvidia.com/mig-1g.5gb':'0'," WHOLE, true, true, false},
+    };
+
+    for (size_t i = 0; i < 3 * COUNT_OF(rows); i++) {
+        static const char *const names[] = {"whole", "share", "mig"};
+        bool goes[] = {rows[i / 3].whole, rows[i / 3].share, rows[i / 3].mig};
+        struct cluster c;
+
+        test_case(rows[i / 3].labels);
+        cluster_open(&c, SCHED_QUIRKS_NONE);
+        cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+        put(&c, &kind_node,
+            str_c(&c.arena,
+                  str_printf(&c.arena,
+                             "{'metadata':{'name':'a','labels':{%s}},'status':{'allocatable':{"
+                             "'cpu':'8','memory':'8Gi','pods':'20',%s}}}",
+                             rows[i / 3].labels, rows[i / 3].has)));
+        cluster_put(&c, &(struct job){.name = "g", .priority = 50});
+        cluster_drop(&c, "g-0");
+        put(&c, &kind_pod,
+            str_c(&c.arena,
+                  str_printf(&c.arena,
+                             "{'metadata':{'namespace':'ns','name':'pod','annotations':{%s"
+                             "'pod-group-name':'g'}},'spec':{'containers':[{'resources':{"
+                             "'limits':{%s}}}]}}",
+                             i % 3 == 1 ? "'gpu-fraction':'0.5'," : "",
+                             i % 3 == 0   ? "'nvidia.com/gpu':1"
+                             : i % 3 == 2 ? "'nvidia.com/mig-1g.5gb':1"
+                                          : "")));
+        cluster_decide(&c, 1000);
+        if (cluster_bound(&c, "pod") != goes[i % 3])
+            test_fail(__FILE__, __LINE__, names[i % 3]);
+        cluster_close(&c);
+    }
+}
+
+/* KAI's restrict-node-scheduling. */
+TEST(where_nodes_have_roles_gpu_pods_and_others_go_to_their_own)
+{
+    static const struct {
+        const char *role;
+        bool gpu;
+        bool goes;
+    } rows[] = {
+        {"gpu-worker", true, true},
+        {"gpu-worker", false, false},
+        {"cpu-worker", true, false},
+        {"cpu-worker", false, true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct sched_config config;
+        struct cluster c;
+
+        test_case(rows[i].role);
+        sched_config_default(&config);
+        config.policy.restrict_nodes = true;
+        cluster_open_as(&c, &config);
+        cluster_queue(&c, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+        put_node(
+            &c, "a",
+            str_c(&c.arena, str_printf(&c.arena, "'node-role.kubernetes.io/%s':''", rows[i].role)),
+            "");
+        cluster_put(&c, &(struct job){.name = "j", .gpus = rows[i].gpu ? 1 : 0});
+        cluster_decide(&c, 1000);
+        EXPECT(cluster_bound(&c, "j-0") == rows[i].goes);
+        cluster_close(&c);
+    }
+}

@@ -156,6 +156,17 @@ static bool effect_of(struct str text, enum sched_effect *ret)
     return true;
 }
 
+/* As KAI reads labels. */
+static bool is_true(struct str text)
+{
+    static const char *const words[] = {"true", "True", "TRUE", "t", "T", "1"};
+
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (str_is(text, words[i]))
+            return true;
+    return false;
+}
+
 static void node_gpu_facts(struct decode *decode, struct sched_node *node)
 {
     const struct object *object = decode->object;
@@ -171,7 +182,9 @@ static void node_gpu_facts(struct decode *decode, struct sched_node *node)
     node->mig = str_is(strategy, "single")  ? SCHED_MIG_SINGLE
                 : str_is(strategy, "mixed") ? SCHED_MIG_MIXED
                                             : SCHED_MIG_NONE;
-    node->mig_enabled = str_is(object_label(object, "node-role.kubernetes.io/mig-enabled"), "true");
+    struct str enabled = object_label(object, "node-role.kubernetes.io/mig-enabled");
+    node->mig_enabled = is_true(enabled);
+    node->mig_disabled = str_is_set(enabled) && !node->mig_enabled;
     node->gpu_worker = str_is_set(object_label(object, "node-role.kubernetes.io/gpu-worker"));
     node->cpu_worker = str_is_set(object_label(object, "node-role.kubernetes.io/cpu-worker"));
 }

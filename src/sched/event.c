@@ -132,7 +132,7 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
     node->schedulable = !spec->not_ready && !spec->unschedulable;
     node->untainted = !spec->taint_count;
     sched->soft_taints += softly_tainted(node);
-    node->mig = spec->mig != SCHED_MIG_NONE || spec->mig_enabled || names_mig(spec);
+    node->mig = spec->mig_enabled || (!spec->mig_disabled && names_mig(spec));
     node_totals(sched, node);
     node_set_memory(sched, node, node_gpu_memory(sched, spec));
     index_update(sched, node);

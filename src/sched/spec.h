@@ -114,7 +114,11 @@ struct sched_node {
     int64_t gpu_memory_mib; /* of one device; 0: unknown, gpu-memory requests are refused */
     int64_t gpu_count;      /* physical devices where a label says so; 0: as many as `gpus` */
     enum sched_mig mig;
+    /* A label says whether its GPUs are cut into MIG instances; where none does, they are if it has
+     * such instances. The strategy alone says nothing: it is set for a cluster, whatever GPUs a node
+     * has. */
     bool mig_enabled;
+    bool mig_disabled;
     bool gpu_worker; /* role labels, for policy.restrict_nodes */
     bool cpu_worker;
 };
