@@ -72,6 +72,10 @@ static void other_handle(void *user, struct http_exchange *x)
         http_reply(x, 200, "application/json",
                    STR("{\"kind\":\"APIResourceList\",\"resources\":[{\"name\":\"things\","
                        "\"namespaced\":true,\"kind\":\"Thing\",\"verbs\":[\"get\"]}]}"));
+    } else if (str_is(x->head.path, "/openapi/v3")) {
+        http_reply(x, 200, "application/json",
+                   STR("{\"paths\":{\"apis/a.b/v1\":{\"serverRelativeURL\":"
+                       "\"/openapi/v3/apis/a.b/v1?hash=7\"}}}"));
     } else if (str_contains(x->head.query, STR("watch="))) {
         http_begin(x, 200, "application/json");
         http_write(x, STR("{\"type\":\"ADDED\"}\n"));
@@ -79,6 +83,8 @@ static void other_handle(void *user, struct http_exchange *x)
         x->on_data = on_data;
         http_header(x, "X-Echo", STR("yes"));
         http_upgrade(x, "echo");
+    } else if (str_is(x->head.method, "DELETE")) {
+        http_reply(x, 204, NULL, STR(""));
     } else if (str_is(x->head.method, "POST")) {
         http_reply(x, 201, "text/plain", str_printf(&x->arena, "%zu bytes", x->body.len));
     } else {
@@ -308,6 +314,8 @@ TEST(a_request_goes_to_the_api_server_of_its_group_in_the_name_of_who_asks)
     /* All that is below its version is its. */
     EXPECT(says(ask(&world, "GET " THINGS "/x/y/z/a/b"), "other"));
     EXPECT(says(ask(&world, "GET /apis/a.b/v1"), "\"name\":\"things\""));
+    EXPECT(says(ask(&world, "GET /openapi/v3"), "/openapi/v3/apis/a.b/v1?hash=7"));
+    EXPECT(says(ask(&world, "GET /openapi/v3/apis/a.b/v1?hash=7"), "other"));
     EXPECT(str_starts(ask(&world, "GET /apis/a.b/v2"), STR("HTTP/1.1 404")));
     world_close(&world);
 }
@@ -324,7 +332,11 @@ TEST(what_another_api_server_answers_is_a_stream)
     for (size_t i = 0; i < 5 << 20; i += 16)
         buf_add(&body, STR("0123456789abcdef"));
     EXPECT(says(ask_with(&world, "POST " THINGS, "", buf_str(&body)), "5242880 bytes"));
-    int fd = dial(&world, request_text(&world, "GET " THINGS "?watch=true", "", STR("")));
+    int fd = dial(&world, request_text(&world, "DELETE " THINGS "/x", "", STR("")));
+    struct str none = received(&world, fd, "\r\n\r\n");
+    EXPECT(str_starts(none, STR("HTTP/1.1 204")) && !says(none, "chunked"));
+    (void)close(fd);
+    fd = dial(&world, request_text(&world, "GET " THINGS "?watch=true", "", STR("")));
     EXPECT(says(received(&world, fd, "ADDED"), "{\"type\":\"ADDED\"}\n"));
     (void)close(fd);
     fd = dial(&world,

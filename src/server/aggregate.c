@@ -46,6 +46,8 @@ struct extension {
     bool available;
     bool too_many;
     struct buf serves;
+    struct buf openapi;
+    unsigned passes;
     struct check *check; /* under way; or NULL */
     bool again;          /* something changed meanwhile */
     unsigned failures;
@@ -77,6 +79,11 @@ bool extension_is_available(const struct extension *extension)
 struct str extension_serves(const struct extension *extension)
 {
     return extension->serves.len ? buf_str(&extension->serves) : STR("[]");
+}
+
+struct str extension_openapi(const struct extension *extension)
+{
+    return extension->available ? buf_str(&extension->openapi) : STR("");
 }
 
 static bool is_local(const struct aggregate *aggregate, const struct extension_spec *spec)
@@ -168,8 +175,10 @@ struct check {
     struct peer *peer;
     unsigned open; /* calls that come back: of the search, of the connection */
     unsigned tries;
+    bool documents; /* it passes: where are its OpenAPI documents? */
     int status;
     struct buf body;
+    struct str path;
     struct str url;
 };
 
@@ -250,10 +259,22 @@ static void check_end(struct check *check, const struct condition *condition)
     check_unref(check);
 }
 
+static void check_passes(struct check *check)
+{
+    struct condition condition = extension_passes();
+
+    check_end(check, &condition);
+}
+
 static void check_fails(struct check *check, const char *why)
 {
     if (!check->extension)
         return;
+    if (check->documents) { /* which it need not have */
+        buf_clear(&check->extension->openapi);
+        check_passes(check);
+        return;
+    }
     if (check->timer && ++check->tries < TRIES_MAX) {
         peer_close(check->peer);
         check->peer = NULL;
@@ -271,7 +292,7 @@ static void on_late(void *user)
     struct check *check = user;
 
     check->tries = TRIES_MAX;
-    check_fails(check, "context deadline exceeded");
+    check_fails(check, "no answer in time");
 }
 
 static void on_head(void *user, const struct http_response *response)
@@ -304,13 +325,25 @@ static void on_end(void *user, const char *why)
                                      .p);
         return;
     }
+    if (check->documents) {
+        struct str url = extension_document(&check->arena, &extension->spec, buf_str(&check->body));
+
+        buf_clear(&extension->openapi);
+        buf_add(&extension->openapi, url);
+        check_passes(check);
+        return;
+    }
     struct buf serves = {0};
     if (extension_resources(&check->arena, &extension->spec, buf_str(&check->body), &serves)) {
         buf_done(&extension->serves);
         extension->serves = serves;
     }
-    struct condition condition = extension_passes();
-    check_end(check, &condition);
+    check->documents = extension->passes++ % AGGREGATE_DOCUMENT == 0;
+    check->peer = NULL;
+    if (check->documents)
+        check_try(check);
+    else
+        check_passes(check);
 }
 
 static void on_sent(void *user)
@@ -344,9 +377,9 @@ static void check_ask(struct check *check, int fd)
     }
     check->open++;
     buf_addf(&text,
-             "GET /apis/" STR_FMT "/" STR_FMT " HTTP/1.1\r\nHost: %s\r\nAccept: application/json"
+             "GET " STR_FMT " HTTP/1.1\r\nHost: %s\r\nAccept: application/json"
              "\r\nUser-Agent: muster-aggregator\r\nConnection: close\r\n",
-             STR_ARG(spec->group), STR_ARG(spec->version), tls.server_name);
+             STR_ARG(check->path), tls.server_name);
     (void)remote_user_write(&text, &aggregator);
     buf_add(&text, STR("\r\n"));
     peer_send(check->peer, buf_str(&text));
@@ -357,16 +390,20 @@ static void on_place(void *user, const struct service_place *place)
     struct check *check = user;
     struct err err = {0};
 
-    if (check->extension && place->lack) {
+    if (check->extension && place->lack && check->documents) {
+        check_fails(check, "");
+    } else if (check->extension && place->lack) {
         struct condition condition = extension_lacks(&check->arena, &check->extension->spec, place);
 
         check_end(check, &condition);
     } else if (check->extension) {
         const struct extension_spec *spec = &check->extension->spec;
 
-        check->url = str_printf(&check->arena, "https://" STR_FMT ":%u/apis/" STR_FMT "/" STR_FMT,
-                                STR_ARG(place->ip), (unsigned)place->port, STR_ARG(spec->group),
-                                STR_ARG(spec->version));
+        check->path = check->documents ? STR("/openapi/v3")
+                                       : str_printf(&check->arena, "/apis/" STR_FMT "/" STR_FMT,
+                                                    STR_ARG(spec->group), STR_ARG(spec->version));
+        check->url = str_printf(&check->arena, "https://" STR_FMT ":%u" STR_FMT, STR_ARG(place->ip),
+                                (unsigned)place->port, STR_ARG(check->path));
         int fd = aggregate_dial(check->server, spec->ns, place, &err);
         if (fd < 0)
             check_fails(check, err.text);
@@ -439,6 +476,7 @@ static void extension_free(struct extension *extension)
     timer_free(extension->timer);
     object_unref(extension->object);
     buf_done(&extension->serves);
+    buf_done(&extension->openapi);
     arena_done(&extension->arena);
     mem_free(extension);
 }

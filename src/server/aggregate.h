@@ -26,6 +26,7 @@ struct tls_client_options;
 #define AGGREGATE_MAX      256 /* APIServices with a Service; further ones are not available */
 #define AGGREGATE_EVERY_MS 10000
 #define AGGREGATE_CHECK_MS 5000 /* for an answer, as in Kubernetes */
+#define AGGREGATE_DOCUMENT 6    /* every so many checks it is asked for its OpenAPI document too */
 
 struct aggregate *aggregate_new(struct server *server, const struct server_options *options);
 /* What is under way ends. NULL is fine. */
@@ -42,6 +43,8 @@ const struct extension_spec *extension_spec(const struct extension *extension);
 bool extension_is_available(const struct extension *extension);
 /* What it serves, as last heard: "[...]" of extension_resources(). */
 struct str extension_serves(const struct extension *extension);
+/* Where its OpenAPI document is (extension_document()); empty: it has none. */
+struct str extension_openapi(const struct extension *extension);
 
 /* A request did not get through: look at it. */
 void aggregate_doubt(struct aggregate *aggregate, struct str group, struct str version);

@@ -177,3 +177,19 @@ bool extension_resources(struct arena *arena,
     buf_add(out, json_text(arena, items));
     return true;
 }
+
+struct str extension_document(struct arena *arena,
+                              const struct extension_spec *spec,
+                              struct str index)
+{
+    struct json *root = NULL;
+    struct str path = str_printf(arena, "apis/" STR_FMT "/" STR_FMT, STR_ARG(spec->group),
+                                 STR_ARG(spec->version));
+
+    if (json_parse(arena, index, &root, NULL) < 0)
+        return STR("");
+    struct str url =
+        json_str(json_get(json_get_str(json_get(root, "paths"), path), "serverRelativeURL"));
+    struct str place = str_sub(url, 0, str_find(url, '?'));
+    return str_eq(place, str_printf(arena, "/openapi/v3/" STR_FMT, STR_ARG(path))) ? url : STR("");
+}

@@ -45,3 +45,8 @@ bool extension_resources(struct arena *arena,
                          const struct extension_spec *spec,
                          struct str list,
                          struct buf *out);
+/* Where its OpenAPI document is, by what the server answers at /openapi/v3: a path with a query,
+ * which points into the arena. Empty: nowhere. */
+struct str extension_document(struct arena *arena,
+                              const struct extension_spec *spec,
+                              struct str index);

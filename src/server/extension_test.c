@@ -155,6 +155,31 @@ TEST(what_another_server_lists_becomes_a_version_of_the_discovery)
     }
 }
 
+TEST(an_openapi_document_is_where_the_other_server_says)
+{
+    static const struct {
+        const char *why;
+        const char *index;
+        const char *url;
+    } rows[] = {
+        {"it has one",
+         "{\"paths\":{\"apis/a.b/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/a.b/v1?hash=1\"}}}",
+         "/openapi/v3/apis/a.b/v1?hash=1"},
+        {"of another version alone",
+         "{\"paths\":{\"apis/a.b/v2\":{\"serverRelativeURL\":\"/openapi/v3/apis/a.b/v2\"}}}", ""},
+        {"a way elsewhere",
+         "{\"paths\":{\"apis/a.b/v1\":{\"serverRelativeURL\":\"/api/v1/secrets?x\"}}}", ""},
+        {"none", "{}", ""},
+        {"no JSON", "not found", ""},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].why);
+        EXPECT(str_is(extension_document(&arena, &spec, str_from(rows[i].index)), rows[i].url));
+    }
+}
+
 TEST(a_list_of_resources_has_an_end)
 {
     _cleanup_(arena_done) struct arena arena = {0};

@@ -10,6 +10,8 @@
 #include "base/str.h"
 #include "http/server.h"
 #include "http1/parse.h"
+#include "server/aggregate.h"
+#include "server/extension.h"
 #include "server/request.h"
 
 #include <stdbool.h>
@@ -62,6 +64,29 @@ void openapi_v2(struct request *request)
     http_reply(request->x, 200, V2_TYPE, buf_str(&buf));
 }
 
+/* The documents of other API servers, which are asked for there (server/aggregate.h). Their names are
+ * mixed into `hash`. */
+static uint64_t add_others(struct request *request, struct json *paths, uint64_t hash)
+{
+    struct arena *arena = request_arena(request);
+    const struct extension *extension;
+
+    for (size_t at = 0; (extension = aggregate_next(request->server->aggregate, &at));) {
+        const struct extension_spec *spec = extension_spec(extension);
+        struct str url = str_dup(arena, extension_openapi(extension));
+
+        if (!url.len)
+            continue;
+        json_set(paths,
+                 str_printf(arena, "apis/" STR_FMT "/" STR_FMT, STR_ARG(spec->group),
+                            STR_ARG(spec->version)),
+                 json_make(arena, "{serverRelativeURL: $}", url));
+        for (size_t i = 0; i < url.len; i++) /* FNV-1a */
+            hash = (hash ^ (unsigned char)url.p[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 void openapi_v3(struct request *request)
 {
     const struct kinds *kinds = request->server->api->kinds;
@@ -69,8 +94,9 @@ void openapi_v3(struct request *request)
     struct json *root = json_new_object(arena);
     struct json *paths = json_add_object(arena, root, "paths");
     struct str tag = version_tag(request);
+    uint64_t all = add_others(request, paths, openapi_version(request->server->api));
 
-    if (unchanged(request, tag))
+    if (unchanged(request, str_printf(arena, "\"%016llX\"", (unsigned long long)all)))
         return;
     for (size_t i = 0; i < kinds_count(kinds); i++) {
         const struct kind *kind = kinds_at(kinds, i);

@@ -260,6 +260,10 @@ void relay_start(struct relay *relay, const struct http_response *response, cons
 {
     struct arena *arena = request_arena(relay->request);
 
+    if (response->status == 204 || response->status == 304) {
+        http_reply(relay->x, response->status, type, STR("")); /* these have no body, nor an end */
+        return;
+    }
     if (response->status != 101) {
         http_begin(relay->x, response->status, type);
         return;

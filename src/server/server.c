@@ -57,9 +57,13 @@ static const struct extension *extension_of(struct request *request)
     bool below = route->group.len && route->version.len &&
                  (route->type == ROUTE_RESOURCE || route->type == ROUTE_GROUP_VERSION ||
                   (route->type == ROUTE_UNKNOWN && route->plural.len));
+    bool document = route->type == ROUTE_OPENAPI_DOC && route->group.len;
     const struct extension *extension =
-        below ? aggregate_find(request->server->aggregate, route->group, route->version) : NULL;
+        below || document ? aggregate_find(request->server->aggregate, route->group, route->version)
+                          : NULL;
 
+    if (document && extension && !extension_openapi(extension).len)
+        return NULL;
     if (extension && route->type == ROUTE_UNKNOWN)
         route->type = ROUTE_RESOURCE;
     return extension;

@@ -115,7 +115,7 @@ def test_another_api_server_answers_for_its_group():
 
 def speak(m, owner):
     """The usual verbs of kubectl, and who is told to have asked."""
-    m.kubectl("create", "--validate=false", "-f", "-", input=json.dumps(fish("carp")))
+    m.kubectl("create", "-f", "-", input=json.dumps(fish("carp")))
     check(m.kubectl("get", "fi", "-o", "name").stdout == f"fish.{GROUP}/carp\n", "kubectl gets it by its short name")
     one = json.loads(m.kubectl("get", "fish", "carp", "-o", "json").stdout)
     check(one["metadata"]["annotations"]["asked"] == "muster:owner", f"{one}")
