@@ -475,3 +475,33 @@ TEST(a_terminal_in_a_pod_is_as_large_as_the_clients)
     server_set_podio(world.server, NULL);
     world_close(&world);
 }
+
+TEST(discovery_says_in_which_version_objects_are_kept)
+{
+    static const struct {
+        const char *path;
+        const char *resource;
+        const char *hash; /* the first 8 bytes of the SHA-256 of GROUP/VERSION/KIND, in base64 */
+        const char *why;
+    } rows[] = {
+        {"/api/v1", "pods", "xPOwRZ+Yhw8=", "as kube-apiserver says it"},
+        {"/apis/apps/v1", "deployments", "8aSe+NMegvE=", "of a group"},
+        {"/api/v1", "events", "r2yiGXH7wu8=", "the one that is kept"},
+        {"/apis/events.k8s.io/v1", "events", "r2yiGXH7wu8=", "another way to see it"},
+        {"/api/v1", "pods/status", "", "a part of it is not kept by itself"},
+    };
+    struct world world;
+
+    world_open(&world, NULL);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct answer answer = ask(&world, "GET", rows[i].path, "", "");
+        struct str found = STR("none");
+
+        test_case(rows[i].why);
+        JSON_FOREACH(json_get(answer.body, "resources"), resource)
+            if (str_is(json_str(json_get(resource, "name")), rows[i].resource))
+                found = json_str(json_get(resource, "storageVersionHash"));
+        EXPECT(str_is(found, rows[i].hash));
+    }
+    world_close(&world);
+}

@@ -225,6 +225,11 @@ void tls_base64(struct buf *out, struct str bytes)
     gnutls_free(text.data);
 }
 
+void tls_sha256(struct str bytes, char out[static TLS_SHA256_BYTES])
+{
+    (void)gnutls_hash_fast(GNUTLS_DIG_SHA256, bytes.p, bytes.len, out);
+}
+
 int tls_random_hex(struct buf *out, size_t count, struct err *err)
 {
     unsigned char bytes[RANDOM_MAX];

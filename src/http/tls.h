@@ -62,5 +62,7 @@ int tls_make_server(const char *address,
 
 /* Base64 of `bytes` appended to `out`. */
 void tls_base64(struct buf *out, struct str bytes);
+#define TLS_SHA256_BYTES 32
+void tls_sha256(struct str bytes, char out[static TLS_SHA256_BYTES]);
 /* `count` random bytes as lower-case hexadecimal digits. */
 int tls_random_hex(struct buf *out, size_t count, struct err *err);

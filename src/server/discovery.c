@@ -1,10 +1,12 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "http/server.h"
+#include "http/tls.h"
 #include "http1/parse.h"
 #include "server/aggregate.h"
 #include "server/extension.h"
@@ -21,7 +23,8 @@
 
 #define VERBS \
     "[\"create\",\"delete\",\"deletecollection\",\"get\",\"list\",\"patch\",\"update\",\"watch\"]"
-#define VERBS_STATUS "[\"get\",\"patch\",\"update\"]"
+#define STORAGE_HASH_BYTES 8 /* as Kubernetes has it */
+#define VERBS_STATUS       "[\"get\",\"patch\",\"update\"]"
 
 static void add_quoted(struct buf *buf, const char *text)
 {
@@ -141,6 +144,30 @@ static bool has_scale(struct request *request, const struct kind *kind)
     return kinds_scale(request->server->api->kinds, kind) != NULL;
 }
 
+/* The version in which its objects are kept. */
+static const struct kind *storage_of(const struct kinds *kinds, const struct kind *kind)
+{
+    const struct kind_crd *crd = kinds_crd(kinds, kind);
+
+    if (crd && crd->storage)
+        return crd->storage;
+    return kind == &kind_event_k8s ? &kind_event : kind == &kind_hpa_v1 ? &kind_hpa : kind;
+}
+
+/* Clients that move objects to a newer version see by it that there is one. */
+static void add_storage_hash(struct request *request, struct buf *buf, const struct kind *kind)
+{
+    const struct kind *stored = storage_of(request->server->api->kinds, kind);
+    struct str name = str_printf(request_arena(request), "%s/%s/%s", stored->group, stored->version,
+                                 stored->name);
+    char sum[TLS_SHA256_BYTES];
+
+    tls_sha256(name, sum);
+    buf_add(buf, STR(",\"storageVersionHash\":\""));
+    tls_base64(buf, (struct str){sum, STORAGE_HASH_BYTES});
+    buf_addc(buf, '"');
+}
+
 static void add_resource(struct request *request,
                          struct buf *buf,
                          const struct kind *kind,
@@ -155,6 +182,7 @@ static void add_resource(struct request *request,
     buf_add(buf, STR(",\"verbs\":" VERBS));
     add_words(buf, "shortNames", kind->short_names);
     add_words(buf, "categories", kind->categories);
+    add_storage_hash(request, buf, kind);
     buf_addc(buf, '}');
     *separator = ",";
     if (kind->status)
