@@ -508,15 +508,21 @@ static void crd_row(struct row *row)
     cell(row, time_format(row->object->created_ms, text));
 }
 
-/* "Local", or NAMESPACE/NAME of who serves it; and whether that one answers. */
+/* "Local", or NAMESPACE/NAME of who serves it; and whether that one answers, or why not. */
 static void apiservice_row(struct row *row)
 {
     const struct json *service = json_at(row->root, "spec.service");
     struct str available = STR("Unknown");
 
     JSON_FOREACH(json_at(row->root, "status.conditions"), condition)
-        if (str_is(json_str(json_get(condition, "type")), "Available"))
+        if (str_is(json_str(json_get(condition, "type")), "Available")) {
+            struct str reason = json_str(json_get(condition, "reason"));
+
             available = json_str(json_get(condition, "status"));
+            if (reason.len && !str_is(available, "True"))
+                available = str_printf(row->arena, STR_FMT " (" STR_FMT ")", STR_ARG(available),
+                                       STR_ARG(reason));
+        }
     cell(row, json_is_null(service) ? STR("Local")
                                     : str_printf(row->arena, STR_FMT "/" STR_FMT,
                                                  STR_ARG(json_str(json_get(service, "namespace"))),

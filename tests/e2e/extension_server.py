@@ -31,6 +31,16 @@ def resources():
             "resources": [one("fishes", singularName="fish", shortNames=["fi"]), one("fishes/status", verbs=["get"])]}
 
 
+def document():
+    of = {"group": "tests.example.com", "version": "v1", "kind": "Fish"}
+    return {"openapi": "3.0.0", "info": {"title": "fish", "version": "v1"}, "paths": {
+        BASE + "/namespaces/{namespace}/fishes": {"get": {
+            "responses": {"200": {"description": "fine"}}, "x-kubernetes-action": "list", "x-kubernetes-group-version-kind": of}}},
+        "components": {"schemas": {"com.example.Fish": {
+            "type": "object", "description": "What swims.", "x-kubernetes-group-version-kind": [of],
+            "properties": {"scales": {"type": "integer", "description": "How many it has."}}}}}}
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -68,6 +78,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         user = self.who()
         if path == BASE:
             self.answer(resources())
+        elif path == "/openapi/v3":
+            self.answer({"paths": {BASE[1:]: {"serverRelativeURL": f"/openapi/v3{BASE}?hash=1"}}})
+        elif path == "/openapi/v3" + BASE:
+            self.answer(document())
         elif not user:
             self.answer({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401,
                          "message": "nobody vouches for you"}, 401)

@@ -88,6 +88,8 @@ def test_another_api_server_answers_for_its_group():
             owner = Client(m)
             apply(m, api_service(caBundle=ca))
             wait_reason(m, "ServiceNotFound", 'service/fish in "default" is not present')
+            listed = m.kubectl("get", "apiservice", SERVICE, "--no-headers").stdout
+            check("default/fish   False (ServiceNotFound)" in listed, listed)
             code, text = owner.ask("GET", FISHES)
             check((code, text) == (503, "service unavailable\n"), f"{code} {text}")
             apply(m, service(port)[0])
@@ -111,6 +113,26 @@ def test_another_api_server_answers_for_its_group():
     finally:
         shutil.rmtree(folder)
         shutil.rmtree(other)
+
+
+def test_what_this_server_serves_has_an_apiservice_while_it_does():
+    def local(name):
+        found = m.get("apiservice", name, ns=None, ok=False)
+        return found and [c["reason"] for c in (found.get("status") or {}).get("conditions", [])] == ["Local"]
+    names = {"plural": "nets", "kind": "Net"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    with Muster() as m:
+        apply(m, {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                  "metadata": {"name": "nets.sea.example.com"},
+                  "spec": {"group": "sea.example.com", "scope": "Namespaced", "names": names, "versions": [version]}})
+        wait_for(lambda: local("v1.sea.example.com"), "the definition's version")
+        uid = m.get("apiservice", "v1.apps", ns=None)["metadata"]["uid"]
+        m.kubectl("delete", "apiservice", "v1.apps")
+        wait_for(lambda: local("v1.apps") and m.get("apiservice", "v1.apps", ns=None)["metadata"]["uid"] != uid,
+                 "what is built in comes back")
+        m.kubectl("delete", "crd", "nets.sea.example.com")
+        wait_for(lambda: not m.get("apiservice", "v1.sea.example.com", ns=None, ok=False), "it goes with the definition")
+        check("False" not in m.kubectl("get", "apiservices").stdout, "all of them are available")
 
 
 def speak(m, owner):
@@ -141,6 +163,8 @@ def discover(m, owner):
     version = items[GROUP]["versions"][0]
     check(version["freshness"] == "Current" and version["resources"][0]["subresources"][0]["subresource"] == "status",
           f"{version}")
+    told = m.kubectl("explain", "fish").stdout
+    check("What swims." in told and "How many it has." in told, told)
     # What this server serves itself has an APIService as well, and stays its own.
     local = m.get("apiservice", "v1.apps", ns=None)
     check(local["status"]["conditions"][0]["reason"] == "Local", f"{local}")
