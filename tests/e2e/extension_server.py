@@ -35,7 +35,8 @@ def document():
     of = {"group": "tests.example.com", "version": "v1", "kind": "Fish"}
     return {"openapi": "3.0.0", "info": {"title": "fish", "version": "v1"}, "paths": {
         BASE + "/namespaces/{namespace}/fishes": {"get": {
-            "responses": {"200": {"description": "fine"}}, "x-kubernetes-action": "list", "x-kubernetes-group-version-kind": of}}},
+            "responses": {"200": {"description": "fine"}}, "x-kubernetes-action": "list",
+            "x-kubernetes-group-version-kind": of}}},
         "components": {"schemas": {"com.example.Fish": {
             "type": "object", "description": "What swims.", "x-kubernetes-group-version-kind": [of],
             "properties": {"scales": {"type": "integer", "description": "How many it has."}}}}}}
