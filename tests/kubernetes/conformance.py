@@ -44,7 +44,7 @@ JOBS = 2
 # Most tests take seconds. A pod that never starts would be waited for five minutes by each of them.
 LIMIT_S = 180
 # These wait for minutes by design: a liveness probe that must not restart, a schedule that must not begin.
-LONG = re.compile(r"CronJob should not schedule|CronJob should replace|should have monotonically increasing restart count|"
+LONG = re.compile(r"CronJob should not schedule|there exists conflict|CronJob should replace|should have monotonically increasing restart count|"
                   r"should \*not\* be restarted|\[Slow\]|taint|Taint|service account.*(rotat|expir)")
 LONG_S = 600
 TOGETHER_S = 30  # more for each of those that share a process

@@ -16,10 +16,10 @@ PAGE = os.path.join(ROOT, "docs", "reference", "conformance.md")
 HEAD = """# Conformance
 
 What Kubernetes 1.33's own tests say of `muster up`. `make conformance` runs the tests of its end-to-end suite that are marked as
-conformance, built from the pinned Go module, for the groups in the first table. Other groups, and kubectl's command-line
-tests (`test-cmd`, of which every assertion counts), run when they are asked for: `make conformance
-CONFORMANCE_FOCUS=test-cmd`, which needs neither the end-to-end suite nor images. An unexpected failure fails the target, and so
-does an unexpected success. This page is made from the list of what is expected (tests/expected) by `make reference`.
+conformance, built from the pinned Go module, and kubectl's command-line tests (`test-cmd`, of which every assertion counts).
+`CONFORMANCE_FOCUS='sig-apps'` runs some of them; `CONFORMANCE_FOCUS=test-cmd` needs neither the end-to-end suite nor images. An
+unexpected failure fails the target, and so does an unexpected success. This page is made from the list of what is expected
+(tests/expected) by `make reference`.
 
 """
 
