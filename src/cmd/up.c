@@ -63,6 +63,7 @@ struct up_values {
     const char *gpus_per_node;
     int64_t gpus_if_none;
     int64_t idle_ms;
+    int64_t event_ttl_ms;
     int64_t gpu_time_slices;
     const char *gpu_share_library;
     int64_t cpus_per_node;
@@ -103,6 +104,9 @@ static const struct option up_options[] = {
     {"gpus-if-none", 0, OPTION_I64, offsetof(struct up_values, gpus_if_none), .fallback = "0",
      .min = 0, .max = AGENT_GPUS_MAX, .value = "N",
      .help = "simulate N GPUs on every node if this machine has none"},
+    {"event-ttl", 0, OPTION_DURATION, offsetof(struct up_values, event_ttl_ms), .fallback = "1h",
+     .value = "DURATION",
+     .help = "how long events are kept after they were last seen (0s: for ever)"},
     {"stop-when-idle", 0, OPTION_DURATION, offsetof(struct up_values, idle_ms), .fallback = "0s",
      .value = "DURATION",
      .help =
@@ -498,6 +502,7 @@ static int start(struct up *up, struct err *err)
     r = store_open(&(struct store_options){.loop = &up->loop,
                                            .path = datadir_file(up->arena, &up->dir, "store.db"),
                                            .accept_loss = up->values->accept_lost_writes,
+                                           .event_ttl_ms = up->values->event_ttl_ms,
                                            .trouble = on_trouble,
                                            .trouble_user = up},
                    &up->store, err);

@@ -28,22 +28,17 @@ static int64_t harness_now(void *user)
     return harness->now_ms;
 }
 
-static void harness_open_with(struct harness *harness,
-                              const char *path,
-                              bool accept_loss,
-                              int64_t now_ms)
+static void harness_open_with(struct harness *harness, const struct store_options *options)
 {
+    struct store_options own = *options;
     struct err err = {0};
 
-    *harness = (struct harness){.now_ms = now_ms};
     EXPECT(uv_loop_init(&harness->loop) == 0);
-    int r = store_open(&(struct store_options){.loop = &harness->loop,
-                                               .path = path,
-                                               .seed = SEED,
-                                               .accept_loss = accept_loss,
-                                               .now_ms = now_ms ? harness_now : NULL,
-                                               .now_user = harness},
-                       &harness->store, &err);
+    own.loop = &harness->loop;
+    own.seed = SEED;
+    own.now_ms = harness->now_ms ? harness_now : NULL;
+    own.now_user = harness;
+    int r = store_open(&own, &harness->store, &err);
     if (r < 0) {
         harness->code = r;
         (void)snprintf(harness->text, sizeof(harness->text), "%s", err.text);
@@ -55,17 +50,25 @@ static void harness_open_with(struct harness *harness,
 
 void harness_open(struct harness *harness, const char *path)
 {
-    harness_open_with(harness, path, false, 0);
+    *harness = (struct harness){0};
+    harness_open_with(harness, &(struct store_options){.path = path});
 }
 
 void harness_open_at(struct harness *harness, int64_t now_ms)
 {
-    harness_open_with(harness, NULL, false, now_ms);
+    harness_open_expiring(harness, now_ms, 0);
+}
+
+void harness_open_expiring(struct harness *harness, int64_t now_ms, int64_t event_ttl_ms)
+{
+    *harness = (struct harness){.now_ms = now_ms};
+    harness_open_with(harness, &(struct store_options){.event_ttl_ms = event_ttl_ms});
 }
 
 void harness_open_after_loss(struct harness *harness, const char *path)
 {
-    harness_open_with(harness, path, true, 0);
+    *harness = (struct harness){0};
+    harness_open_with(harness, &(struct store_options){.path = path, .accept_loss = true});
 }
 
 void harness_close(struct harness *harness)

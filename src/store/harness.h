@@ -39,6 +39,8 @@ struct harness {
 void harness_open(struct harness *harness, const char *path);
 /* In memory, with a time of its own. */
 void harness_open_at(struct harness *harness, int64_t now_ms);
+/* The same, with events that go after this time. */
+void harness_open_expiring(struct harness *harness, int64_t now_ms, int64_t event_ttl_ms);
 /* Whatever it lost. */
 void harness_open_after_loss(struct harness *harness, const char *path);
 void harness_close(struct harness *harness);

@@ -45,7 +45,7 @@ struct shape {
  *   file        checkpoint db maintain reserve
  *   requests    fill watch sums quota policy admission idle managed keep write apply bind scale
  *               patch read delete edit evict
- *   follow-ups  custom collect
+ *   follow-ups  custom collect expire
  *   loop        turn store */
 struct store {
     struct api api;
@@ -105,6 +105,10 @@ struct store {
     struct map terminating; /* names of namespaces being deleted -> their entry */
     bool terminating_due;
     bool collect_refused; /* a policy kept something that had to go */
+    int64_t event_ttl_ms; /* 0: events stay */
+    int64_t expire_ms;    /* when events are looked at again */
+    bool expiring;        /* a look is in the middle */
+    size_t expire_next;   /* the next of them */
     struct arena shapes;  /* the schemas of built-in kinds, in every version that is served */
     VEC(struct shape) kind_shapes;
     const struct schema *meta_shape;

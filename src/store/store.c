@@ -355,6 +355,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
     store->services = SERVICE_LOOPBACK;
     store->now_ms = options->now_ms;
     store->now_user = options->now_user;
+    store->event_ttl_ms = options->event_ttl_ms;
     store->trouble = options->trouble;
     store->trouble_user = options->trouble_user;
     store->seed = seed;

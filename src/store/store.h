@@ -38,6 +38,8 @@ struct store_options {
     /* Milliseconds since 1970; NULL: the system's clock. For virtual time. */
     int64_t (*now_ms)(void *user);
     void *now_user;
+    /* How long events stay after they were last told; 0: for ever. */
+    int64_t event_ttl_ms;
     /* Told when the store becomes read-only, and (NULL) when it is no more. NULL: nobody. */
     void (*trouble)(void *user, const char *why);
     void *trouble_user;

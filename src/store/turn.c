@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "store/batch.h"
 #include "store/collect.h"
+#include "store/expire.h"
 #include "store/db.h"
 #include "store/history.h"
 #include "store/host.h"
@@ -297,6 +298,7 @@ void turn_run(struct store *store)
     if (store->watches_due)
         watches_tell(store);
     bool more = !store->read_only[0] && collect_run(store);
+    more = (!store->read_only[0] && expire_run(store)) || more;
     hand_over(store);
     if (more || store->ready.first || store->watches_due || (!store->db && store->writing))
         return;

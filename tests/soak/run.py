@@ -41,6 +41,7 @@ AHEAD_MS = 600000
 SYNC_MS = 30
 CHATTY_MIB = 80
 HOLLOW = 5
+EVENT_TTL_S = 180  # so that as many go as come long before the first third is over
 # What is looked at, and by how much the last third may be above the first: a factor, and something for small numbers.
 MEASURES = {"rss_mib": (1.35, 24), "fds": (1.3, 30), "threads": (1.2, 8), "files": (1.5, 400), "store_mib": (1.5, 24),
             "wal_mib": (1.5, 12), "objects": (1.5, 300), "log_rows": (1.6, 6000)}
@@ -53,7 +54,8 @@ class Soak:
         self.over, self.ended = threading.Event(), threading.Event()
         self.trouble = collections.Counter()
         self.keep, self.left, self.samples, self.events, self.failures = [], [], [], [], []
-        self.m = Muster(gpus_per_node=2, flags=["--cpus-per-node", "64", "--pod-network", "host", "--max-pods", "200"])
+        self.m = Muster(gpus_per_node=2, flags=["--cpus-per-node", "64", "--pod-network", "host", "--max-pods", "200",
+                                                    "--event-ttl", f"{EVENT_TTL_S}s"])
         self.weather_file = os.path.join(self.m.folder, "weather")
         self.weather(0, 0)
         self.m.env.update(LD_PRELOAD=os.path.join(BUILD, "tests", "soak", "weather.so"), SOAK_WEATHER=self.weather_file)
