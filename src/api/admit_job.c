@@ -202,8 +202,8 @@ static struct json *fixed_template(struct arena *arena, const struct json *spec)
 
 static void check_update(struct admit *admit, const struct json *spec, const struct json *before)
 {
-    static const char *const fixed[] = {"completionMode",       "podFailurePolicy", "successPolicy",
-                                        "backoffLimitPerIndex", "managedBy",        "selector"};
+    static const char *const fixed[] = {"podFailurePolicy", "successPolicy", "backoffLimitPerIndex",
+                                        "managedBy"};
     const struct json *now_count = json_get(spec, "completions");
     bool stopped = json_bool_or(json_get(before, "suspend"), false);
     bool elastic = str_is(json_str(json_get(spec, "completionMode")), "Indexed") &&

@@ -232,12 +232,17 @@ static void check_resources(struct admit *admit, const struct json *resources, s
         if (quantity_parse_json(request, &a, NULL) < 0 || quantity_parse_json(limit, &b, NULL) < 0)
             continue;
         int order = limit ? quantity_cmp(a, b) : 0;
-        if (order > 0 || (same && order))
-            admit_invalid(
-                admit, field, request,
-                str_c(admit->arena, str_printf(admit->arena, "must be %s " STR_FMT " limit",
-                                               same ? "equal to" : "less than or equal to",
-                                               STR_ARG(json_key(request)))));
+        if (same && order)
+            admit_invalid(admit, field, request,
+                          str_printf(admit->arena, "must be equal to " STR_FMT " limit",
+                                     STR_ARG(json_key(request)))
+                              .p);
+        else if (order > 0)
+            admit_invalid(admit, field, request,
+                          str_printf(admit->arena,
+                                     "must be less than or equal to " STR_FMT " limit",
+                                     STR_ARG(json_key(request)))
+                              .p);
         if (same && !limit)
             admit_required(admit, at(admit, path, "limits"),
                            "Limit must be set for non overcommitable resources");
