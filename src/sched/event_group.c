@@ -68,7 +68,7 @@ static void group_sets(struct group *group, const struct sched_group *spec)
     for (uint32_t i = 0; i < count; i++)
         group->sets[i + 1] = (struct set){.name = spec->subgroups[i].name,
                                           .leaf = true,
-                                          .min = spec->subgroups[i].min_member,
+                                          .min = i64_max(0, spec->subgroups[i].min_member),
                                           .topology = &spec->subgroups[i].topology};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t parent = 0;
