@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""conformance.py [--list] [--jobs N] [--together N] [--limit SECONDS] [FOCUS]: Kubernetes' own conformance tests against `muster up`.
+"""conformance.py [--list] [--jobs N] [--together N] [--limit SECONDS] [FOCUS]: Kubernetes' conformance tests against `muster up`.
 
 e2e.test, agnhost and kubectl are built from the pinned Go module (binaries.sh); the images that the tests name are made of
 agnhost and of this machine's programs (conformance_images.py). Every test marked [Conformance] runs in a process of its own,
-two at a time, those marked [Serial] alone and last. With --together N that many share a process, which saves its start; what
-does not pass there runs again alone, and that counts. FOCUS is a regular expression that finds the tests to run in their
-names; without it these are the groups whose results tests/expected/conformance.txt lists (lines `#= GROUP: ...`). kubectl's
-command-line tests (conformance_cmd.py) come last and are called `test-cmd NAME`; a FOCUS that begins with test-cmd asks for
-these alone, and needs neither e2e.test nor images.
+two at a time, those marked [Serial] alone and last. With --together N that many share a process, which saves its start, unless
+they take long; what does not pass there runs again alone, and that counts. FOCUS is a regular expression that finds the tests to
+run in their names; without it these are the groups whose results tests/expected/conformance.txt lists (lines `#= GROUP: ...`).
+kubectl's command-line tests (conformance_cmd.py) come last and are called `test-cmd NAME`; a FOCUS that begins with test-cmd asks
+for these alone, and needs neither e2e.test nor images.
 
 What a test said is in build/logs/conformance/NAME.log. A test is not applicable when it skips itself, or when NOT_HERE has it.
 Prints passed, failed and not applicable by group, and a line `failed: NAME` for each that failed; the list has those that are
@@ -44,8 +44,8 @@ JOBS = 2
 # Most tests take seconds. A pod that never starts would be waited for five minutes by each of them.
 LIMIT_S = 180
 # These wait for minutes by design: a liveness probe that must not restart, a schedule that must not begin.
-LONG = re.compile(r"CronJob should not schedule|there exists conflict|CronJob should replace|should have monotonically increasing restart count|"
-                  r"should \*not\* be restarted|\[Slow\]|taint|Taint|service account.*(rotat|expir)")
+LONG = re.compile(r"CronJob should not schedule|there exists conflict|CronJob should replace|"
+                  r"should have monotonically increasing restart count|should \*not\* be restarted|\[Slow\]|taint|Taint|service account.*(rotat|expir)")
 LONG_S = 600
 TOGETHER_S = 30  # more for each of those that share a process
 # {regular expression: why}: what needs something that a machine without a cloud, or this kind of node, does not have.
@@ -217,7 +217,9 @@ class Suite:
         self.counted[group] = self.counted.get(group, 0) + passed
 
     def play(self, texts, jobs):
-        parts = [texts[i:i + self.together] for i in range(0, len(texts), self.together)]
+        long, short_ones = [t for t in texts if LONG.search(t)], [t for t in texts if not LONG.search(t)]
+        parts = [[text] for text in long]
+        parts += [short_ones[i:i + self.together] for i in range(0, len(short_ones), self.together)]
         pool = concurrent.futures.ThreadPoolExecutor(jobs)
         try:
             for done in concurrent.futures.as_completed([pool.submit(self.several, part) for part in parts]):

@@ -1,7 +1,8 @@
 """kubectl's command-line tests (test/cmd of the Kubernetes module) against `muster up`.
 
 The scripts are copied out of the module; they begin with a function each, of which every one runs in a shell of its own, in a
-cluster whose one node is cordoned: they were written for an API server with a node of their own that runs nothing. An
+cluster whose node and storage class were deleted: they were written for an API server alone, with a node of their own that runs
+nothing. What they would fetch from the module's repository is taken from the module. An
 assertion that fails does not end its function here, so that all of them are seen; each that fails is a test
 `test-cmd_FILE:LINE` of the runner, and what passed is counted. A function that ends early, or takes too long, fails under its
 own name.
@@ -22,6 +23,7 @@ GROUP = "test-cmd"
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "127.0.0.1", "annotations": {"save-managers": "true"}}}
 COLOUR = re.compile(r"\x1b[\[(][0-9;]*[A-Za-z]")  # the scripts end on a terminal without any
 LIMIT_S = 180
+REPOSITORY = "https://raw.githubusercontent.com/kubernetes/kubernetes/master/"
 PARTS = ("hack/lib", "hack/testdata", "test/cmd", "test/fixtures", "test/e2e/testing-manifests", "third_party/forked/shell2junit")
 # A shell with everything that `runTests` of the scripts expects, but against a server that is there already.
 DRIVER = """
@@ -88,7 +90,7 @@ def copy(folder, programs, token):
             continue
         with open(os.path.join(folder, "test/cmd", name)) as f:
             text = f.read()
-        text = text.replace("admin-token", token)
+        text = text.replace("admin-token", token).replace(REPOSITORY, "")
         if name == "legacy-script.sh":
             text = text.replace('record_command "run_${pkg}_tests"', 'record_command "${pkg}"')
         else:
@@ -154,7 +156,8 @@ def play(suite, programs, logs, names):
         token = m.kubectl("config", "view", "--raw", "-o", "jsonpath={.users[0].user.token}").stdout
         folder = os.path.join(m.folder, "kubernetes")
         copy(folder, programs, token)
-        m.kubectl("cordon", m.get("nodes")[0]["metadata"]["name"])
+        m.kubectl("delete", "node", *(node["metadata"]["name"] for node in m.get("nodes")))
+        m.kubectl("delete", "storageclass", *(found["metadata"]["name"] for found in m.get("storageclasses")))
         m.kubectl("create", "-f", "-", input=json.dumps(NODE))
         # Their server has --authorization-mode=RBAC,AlwaysAllow.
         m.kubectl("create", "clusterrolebinding", "everybody", "--clusterrole=cluster-admin", "--group=system:authenticated",
