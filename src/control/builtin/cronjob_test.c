@@ -57,7 +57,7 @@ TEST(a_cronjob_whose_moment_does_not_come_makes_nothing)
         const char *text;
         const char *event;
     } rows[] = {
-        {"February 30", CRON("0 0 30 2 *", ""), ""},
+        {"February 30", CRON("0 0 30 2 *", ""), "InvalidSchedule"},
         {"no schedule", CRON("whenever", ""), ""},
         {"a place that nobody knows", CRON("* * * * *", "'timeZone':'Mars/Olympus',"),
          "UnknownTimeZone"},
