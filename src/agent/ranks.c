@@ -40,8 +40,9 @@
 /* Where they are in a container. */
 #define HOOK_DIR  "/.muster-watch/hook"
 #define PAGES_DIR "/.muster-watch/ranks"
-/* Which pods are trained in: those that the job engine makes, but for the sync pod. */
-#define LABEL_ROLE "torchrun.ai/role"
+/* Which pods are trained in: those that the job engine makes, but for the sync pod, and those of JobSets. */
+#define LABEL_ROLE   "torchrun.ai/role"
+#define LABEL_JOBSET "jobset.sigs.k8s.io/jobset-name"
 
 #define PAGES_LOOKED_MAX 1024 /* files in a folder that anybody in the pod may fill */
 #define STARTING_TURNS   5    /* one that has made no step yet is looked at in every fifth turn */
@@ -86,7 +87,8 @@ static bool is_watched(const struct pod *pod, size_t index)
     struct str role = object_label(pod->object, LABEL_ROLE);
     const struct run_container *c = &pod->run.containers[index];
 
-    return role.len && !str_is(role, "sync") && !c->init && !c->ephemeral &&
+    return (role.len ? !str_is(role, "sync") : object_label(pod->object, LABEL_JOBSET).len > 0) &&
+           !c->init && !c->ephemeral &&
            !str_is(object_annotation(pod->object, OBSERVE_ANNOTATION), "off");
 }
 

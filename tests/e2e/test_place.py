@@ -129,6 +129,43 @@ def test_a_trainjob_restarts_in_the_pods_that_it_has():
         wait_for(lambda: status(m, "trainjob").get("phase") == "Complete", "the job to be complete")
 
 
+def restarts_after_a_hang(m, in_place):
+    """A rank is stopped while all make steps: it is named, and the set starts again and trains to its end."""
+    wait_for(lambda: {r for r in re.findall(r"step 10 rank (\d)", said(m))} == set("0123"), "four ranks to make steps", 120)
+    before = set(places(m))
+    os.kill(pid(m, 2), signal.SIGSTOP)
+    since = time.monotonic()
+    wait_for(lambda: "is stopped by a signal" in m.kubectl("get", "events").stdout, "the rank to be named", 60)
+    print(f"named after {time.monotonic() - since:.1f} s")
+    wait_for(lambda: status(m).get("restartsCountTowardsMax") == 1, "the restart to be counted", 60)
+    wait_for(lambda: status(m).get("terminalState"), "the set to end", 120)
+    print(f"trained to its end after {time.monotonic() - since:.1f} s")
+    end = status(m)
+    check(end["terminalState"] == "Completed" and end["restarts"] == (0 if in_place else 1), f"{end}")
+    hung = next(c for c in end["conditions"] if c["type"] == "Hung")
+    named = re.search(r"rank 2 \(pod \S+, node \S+\) is stopped by a signal", hung["message"])
+    check(hung["status"] == "False" and named, f"{hung}")
+    check((set(places(m)) == before) == in_place, "the pods are the same where they restart in place, and others elsewhere")
+
+
+@needs("a node agent that looks at the ranks")
+@apart(PORT_OF_TRAINJOBS)
+def test_a_stopped_rank_of_a_jobset_is_named_and_the_set_starts_again():
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        apply(m, SET.replace(", restartStrategy: InPlaceRestart", "").replace("backoffLimit: 2147483647", "backoffLimit: 0"))
+        restarts_after_a_hang(m, in_place=False)
+
+
+@needs("a node agent that looks at the ranks")
+@apart(PORT_OF_TRAINJOBS)
+def test_a_stopped_rank_of_a_trainjob_is_named_and_it_restarts_in_place():
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        apply(m, JOB)
+        restarts_after_a_hang(m, in_place=True)
+        told = m.kubectl("describe", "trainjob", "t").stdout
+        check("is stopped by a signal" in told, told)
+
+
 @needs("a node agent that keeps pods")
 def test_a_jobset_that_fails_in_place_again_and_again_ends():
     with Muster() as m:

@@ -99,6 +99,13 @@ bool job_is_worse(const struct job_member *a, const struct job_member *b);
 int64_t job_peers_until(const struct job_failure *failure);
 /* How the pod ended. */
 struct str job_exit_words(const struct job_failure *failure, struct arena *arena);
+/* What a proven hang of the job means: what its annotation says, or its queue; `otherwise` where they say
+ * nothing. A word that means nothing stops no training, and is named in `ret_note`. */
+enum job_hang job_on_hang(const struct control_input *input,
+                          const struct object *job,
+                          enum job_hang otherwise,
+                          struct arena *arena,
+                          struct str *ret_note);
 /* Whether our own agent runs the pods of that node: only there they restart in place. */
 bool job_is_our_node(const struct control_input *input, struct str node, struct arena *arena);
 /* Whether a pod that failed like this is never made again. */

@@ -1,9 +1,7 @@
 #include "api/object.h"
-#include "api/ranks.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/str.h"
-#include "base/vec.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/job/job.h"
@@ -18,8 +16,6 @@
 
 #define EXIT_HUNG 137 /* as if it had been killed, which comes next */
 
-struct watch_ranks VEC_FIELDS(struct watch_rank);
-
 static const char *const hang_words[] =
     {[JOB_HANG_RESTART] = "Restart", [JOB_HANG_REPORT] = "Report", [JOB_HANG_IGNORE] = "Ignore"};
 
@@ -30,35 +26,29 @@ static bool gather(const struct job_run *run, struct watch_ranks *ret)
 
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
-        struct rank_report *reports = ARENA_ARRAY(run->arena, struct rank_report, RANKS_MAX);
-        size_t count;
 
-        if (member->generation != run->state.generation || member->phase != JOB_POD_RUNNING)
-            continue;
-        count =
-            ranks_parse(run->arena, object_annotation(member->object, RANKS_ANNOTATION), reports);
-        complete = complete && count;
-        for (size_t j = 0; j < count; j++)
-            VEC_PUSH(run->arena, ret,
-                     (struct watch_rank){reports[j], member->object->name, member->node});
+        if (member->generation == run->state.generation && member->phase == JOB_POD_RUNNING)
+            complete = watch_gather(ret, member->object, member->node, run->arena) && complete;
     }
     return complete;
 }
 
-/* What its annotation says, and what the kind read; a word that means nothing stops no training, and
- * is named in `ret_note`. */
-static enum job_hang policy(struct job_run *run, struct str *ret_note)
+enum job_hang job_on_hang(const struct control_input *input,
+                          const struct object *job,
+                          enum job_hang otherwise,
+                          struct arena *arena,
+                          struct str *ret_note)
 {
-    struct str word = object_annotation(run->model.object, JOB_ANNOTATION_HANG);
+    struct str word = object_annotation(job, JOB_ANNOTATION_HANG);
 
     if (!word.len)
-        word = job_queue_says(run->input, run->model.object, "onHang", run->arena);
+        word = job_queue_says(input, job, "onHang", arena);
     for (size_t i = 0; i < COUNT_OF(hang_words); i++)
         if (str_is(word, hang_words[i]))
             return (enum job_hang)i;
     if (!word.len)
-        return run->model.on_hang;
-    *ret_note = str_printf(run->arena,
+        return otherwise;
+    *ret_note = str_printf(arena,
                            " (annotation " JOB_ANNOTATION_HANG " is \"" STR_FMT
                            "\": it must be Restart, Report or Ignore)",
                            STR_ARG(word));
@@ -112,7 +102,8 @@ void job_watch(struct job_run *run)
     struct watch_ranks ranks = {0};
     bool complete = gather(run, &ranks);
     struct str note = STR_NONE;
-    enum job_hang on_hang = policy(run, &note);
+    enum job_hang on_hang =
+        job_on_hang(run->input, run->model.object, run->model.on_hang, run->arena, &note);
     struct watch_verdict verdict =
         watch_judge(ranks.items, ranks.count, complete, run->input->now_ms, run->arena);
     const struct job_member *member =

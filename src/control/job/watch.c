@@ -1,9 +1,11 @@
 #include "control/job/watch.h"
 
+#include "api/object.h"
 #include "api/ranks.h"
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "base/vec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +21,19 @@ static const char *const words[] = {
 const char *watch_word(enum watch_word word)
 {
     return words[word];
+}
+
+bool watch_gather(struct watch_ranks *ranks,
+                  const struct object *pod,
+                  struct str node,
+                  struct arena *arena)
+{
+    struct rank_report *reports = ARENA_ARRAY(arena, struct rank_report, RANKS_MAX);
+    size_t count = ranks_parse(arena, object_annotation(pod, RANKS_ANNOTATION), reports);
+
+    for (size_t i = 0; i < count; i++)
+        VEC_PUSH(arena, ranks, (struct watch_rank){reports[i], pod->name, node});
+    return count > 0;
 }
 
 /* The gang at one look. */

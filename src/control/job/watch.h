@@ -2,12 +2,14 @@
 
 #include "api/ranks.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct arena;
+struct object;
 
 /* watch: how a gang gets on, from what is told of its ranks. Pure, and the same for every kind.
  *
@@ -41,6 +43,14 @@ struct watch_rank {
     struct str pod;
     struct str node;
 };
+
+struct watch_ranks VEC_FIELDS(struct watch_rank);
+
+/* What the node tells of the ranks of a pod. False: nothing. */
+bool watch_gather(struct watch_ranks *ranks,
+                  const struct object *pod,
+                  struct str node,
+                  struct arena *arena);
 
 /* X(NAME, word) */
 #define WATCH_WORDS(X)            \

@@ -3,6 +3,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/place.h"
+#include "api/ranks.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -464,7 +465,7 @@ static void reconcile(const struct control_input *input,
     observe(&set);
     if (!is_over(set.status)) {
         jobset_place_blame(&set);
-        if (jobset_attempts(&set) || jobset_judge_failures(&set))
+        if (jobset_attempts(&set) || jobset_judge_failures(&set) || jobset_watch(&set))
             observe_again(&set);
         else if (jobset_has_succeeded(&set))
             jobset_finish(&set, true, "AllJobsCompleted", STR("jobset completed successfully"));
@@ -476,6 +477,7 @@ static void reconcile(const struct control_input *input,
         jobset_place_step(&set);
         write_progress(&set);
         keep_jobs(&set);
+        jobset_end_hung(&set);
     }
     if (set.unstayed.len && !json_count(set.before))
         action_warn(set.actions, set.object, "Ignored", set.unstayed);
@@ -495,7 +497,8 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     if (object->kind == &kind_jobset)
         control_keys_add(ret, object->ns, object->name);
     else if (object->kind == &kind_pod && (object_annotation(object, PLACE_ANNOTATION).len ||
-                                           object_annotation(object, JOBSET_POD_ATTEMPT).len))
+                                           object_annotation(object, JOBSET_POD_ATTEMPT).len ||
+                                           object_annotation(object, RANKS_ANNOTATION).len))
         control_keys_add(ret, object->ns, object_label(object, JOBSET_NAME));
     else if (owner && str_is(owner->kind, kind_jobset.name) &&
              str_is(owner->api_version, "jobset.x-k8s.io/v1alpha2"))

@@ -167,16 +167,20 @@ struct jobset {
     VEC(const struct object *) stale; /* Jobs of earlier attempts */
     int64_t total;                    /* Jobs wanted */
     bool suspended;
-    bool stays;                  /* its pods are made so that they can restart in place */
-    bool agents;                 /* agents in its pods see to it: jobset_attempts.c */
-    struct str unstayed;         /* why not, although it is asked for; empty: nobody asks */
-    VEC(struct jobset_pod) pods; /* of the Jobs of this attempt, where they are made so */
+    bool stays;                      /* its pods are made so that they can restart in place */
+    bool agents;                     /* agents in its pods see to it: jobset_attempts.c */
+    struct str unstayed;             /* why not, although it is asked for; empty: nobody asks */
+    VEC(struct jobset_pod) pods;     /* of the Jobs of this attempt, where they are made so */
+    VEC(const struct object *) hung; /* pods of Jobs that go because a rank hangs */
 };
 
 /* jobset_policy.c: what the set's Jobs mean for the set. */
 bool jobset_has_succeeded(const struct jobset *set);
 /* Looks at failed Jobs: ends the set, or counts a restart. Returns whether there was one. */
 bool jobset_judge_failures(struct jobset *set);
+/* A rank in this Job hangs, by proof: a restart, counted like one for a Job that failed. Its rules are about
+ * Jobs that failed, and are not asked. False: none is left, or it is never restarted. */
+bool jobset_restart_hung(struct jobset *set, struct jobset_job *job, struct str message);
 /* Whether the Jobs of a part may run now: what comes before it is far enough. */
 bool jobset_may_start(const struct jobset *set, const struct jobset_part *part);
 bool jobset_in_order(const struct jobset *set);
@@ -215,6 +219,12 @@ void jobset_place_step(struct jobset *set);
 /* The set is over: whether the Job is about to fail by itself, because what its nodes keep of it is
  * let go; its pods, and with them their logs, stay then. */
 bool jobset_let_go(struct jobset *set, const struct jobset_job *job);
+
+/* jobset_watch.c: ranks that hang (control/job/watch.h). */
+/* Says it in the set's status and in events, and restarts the set where that is meant. True: it did. */
+bool jobset_watch(struct jobset *set);
+/* What hangs hears no request to end: its pods are given one second. */
+void jobset_end_hung(struct jobset *set);
 
 /* jobset_attempts.c: the same with JobSet's agents in the pods, where kubelets run them. */
 /* True: it was the end of the set. */

@@ -8,6 +8,7 @@
 #include "control/core/control.h"
 #include "control/core/memory.h"
 #include "control/core/status.h"
+#include "control/job/job.h"
 #include "control/kinds/jobset.h"
 
 #include <stdbool.h>
@@ -203,6 +204,18 @@ static void act(struct jobset *set, const struct jobset_rule *rule, const struct
     }
     action_warn(set->actions, set->object,
                 alone ? "RestartJobFailurePolicyAction" : "RestartJobSetFailurePolicyAction", what);
+}
+
+bool jobset_restart_hung(struct jobset *set, struct jobset_job *job, struct str message)
+{
+    if (!set->spec.may_fail || counted(set) >= set->spec.max_restarts)
+        return false;
+    job->failed = job->kept = true; /* it has not: its pods still run */
+    job->failed_ms = set->input->now_ms;
+    job->reason = STR(JOB_REASON_HUNG);
+    job->message = message;
+    act(set, &(struct jobset_rule){.action = JOBSET_RESTART}, &(struct failed){.job = job});
+    return true;
 }
 
 bool jobset_judge_failures(struct jobset *set)

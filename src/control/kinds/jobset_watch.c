@@ -1,0 +1,147 @@
+#include "api/kind.h"
+#include "api/object.h"
+#include "api/ranks.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+#include "control/core/action.h"
+#include "control/core/control.h"
+#include "control/core/status.h"
+#include "control/job/job.h"
+#include "control/job/job_engine.h"
+#include "control/job/watch.h"
+#include "control/kinds/jobset.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Ranks that hang in a JobSet, and so in a TrainJob: all pods of all of its Jobs are one gang. The verdict
+ * is that of every kind (job/watch.h); what it leads to is what a failed Job would, without the set's
+ * rules: they are about reasons that Jobs have. */
+
+struct look {
+    struct watch_ranks ranks;
+    bool complete; /* every pod that runs tells of its ranks */
+};
+
+static void look_at(struct jobset *set, const struct jobset_job *job, struct look *look)
+{
+    static const struct job_model nobody;
+    const struct object *pod = NULL;
+    size_t cursor = 0;
+
+    while ((pod = cache_next_owned(set->input->cache, &kind_pod, job->object->uid, &cursor))) {
+        struct job_member member = job_observe_pod(set->input, &nobody, pod, set->arena);
+
+        if (member.phase != JOB_POD_RUNNING || member.leaving)
+            continue;
+        look->complete = watch_gather(&look->ranks, pod, member.node, set->arena) && look->complete;
+        VEC_PUSH(set->arena, &set->hung, pod);
+    }
+}
+
+/* Most sets have nobody who tells of ranks: these are not read pod by pod. */
+static bool tells_of_ranks(const struct jobset *set, const struct jobset_job *job)
+{
+    const struct object *pod = NULL;
+    size_t cursor = 0;
+
+    while ((pod = cache_next_owned(set->input->cache, &kind_pod, job->object->uid, &cursor)))
+        if (object_annotation(pod, RANKS_ANNOTATION).len)
+            return true;
+    return false;
+}
+
+static struct look look_at_all(struct jobset *set)
+{
+    struct look look = {.complete = true};
+    bool told = false;
+
+    for (size_t i = 0; i < set->parts.count; i++)
+        for (size_t j = 0; j < set->parts.items[i].jobs.count; j++)
+            told = told || tells_of_ranks(set, &set->parts.items[i].jobs.items[j]);
+    for (size_t i = 0; told && i < set->parts.count; i++)
+        for (size_t j = 0; j < set->parts.items[i].jobs.count; j++)
+            look_at(set, &set->parts.items[i].jobs.items[j], &look);
+    return look;
+}
+
+static struct jobset_job *job_of(struct jobset *set, struct str pod)
+{
+    const struct object *object = cache_get(set->input->cache, &kind_pod, set->object->ns, pod);
+    const struct object_owner *owner = object ? object_controller(object) : NULL;
+
+    for (size_t i = 0; owner && i < set->parts.count; i++)
+        for (size_t j = 0; j < set->parts.items[i].jobs.count; j++)
+            if (str_eq(set->parts.items[i].jobs.items[j].object->uid, owner->uid))
+                return &set->parts.items[i].jobs.items[j];
+    return NULL;
+}
+
+/* People look at the TrainJob, where there is one. */
+static void warn(struct jobset *set, const char *reason, struct str message)
+{
+    const struct object_owner *owner = object_controller(set->object);
+    const struct object *above =
+        owner && str_is(owner->kind, kind_trainjob.name)
+            ? cache_get(set->input->cache, &kind_trainjob, set->object->ns, owner->name)
+            : NULL;
+
+    action_warn(set->actions, set->object, reason, message);
+    if (above && str_eq(above->uid, owner->uid))
+        action_warn(set->actions, above, reason, message);
+}
+
+/* There once there was something to say; what it said stays, so that a restart can be understood. */
+static void write_hung(struct jobset *set, const char *reason, struct str message)
+{
+    const struct json *before = condition_find(set->status, "Hung");
+    struct str said = json_str(json_get(before, "message"));
+    bool was = condition_is_true(set->status, "Hung");
+
+    if (!reason && !before)
+        return;
+    if (reason && (!was || !str_eq(said, message)))
+        warn(set, reason, message);
+    condition_set(set->arena, set->status,
+                  &(struct condition){"Hung", reason ? "True" : "False",
+                                      reason ? reason : "Resolved", reason ? message : said},
+                  set->input->now_ms);
+}
+
+bool jobset_watch(struct jobset *set)
+{
+    struct str note = STR_NONE;
+    enum job_hang on_hang =
+        job_on_hang(set->input, set->object, JOB_HANG_RESTART, set->arena, &note);
+
+    if (set->suspended || set->stale.count || jobset_is_moving(set) || on_hang == JOB_HANG_IGNORE) {
+        write_hung(set, NULL, STR_NONE);
+        return false;
+    }
+    struct look look = look_at_all(set);
+    struct watch_verdict verdict = watch_judge(look.ranks.items, look.ranks.count, look.complete,
+                                               set->input->now_ms, set->arena);
+    bool alarm = verdict.word >= WATCH_SUSPECTED && verdict.message.len;
+    struct str message =
+        alarm ? str_printf(set->arena, STR_FMT STR_FMT, STR_ARG(verdict.message), STR_ARG(note))
+              : STR_NONE;
+    if (verdict.again_ms > set->input->now_ms)
+        action_look_again(set->actions, verdict.again_ms);
+    write_hung(set, alarm ? watch_word(verdict.word) : NULL, message);
+    bool proven = alarm && verdict.word == WATCH_HUNG && verdict.culprit;
+    struct jobset_job *job = proven ? job_of(set, verdict.culprit->pod) : NULL;
+    bool goes =
+        job && on_hang == JOB_HANG_RESTART && jobset_restart_hung(set, job, verdict.message);
+    if (!goes || jobset_is_moving(set))
+        set->hung.count = 0;
+    return goes;
+}
+
+void jobset_end_hung(struct jobset *set)
+{
+    for (size_t i = 0; i < set->hung.count; i++)
+        action_delete_soon(set->actions, set->hung.items[i]);
+}
