@@ -10,12 +10,12 @@ limit_s=900 # for one run of the package manager or of pip
 libraries='libc6-dev libcurl4-gnutls-dev libgnutls28-dev libsqlite3-dev libuv1-dev libxxhash-dev
     libyaml-dev libzstd-dev zlib1g-dev'
 build="gcc make meson ninja-build pkg-config $libraries"
-test='binutils curl valgrind clang-14 clang-format-14 crun git iproute2 libjansson-dev libmicrohttpd-dev nftables
+test='bind9-dnsutils binutils curl valgrind clang-14 clang-format-14 crun git iproute2 libjansson-dev libmicrohttpd-dev nftables
     openmpi-bin procps python3 python3-etcd python3-mpi4py skopeo'
 tidy='clang-tidy-19'
 analyze='clang-14 cppcheck'
 # Used when the distribution has them; what needs them says so when they are missing.
-optional='clang-14 clang-format-14 cppcheck crun iproute2 kubernetes-client nftables openmpi-bin python3-etcd
+optional='bind9-dnsutils clang-14 clang-format-14 cppcheck crun iproute2 kubernetes-client nftables openmpi-bin python3-etcd
     python3-mpi4py skopeo'
 
 dry_run=

@@ -19,8 +19,10 @@ import time
 from harness import PATIENCE, Muster
 
 GROUP = "test-cmd"
-# Their set-up makes it, and no kubelet stands behind it there either.
-NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "127.0.0.1", "annotations": {"save-managers": "true"}}}
+# Their set-up makes it, and no kubelet stands behind it there either: their controller manager says that nothing is known of it.
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "127.0.0.1", "annotations": {"save-managers": "true"}},
+        "status": {"capacity": {"memory": "1Gi"},
+                   "conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusNeverUpdated"}]}}
 COLOUR = re.compile(r"\x1b[\[(][0-9;]*[A-Za-z]")  # the scripts end on a terminal without any
 LIMIT_S = 180
 REPOSITORY = "https://raw.githubusercontent.com/kubernetes/kubernetes/master/"
