@@ -45,7 +45,8 @@ JOBS = 2
 LIMIT_S = 180
 # These wait for minutes by design: a liveness probe that must not restart, a schedule that must not begin.
 LONG = re.compile(r"CronJob should not schedule|there exists conflict|CronJob should replace|"
-                  r"should have monotonically increasing restart count|should \*not\* be restarted|\[Slow\]|taint|Taint|service account.*(rotat|expir)")
+                  r"should have monotonically increasing restart count|should \*not\* be restarted|\[Slow\]|taint|Taint|"
+                  r"service account.*(rotat|expir)")
 LONG_S = 600
 TOGETHER_S = 30  # more for each of those that share a process
 # {regular expression: why}: what needs something that a machine without a cloud, or this kind of node, does not have.
@@ -111,7 +112,7 @@ class Suite:
         self.muster, self.folder, self.limit, self.together = None, folder, limit, together
         self.results = {}  # {name: (verdict, why, seconds)}
         self.counted = {}  # {group: passed assertions that have no name}
-        self.running, self.lock = set(), threading.Lock()
+        self.running, self.lock, self.ended = set(), threading.Lock(), False
 
     def command(self, texts, limit):
         return [os.path.join(self.folder, "e2e.test"), "--kubeconfig", self.muster.kubeconfig, "--provider=skeleton",
@@ -145,6 +146,8 @@ class Suite:
         """Runs it; (exit status, whether it had to be ended)."""
         with open(path, "w") as log:
             with self.lock:
+                if self.ended:
+                    raise Ended("nothing begins any more")
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.muster.env,
                                            cwd=self.muster.folder, start_new_session=True)
                 self.running.add(process)
@@ -225,6 +228,9 @@ class Suite:
             for done in concurrent.futures.as_completed([pool.submit(self.several, part) for part in parts]):
                 for text, (verdict, why), seconds in done.result():
                     self.record(short(text), verdict, why, seconds)
+        except Ended:
+            self.ended = True
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             with self.lock:
