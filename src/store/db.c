@@ -176,7 +176,10 @@ static int open_file(struct db *db, const char *path, struct err *err)
     (void)sqlite3_busy_timeout(db->handle, BUSY_MS);
     r = db_lay_out(db, path, err);
     if (r == 0)
-        r = db_exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", err);
+        r = db_exec(db,
+                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                    "PRAGMA journal_size_limit = 16777216;",
+                    err);
     if (r == 0)
         r = prepare_all(db, err);
     return r < 0 ? r : checkpoint_start(db->handle, path, &db->checkpoint, err);

@@ -167,7 +167,8 @@ struct workload_pods workload_pods(struct workload *w)
         pod.active = !pod.object->deleted_ms && !pod_is_over(tree);
         pod.ready = pod.active && str_is(json_str(json_get(ready, "status")), "True");
         (void)time_parse(json_str(json_get(ready, "lastTransitionTime")), &pod.ready_ms);
-        pod.available = pod.ready && pod.ready_ms + wait_ms <= w->input->now_ms;
+        /* Without a time to wait no clock is asked: it may have been set back since. */
+        pod.available = pod.ready && (!wait_ms || pod.ready_ms + wait_ms <= w->input->now_ms);
         if (pod.ready && !pod.available)
             action_look_again(w->actions, pod.ready_ms + wait_ms);
         VEC_PUSH(w->arena, &pods, pod);

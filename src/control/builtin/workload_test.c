@@ -305,6 +305,19 @@ TEST(a_pod_is_available_when_it_was_ready_for_long_enough)
     EXPECT(number(&scene, &kind_replicaset, "r", "status.availableReplicas") == 1);
 }
 
+/* It became ready ten minutes from now, by a clock that was set back since. */
+TEST(a_pod_that_need_not_wait_is_available_whatever_the_clock_says)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene.now_ms = 60000;
+    scene_put(&scene, &kind_replicaset, SET("r", "1", ""));
+    put_pod(&scene, "p", "r", "", "'spec':{" ON("m") "},'status':{" READY("11:00") "}");
+    scene_run(&scene, &replicaset_controller, "r");
+    EXPECT(number(&scene, &kind_replicaset, "r", "status.availableReplicas") == 1);
+}
+
 TEST(a_condition_of_others_stays_when_a_refusal_is_over)
 {
     _cleanup_(scene_close) struct scene scene;
