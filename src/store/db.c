@@ -176,6 +176,7 @@ static int open_file(struct db *db, const char *path, struct err *err)
     (void)sqlite3_busy_timeout(db->handle, BUSY_MS);
     r = db_lay_out(db, path, err);
     if (r == 0)
+        /* The log is cut to this after a burst; SQLite leaves it as long as it ever was. */
         r = db_exec(db,
                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
                     "PRAGMA journal_size_limit = 16777216;",
