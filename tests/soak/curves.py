@@ -8,8 +8,9 @@ import csv
 import sys
 
 WIDTH, HEIGHT, GAP = 300, 70, 34
-UNITS = {"rss_mib": "resident memory, MiB", "fds": "descriptors", "threads": "threads", "files": "files", "store_mib": "store, MiB",
-         "wal_mib": "write-ahead log, MiB", "objects": "objects in the store", "log_rows": "rows of its log"}
+UNITS = {"rss_mib": "resident memory, MiB", "fds": "descriptors", "threads": "threads", "files": "files",
+         "store_mib": "store, MiB", "wal_mib": "write-ahead log, MiB",
+         "objects": "objects in the store", "log_rows": "rows of its log"}
 POINTS_MAX = 300
 
 
@@ -23,8 +24,9 @@ def read(path):
 
 def panel(x, y, points, most, title):
     end = points[-1][0] or 1
+    most_seen = max(value for _, value in points)
     line = " ".join(f"{x + WIDTH * s / end:.1f},{y + HEIGHT - HEIGHT * value / most:.1f}" for s, value in points)
-    return [f'<text x="{x}" y="{y - 6}">{title}: at most {max(v for _, v in points):,.0f}, at the end {points[-1][1]:,.0f}</text>',
+    return [f'<text x="{x}" y="{y - 6}">{title}: at most {most_seen:,.0f}, at the end {points[-1][1]:,.0f}</text>',
             f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#bbb"/>',
             f'<polyline points="{line}" fill="none" stroke="#06c" stroke-width="1.2"/>']
 
