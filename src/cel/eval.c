@@ -97,7 +97,7 @@ static struct cel_value optional_part(struct cel_run *run,
                                       const struct cel_node *node,
                                       struct cel_value index)
 {
-    struct cel_value found = {0};
+    struct cel_value found;
 
     if (of.type == CEL_OPTIONAL) {
         if (!of.held)

@@ -179,7 +179,7 @@ void revisions_trim(struct workload *w,
         if (!str_eq(revision->name, revisions->name) && !used(user, revision))
             VEC_PUSH(w->arena, &idle, revision);
     }
-    for (int64_t extra = (int64_t)idle.count - keep; extra > 0; extra--) {
+    for (int64_t extra = (int64_t)idle.count - keep; extra > 0 && idle.count; extra--) {
         size_t lowest = 0;
 
         for (size_t i = 1; i < idle.count; i++)

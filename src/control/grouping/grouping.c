@@ -163,17 +163,16 @@ static bool is_preemptibility(struct str value)
 static struct str preemptibility_of(const struct grouping_input *input, const struct json *owner)
 {
     const struct json *const said[] = {owner, input->pod};
-    struct str value = STR_NONE;
 
     for (size_t i = 0; i < 2; i++) {
-        value = grouping_label(said[i], PREEMPTIBLE);
+        struct str value = grouping_label(said[i], PREEMPTIBLE);
         if (is_preemptibility(value))
             return value;
         value = grouping_annotation(said[i], PREEMPTIBLE);
         if (is_preemptibility(value))
             return value;
     }
-    value = json_str(json_get(kind_defaults(input, owner), "preemptibility"));
+    struct str value = json_str(json_get(kind_defaults(input, owner), "preemptibility"));
     return is_preemptibility(value) ? value : STR_NONE;
 }
 
