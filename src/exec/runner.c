@@ -575,7 +575,8 @@ int64_t runner_turn(struct runner *runner)
         struct work *work = runner->queue.items[i];
 
         if (work->not_before_ms > now_ms) {
-            work->queued = false; /* its timer brings it back */
+            work->queued = false;
+            due_at(work, work->not_before_ms); /* it may be here by an earlier moment of its own */
             continue;
         }
         if (done >= RUNNER_TURN_KEYS_MAX || runner->under_way >= RUNNER_UNDER_WAY_MAX ||

@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/count.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "exec/runner.h"
@@ -9,6 +10,7 @@
 #include "store/store.h"
 #include "test.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -499,4 +501,90 @@ TEST(trainings_learn_of_a_new_authority_while_they_run)
     train(&bench, "later");
     EXPECT(knows(&bench, "later-tls-config", "two"));
     close_bench(&bench);
+}
+
+/* An API that writes no Jobs while its disk is full. */
+struct refusal {
+    api_done_fn *done;
+    void *user;
+};
+
+struct refusing {
+    struct api api;
+    struct api *below;
+    bool full;
+    VEC(struct refusal) due; /* answers come later, as all of them do */
+};
+
+static void refusing_call(struct api *api,
+                          const struct api_request *request,
+                          api_done_fn *done,
+                          void *user)
+{
+    struct refusing *refusing = (struct refusing *)api;
+
+    if (refusing->full && request->kind == &kind_job && request->verb == API_PATCH)
+        VEC_PUSH(NULL, &refusing->due, ((struct refusal){done, user}));
+    else
+        api_call(refusing->below, request, done, user);
+}
+
+static void refusing_answer(struct refusing *refusing)
+{
+    struct err err = {.text = "the disk is full", .http_status = 503};
+
+    for (size_t i = 0; i < refusing->due.count; i++)
+        refusing->due.items[i].done(refusing->due.items[i].user,
+                                    &(struct api_result){.code = -ENOSPC, .err = &err});
+    refusing->due.count = 0;
+}
+
+static struct api_watch *refusing_watch(struct api *api,
+                                        const struct api_watch_request *request,
+                                        api_watch_fn *fn,
+                                        void *user)
+{
+    return api_watch(((struct refusing *)api)->below, request, fn, user);
+}
+
+static void refusing_watch_stop(struct api *api, struct api_watch *watch)
+{
+    api_watch_stop(((struct refusing *)api)->below, watch);
+}
+
+/* Its deadline comes while the runner waits before it tries again, and the pause goes on beyond it. */
+TEST(a_moment_to_look_again_within_a_pause_does_not_end_the_pause_for_ever)
+{
+    static const struct api_ops ops = {
+        .call = refusing_call, .watch = refusing_watch, .watch_stop = refusing_watch_stop};
+    struct bench bench = {.now_ms = 1000000};
+    struct refusing refusing = {0};
+
+    harness_open(&bench.h, NULL);
+    refusing.below = bench.h.api;
+    refusing.api = (struct api){.ops = &ops, .kinds = bench.h.api->kinds};
+    EXPECT(runner_start(NULL, &refusing.api,
+                        &(struct runner_options){
+                            .now = now, .now_user = &bench, .seed = 1, .embedded = true},
+                        &bench.runner, NULL) == 0);
+    settle(&bench);
+    EXPECT(harness_create(&bench.h, &kind_job, "default",
+                          "{\"metadata\":{\"name\":\"j\"},\"spec\":{\"activeDeadlineSeconds\":20,"
+                          "\"template\":{\"spec\":{\"restartPolicy\":\"Never\",\"containers\":[{"
+                          "\"name\":\"c\",\"image\":\"x\"}]}}}}") == 0);
+    settle(&bench);
+    EXPECT(harness_list(&bench.h, &kind_pod, "default") == 0 && bench.h.item_count == 1);
+    refusing.full = true;
+    pod_phase(&bench, bench.h.names, "Running", 0);
+    for (int i = 0; i < 240; i++) {
+        bench.now_ms += 250;
+        refusing.full = i < 76; /* for 19 seconds */
+        settle(&bench);
+        refusing_answer(&refusing);
+    }
+    EXPECT(harness_get(&bench.h, &kind_job, "default", "j") == 0);
+    EXPECT(strstr(harness_text(&bench.h, "status.conditions.0.reason"), "DeadlineExceeded") ||
+           strstr(harness_text(&bench.h, "status.conditions.1.reason"), "DeadlineExceeded"));
+    close_bench(&bench);
+    VEC_DONE(&refusing.due);
 }
