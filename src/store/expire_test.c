@@ -92,6 +92,21 @@ TEST(many_events_go_in_parts_and_a_calendar_that_is_set_back_puts_nothing_off)
     harness_close(&h);
 }
 
+/* Whoever writes a thousand times a second does not have all events looked at as often. */
+TEST(events_are_looked_at_once_a_minute)
+{
+    struct harness h;
+
+    harness_open_expiring(&h, START_MS, TTL_MS);
+    tell(&h, "old", "");
+    later(&h, TTL_MS - 10000);
+    later(&h, 20000);
+    EXPECT(is_there(&h, "old"));
+    later(&h, 60000);
+    EXPECT(!is_there(&h, "old"));
+    harness_close(&h);
+}
+
 TEST(without_a_time_events_stay)
 {
     struct harness h;
