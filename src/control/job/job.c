@@ -257,9 +257,21 @@ static void count_workers(struct job_run *run)
     }
 }
 
+/* Of what was asked for since, nothing is made: its job turned out to be over. */
+static void make_nothing(struct actions *actions, size_t first, size_t end)
+{
+    size_t kept = first;
+
+    for (size_t i = first; i < actions->list.count; i++)
+        if (i >= end || actions->list.items[i].type != ACTION_CREATE)
+            actions->list.items[kept++] = actions->list.items[i];
+    actions->list.count = kept;
+}
+
 static void step(struct job_run *run)
 {
     struct job_state *state = &run->state;
+    size_t first = run->actions.list.count;
 
     if (job_phase_is_final(state->phase)) {
         step_finished(run);
@@ -291,11 +303,13 @@ static void step(struct job_run *run)
         job_say(run, JOB_QUEUED, run->model.hold);
         return;
     }
+    size_t end = run->actions.list.count;
     if (run->model.parts)
         run->model.parts(&run->model, run->input, state, &run->actions);
     else
         job_gang(run);
     if (job_phase_is_final(state->phase)) {
+        make_nothing(&run->actions, first, end);
         state->problem = (struct job_problem){0};
         step_finished(run);
     } else if (state->problem.condition && state->phase <= JOB_RUNNING) {
