@@ -3,9 +3,11 @@
 #include "api/object.h"
 #include "api/ranks.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
+#include "control/core/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,6 +36,24 @@ bool watch_gather(struct watch_ranks *ranks,
     for (size_t i = 0; i < count; i++)
         VEC_PUSH(arena, ranks, (struct watch_rank){reports[i], pod->name, node});
     return count > 0;
+}
+
+bool watch_write(struct arena *arena,
+                 struct json *status,
+                 const char *alarm,
+                 struct str message,
+                 int64_t now_ms)
+{
+    const struct json *before = condition_find(status, "Hung");
+    struct str said = json_str(json_get(before, "message"));
+    bool news = alarm && (!condition_is_true(status, "Hung") || !str_eq(said, message));
+
+    if (alarm || before)
+        condition_set(arena, status,
+                      &(struct condition){"Hung", alarm ? "True" : "False",
+                                          alarm ? alarm : "Resolved", alarm ? message : said},
+                      now_ms);
+    return news;
 }
 
 /* The gang at one look. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct arena;
+struct json;
 struct object;
 
 /* watch: how a gang gets on, from what is told of its ranks. Pure, and the same for every kind.
@@ -82,6 +83,15 @@ struct watch_verdict {
     int64_t again_ms;                 /* it may be another one then, if nothing changes; 0: no */
     struct str message;               /* the same for as long as nothing changes; may be empty */
 };
+
+/* The condition Hung of a status. It is there once there was something to say, and what it said stays,
+ * so that a restart can be understood. `alarm`: the word of the verdict, NULL where it is no alarm.
+ * True: that is news. */
+bool watch_write(struct arena *arena,
+                 struct json *status,
+                 const char *alarm,
+                 struct str message,
+                 int64_t now_ms);
 
 /* `complete`: of every pod that runs there is a report; else only what is seen counts. */
 struct watch_verdict watch_judge(const struct watch_rank *ranks,

@@ -1,13 +1,11 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/ranks.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
-#include "control/core/status.h"
 #include "control/job/job.h"
 #include "control/job/job_engine.h"
 #include "control/job/watch.h"
@@ -94,21 +92,10 @@ static void warn(struct jobset *set, const char *reason, struct str message)
         action_warn(set->actions, above, reason, message);
 }
 
-/* There once there was something to say; what it said stays, so that a restart can be understood. */
-static void write_hung(struct jobset *set, const char *reason, struct str message)
+static void write_hung(struct jobset *set, const char *alarm, struct str message)
 {
-    const struct json *before = condition_find(set->status, "Hung");
-    struct str said = json_str(json_get(before, "message"));
-    bool was = condition_is_true(set->status, "Hung");
-
-    if (!reason && !before)
-        return;
-    if (reason && (!was || !str_eq(said, message)))
-        warn(set, reason, message);
-    condition_set(set->arena, set->status,
-                  &(struct condition){"Hung", reason ? "True" : "False",
-                                      reason ? reason : "Resolved", reason ? message : said},
-                  set->input->now_ms);
+    if (watch_write(set->arena, set->status, alarm, message, set->input->now_ms))
+        warn(set, alarm, message);
 }
 
 bool jobset_watch(struct jobset *set)

@@ -16,6 +16,7 @@
 #include "control/core/controllers.h"
 #include "control/core/status.h"
 #include "control/job/job.h"
+#include "control/job/watch.h"
 #include "control/kinds/torchrun.h"
 #include "control/kinds/torchrun_model.h"
 
@@ -351,24 +352,6 @@ static void write_workers(const struct torchrun *t,
                           t->worker->count));
 }
 
-/* There once there was something to say; what it said stays, so that a restart can be understood. */
-static void write_hung(const struct job_state *state,
-                       struct json *status,
-                       int64_t now_ms,
-                       struct arena *arena)
-{
-    const struct json *before = condition_find(status, "Hung");
-    bool hung = state->watch_alarm;
-
-    if (!hung && !before)
-        return;
-    condition_set(
-        arena, status,
-        &(struct condition){"Hung", hung ? "True" : "False", hung ? state->watch : "Resolved",
-                            hung ? state->watch_message : json_str(json_get(before, "message"))},
-        now_ms);
-}
-
 static void write_conditions(const struct torchrun *t,
                              const struct job_state *state,
                              struct json *status,
@@ -397,7 +380,8 @@ static void write_conditions(const struct torchrun *t,
 
     for (size_t i = 0; i < COUNT_OF(list); i++)
         condition_set(arena, status, &list[i], now_ms);
-    write_hung(state, status, now_ms, arena);
+    (void)watch_write(arena, status, state->watch_alarm ? state->watch : NULL, state->watch_message,
+                      now_ms);
     for (size_t i = 0; i < COUNT_OF(problems); i++) {
         bool now =
             state->problem.condition && str_is(str_from(state->problem.condition), problems[i]);
