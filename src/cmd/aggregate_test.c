@@ -193,21 +193,7 @@ static int dial(struct world *world, struct str text)
 /* What comes until `until`, or until the end. */
 static struct str received(struct world *world, int fd, const char *until)
 {
-    struct buf text = {0};
-    ssize_t got = -1;
-
-    for (int ms = 0; ms < LONG_MS && got != 0; ms++) {
-        (void)uv_run(&world->harness.loop, UV_RUN_NOWAIT);
-        (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1);
-        char piece[65536];
-        while ((got = recv(fd, piece, sizeof(piece), MSG_DONTWAIT)) > 0)
-            buf_add(&text, (struct str){piece, (size_t)got});
-        if (until && str_contains(buf_str(&text), str_from(until)))
-            break;
-    }
-    struct str result = str_dup(&world->arena, buf_str(&text));
-    buf_done(&text);
-    return result;
+    return harness_received(&world->harness, &world->arena, fd, until, 0);
 }
 
 static struct str request_text(struct world *world,

@@ -1,6 +1,5 @@
 #include "api/kind.h"
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -12,7 +11,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,10 +21,9 @@
 
 /* Requests of browsers to the portal, which asks an API server on a store in memory. */
 
-#define OWNER_TOKEN   "0123456789abcdef0123456789abcdef"
-#define ANSWER_MS_MAX 30000
-#define CONFIGMAPS    "/ui/api/v1/namespaces/default/configmaps"
-#define JSON_TYPE     "Content-Type: application/json\r\n"
+#define OWNER_TOKEN "0123456789abcdef0123456789abcdef"
+#define CONFIGMAPS  "/ui/api/v1/namespaces/default/configmaps"
+#define JSON_TYPE   "Content-Type: application/json\r\n"
 
 struct world {
     struct harness harness;
@@ -89,22 +86,10 @@ static int dial(struct world *world, struct str text)
 /* Turns the loop until the connection ends, or `until` has come. */
 static struct str received(struct world *world, int fd, const char *until)
 {
-    struct buf text = {.bytes_max = (size_t)1 << 22};
-    ssize_t got = -1;
+    struct str text = harness_received(&world->harness, &world->arena, fd, until, (size_t)1 << 22);
 
-    for (int ms = 0; ms < ANSWER_MS_MAX && got != 0; ms++) {
-        (void)uv_run(&world->harness.loop, UV_RUN_NOWAIT);
-        (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1);
-        char piece[65536];
-        while ((got = recv(fd, piece, sizeof(piece), MSG_DONTWAIT)) > 0)
-            buf_add(&text, (struct str){piece, (size_t)got});
-        if (until && str_contains(buf_str(&text), str_from(until)))
-            break;
-    }
-    struct str result = str_dup(&world->arena, buf_str(&text));
-    buf_done(&text);
     (void)close(fd);
-    return result;
+    return text;
 }
 
 static struct str request_of(struct world *world,

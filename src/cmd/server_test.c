@@ -2,7 +2,6 @@
 #include "api/kind.h"
 #include "api/podio.h"
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
@@ -79,21 +78,7 @@ struct answer {
 /* Turns the loop until the connection ends, or `until` is in what came. */
 static struct str received(struct world *world, int fd, const char *until)
 {
-    struct buf text = {.bytes_max = ANSWER_BYTES};
-    ssize_t got = -1;
-
-    for (int ms = 0; ms < ANSWER_MS_MAX && got != 0; ms++) {
-        (void)uv_run(&world->harness.loop, UV_RUN_NOWAIT);
-        (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1);
-        char piece[65536];
-        while ((got = recv(fd, piece, sizeof(piece), MSG_DONTWAIT)) > 0)
-            buf_add(&text, (struct str){piece, (size_t)got});
-        if (until && str_contains(buf_str(&text), str_from(until)))
-            break;
-    }
-    struct str result = str_dup(&world->arena, buf_str(&text));
-    buf_done(&text);
-    return result;
+    return harness_received(&world->harness, &world->arena, fd, until, ANSWER_BYTES);
 }
 
 static int dial(struct world *world, struct str text)

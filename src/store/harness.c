@@ -4,22 +4,27 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "store/store.h"
 #include "test.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/types.h>
 #include <uv.h>
 
-#define SEED          20261115
-#define SETTLE_ROUNDS 50
-#define ROUNDS_MAX    1000000
+#define SEED           20261115
+#define SETTLE_ROUNDS  50
+#define ROUNDS_MAX     1000000
+#define RECEIVE_MS_MAX 30000
 
 static int64_t harness_now(void *user)
 {
@@ -242,4 +247,27 @@ void harness_watch(struct harness *harness,
     *watch = (struct harness_watch){0};
     watch->watch = api_watch(harness->api, request, on_change, watch);
     EXPECT(!watch->heard[0]);
+}
+
+struct str harness_received(struct harness *harness,
+                            struct arena *arena,
+                            int fd,
+                            const char *until,
+                            size_t bytes_max)
+{
+    struct buf text = {.bytes_max = bytes_max};
+    ssize_t got = -1;
+
+    for (int ms = 0; ms < RECEIVE_MS_MAX && got != 0; ms++) {
+        (void)uv_run(&harness->loop, UV_RUN_NOWAIT);
+        (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1);
+        char piece[65536];
+        while ((got = recv(fd, piece, sizeof(piece), MSG_DONTWAIT)) > 0)
+            buf_add(&text, (struct str){piece, (size_t)got});
+        if (until && str_contains(buf_str(&text), str_from(until)))
+            break;
+    }
+    struct str result = str_dup(arena, buf_str(&text));
+    buf_done(&text);
+    return result;
 }

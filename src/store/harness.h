@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct arena;
 struct kind;
 struct object;
 struct store;
@@ -65,6 +66,13 @@ int harness_list(struct harness *harness, const struct kind *kind, const char *n
 int harness_bind(struct harness *harness, const struct api_binding *bindings, size_t count);
 /* Runs the loop until nothing is left to do at once. */
 void harness_settle(struct harness *harness);
+/* Runs the loop until the peer of this connection ends it, or `until` (NULL: nothing) has come from there:
+ * what came, at most `bytes_max` of it. */
+struct str harness_received(struct harness *harness,
+                            struct arena *arena,
+                            int fd,
+                            const char *until,
+                            size_t bytes_max);
 /* The text of a member of the last object; "" when absent. Lives until the next call. */
 const char *harness_text(struct harness *harness, const char *path);
 
