@@ -260,6 +260,21 @@ static struct watch_verdict judge_lock(const struct gang *gang, const struct wat
     return verdict;
 }
 
+/* Whether every rank that is there waits in the backward pass: for the others, who wait as well. */
+static bool all_meet(const struct gang *gang)
+{
+    for (size_t i = 0; i < gang->count; i++)
+        if (gang->ranks[i].report.phase != RANK_PHASE_BACKWARD)
+            return false;
+    return gang->count > 1;
+}
+
+/* Steps differ by ten times without a cause. */
+static int64_t soon(const struct gang *gang, int64_t least_ms)
+{
+    return longest(least_ms, 12 * gang->step_ms, 2 * gang->quiet_ms);
+}
+
 static struct watch_verdict judge_silence(const struct gang *gang)
 {
     const struct watch_rank *loads = odd_one(gang, true);
@@ -268,12 +283,15 @@ static struct watch_verdict judge_silence(const struct gang *gang)
 
     if (odd && odd->report.act == RANK_LOCKED && odd->report.phase == RANK_PHASE_CODE)
         return judge_lock(gang, odd);
+    if (odd && odd->report.phase == RANK_PHASE_LOADER)
+        return held(gang, WATCH_SUSPECTED, odd, since_ms, soon(gang, WATCH_LOADER_MS));
     if (odd)
         return held(gang, WATCH_SUSPECTED, odd, since_ms,
                     longest(WATCH_NAMED_MS, 12 * gang->step_ms, 2 * gang->quiet_ms));
     struct watch_verdict verdict =
         held(gang, WATCH_SUSPECTED, NULL, since_ms,
-             longest(WATCH_ALL_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
+             all_meet(gang) ? soon(gang, WATCH_MEET_MS)
+                            : longest(WATCH_ALL_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
     if (verdict.word == WATCH_SUSPECTED)
         verdict.message = str_printf(
             gang->arena, "%s no CPU time, since " STR_FMT ", after %lld steps",

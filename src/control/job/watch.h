@@ -32,7 +32,9 @@ struct object;
 #define WATCH_ZOMBIE_MS  35000 /* torchruns look for ranks that ended every 0.1, 5 or 30 s */
 #define WATCH_LOCK_MS    6000  /* or a step, when one holds up the others by a lock */
 #define WATCH_LOCKED_MS  30000 /* or six: then that is proof */
-#define WATCH_NAMED_MS   15000 /* or twelve steps, when one rank holds up the others by waiting */
+#define WATCH_LOADER_MS  6000  /* or twelve steps, when it waits for data and the others for it */
+#define WATCH_NAMED_MS   15000 /* or twelve, when it waits for something else */
+#define WATCH_MEET_MS    6000  /* or twelve, when all wait in the backward pass: for each other */
 #define WATCH_ALL_MS     60000 /* or twenty, when all wait */
 #define WATCH_SLOW_MS    10000 /* or three, when some work and the others wait for them */
 #define WATCH_SLOWER     115 /* percent of what its peers take outside of collectives: it is slow */
