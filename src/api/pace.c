@@ -116,6 +116,16 @@ static bool take_own(struct pace *pace, const struct pace_sample *sample)
     return true;
 }
 
+/* The account is made from the steps of the first rank, and what lies between two reports is taken
+ * for even. The first steps are not, and they are where a restart makes up for what it lost. */
+static bool take_count(struct pace *pace)
+{
+    if (pace->report.rank != 0 || pace->steps / 2 < pace->told_steps || !pace->told_steps)
+        return false;
+    pace->told_steps = pace->steps;
+    return true;
+}
+
 bool pace_take(struct pace *pace, const struct pace_sample *sample)
 {
     struct rank_report *report = &pace->report;
@@ -133,7 +143,10 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
     report->phase = sample->phase;
     waits = report->act == RANK_IDLE || report->act == RANK_LOCKED;
     changed = first || before.act != report->act;
+    if (changed)
+        pace->told_steps = sample->steps;
     told = take_own(pace, sample);
+    told = take_count(pace) || told;
     if (waits)
         report->since_ms = pace->active_ms;
     else if (changed)

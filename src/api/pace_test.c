@@ -2,6 +2,7 @@
 #include "api/ranks.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "test.h"
 
@@ -9,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #define S 1000LL
 
@@ -34,7 +36,7 @@ static int64_t run_steps(struct pace *pace, int64_t from_ms, int64_t seconds, in
 
 TEST(a_rank_that_makes_steps_is_told_of_once)
 {
-    struct pace pace = {0};
+    struct pace pace = {.report = {.rank = 1}};
     int changes = 0;
 
     for (int i = 1; i <= 600; i++)
@@ -44,6 +46,22 @@ TEST(a_rank_that_makes_steps_is_told_of_once)
     EXPECT(changes == 1);
     EXPECT(pace.report.act == RANK_STEPPING);
     EXPECT(pace.report.step_ms == 1000 / 7);
+}
+
+TEST(the_first_rank_is_told_of_whenever_its_steps_have_doubled)
+{
+    struct pace pace = {0};
+    uint64_t told[16];
+    size_t count = 0;
+
+    for (int i = 0; i <= 600; i++)
+        if (pace_take(&pace, &(struct pace_sample){.now_ms = i * S,
+                                                   .steps = (uint64_t)i * 7,
+                                                   .last_ms = i ? i * S - 3 : 0}) &&
+            count < COUNT_OF(told))
+            told[count++] = (uint64_t)pace.report.steps;
+    static const uint64_t want[] = {0, 7, 14, 28, 56, 112, 224, 448, 896, 1792, 3584};
+    EXPECT(count == COUNT_OF(want) && memcmp(told, want, sizeof(want)) == 0);
 }
 
 TEST(what_a_silent_rank_does_is_seen_at_its_process)
@@ -157,7 +175,7 @@ TEST(the_time_that_a_rank_takes_for_itself_is_told_when_it_means_something_else)
         {430, 430, false},                    /* with the next annotation */
         {480, 480, true},  {470, 480, false}, {400, 400, true}, {0, 0, true},
     };
-    struct pace pace = {0};
+    struct pace pace = {.report = {.rank = 1}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int64_t now = (int64_t)(i + 1) * S;
