@@ -15,9 +15,10 @@
 
 /* A JobSet of two Jobs with a pod of two ranks each; one rank is stopped by a signal, or waits for data. */
 
-#define S             1000LL
-#define NOTES(text)   ",'annotations':{" text "}"
-#define ON_HANG(word) NOTES("'muster.dev/on-hang':'" word "'")
+#define S                  1000LL
+#define NOTES(text)        ",'annotations':{" text "}"
+#define ON_HANG(word)      NOTES("'muster.dev/on-hang':'" word "'")
+#define ON_SUSPICION(word) NOTES("'muster.dev/on-suspicion':'" word "'")
 #define SET(meta, policy)                                                                      \
     "{'metadata':{'name':'js','uid':'js-uid'" meta "},'spec':{" policy                         \
     "'replicatedJobs':[{'name':'w','replicas':2,'template':{'spec':{'backoffLimit':0,"         \
@@ -137,6 +138,11 @@ TEST(a_rank_that_hangs_in_a_jobset_is_named_and_the_set_restarts_where_that_is_m
          "it must be Restart, Report or Ignore"},
         {"it is ignored", SET(ON_HANG("Ignore"), POLICY), true, 0, false, NULL},
         {"a suspicion is only reported", SET("", POLICY), false, 0, true, "in the data loader"},
+        {"unless a restart is asked for", SET(ON_SUSPICION("Restart"), POLICY), false, 1, false,
+         "in the data loader"},
+        {"a suspicion is ignored", SET(ON_SUSPICION("Ignore"), POLICY), false, 0, false, NULL},
+        {"but proof is not", SET(ON_SUSPICION("Ignore"), POLICY), true, 1, false,
+         "is stopped by a signal"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

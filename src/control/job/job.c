@@ -439,10 +439,11 @@ void job_reconcile(const struct control_input *input,
     if (!object || object->deleted_ms)
         return;
     arena_defer(actions->arena, object_release, object_ref(object));
-    struct job_run run = {.input = input,
-                          .arena = actions->arena,
-                          .actions = {.arena = actions->arena},
-                          .model = {.object = object, .ttl_ms = -1}};
+    struct job_run run = {
+        .input = input,
+        .arena = actions->arena,
+        .actions = {.arena = actions->arena},
+        .model = {.object = object, .ttl_ms = -1, .on_suspicion = JOB_HANG_REPORT}};
     const struct job_memory memory = job_recall(kind, object, run.arena);
 
     kind->translate(input, object, run.arena, &run.model);

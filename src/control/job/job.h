@@ -94,10 +94,12 @@ struct str job_queue_says(const struct control_input *input,
                           struct arena *arena);
 /* Annotation of a job of any kind: InPlace or Pods. */
 #define JOB_ANNOTATION_RESTART_MODE "muster.dev/restart-mode"
-/* Annotation of a job of any kind: Restart, Report or Ignore. */
-#define JOB_ANNOTATION_HANG "muster.dev/on-hang"
-/* The reason of a failure that is a hang. */
-#define JOB_REASON_HUNG "Hung"
+/* Annotations of a job of any kind: Restart, Report or Ignore. */
+#define JOB_ANNOTATION_HANG      "muster.dev/on-hang"
+#define JOB_ANNOTATION_SUSPICION "muster.dev/on-suspicion"
+/* The reason of a failure that is a hang, and of one that is only suspected to be. */
+#define JOB_REASON_HUNG      "Hung"
+#define JOB_REASON_SUSPECTED "Suspected"
 /* The same for a pod whose place a spare has taken. It counts against nothing. */
 #define JOB_REASON_GONE "PodLost"
 
@@ -230,6 +232,7 @@ struct job_model {
         JOB_HANG_REPORT,
         JOB_HANG_IGNORE, /* nor is it told */
     } on_hang;
+    enum job_hang on_suspicion; /* the same for a mere suspicion, and JOB_ANNOTATION_SUSPICION */
     /* What a restart of the gang keeps. Elastic gangs, pods that restart their containers themselves,
      * and roles that come later are made again in any case. The annotation
      * JOB_ANNOTATION_RESTART_MODE has the last word. */

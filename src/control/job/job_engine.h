@@ -11,6 +11,7 @@ struct arena;
 struct control_input;
 struct json;
 struct object;
+struct watch_verdict;
 
 /* job_engine: what the files of the engine share: one reconcile of one job. */
 struct job_run {
@@ -99,13 +100,24 @@ bool job_is_worse(const struct job_member *a, const struct job_member *b);
 int64_t job_peers_until(const struct job_failure *failure);
 /* How the pod ended. */
 struct str job_exit_words(const struct job_failure *failure, struct arena *arena);
-/* What a proven hang of the job means: what its annotation says, or its queue; `otherwise` where they say
- * nothing. A word that means nothing stops no training, and is named in `ret_note`. */
-enum job_hang job_on_hang(const struct control_input *input,
-                          const struct object *job,
-                          enum job_hang otherwise,
-                          struct arena *arena,
-                          struct str *ret_note);
+/* What a hang of the job means: what its annotation says, or its queue; what is given here where they say
+ * nothing. A word that means nothing stops no training, and is named in `note`. */
+struct job_on_hang {
+    enum job_hang proven;
+    enum job_hang
+        suspected; /* ignored as well where a proven one is, unless the job says otherwise */
+    struct str note;
+};
+void job_read_on_hang(const struct control_input *input,
+                      const struct object *job,
+                      struct arena *arena,
+                      struct job_on_hang *on_hang);
+/* Whether such a verdict restarts the gang, as far as that is asked for; if it will later, `ret_again_ms`
+ * says when. */
+bool job_hang_restarts(const struct job_on_hang *on_hang,
+                       const struct watch_verdict *verdict,
+                       int64_t now_ms,
+                       int64_t *ret_again_ms);
 /* Whether our own agent runs the pods of that node: only there they restart in place. */
 bool job_is_our_node(const struct control_input *input, struct str node, struct arena *arena);
 /* Whether a pod that failed like this is never made again. */

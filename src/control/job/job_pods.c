@@ -119,7 +119,7 @@ struct str job_exit_words(const struct job_failure *failure, struct arena *arena
     bool plain = !failure->reason.len || str_is(failure->reason, "Error");
     struct str broken = job_broken_program(failure);
 
-    if (str_is(failure->reason, JOB_REASON_HUNG))
+    if (str_is(failure->reason, JOB_REASON_HUNG) || str_is(failure->reason, JOB_REASON_SUSPECTED))
         return failure->message;
     if (broken.len)
         return str_printf(arena,

@@ -33,26 +33,61 @@ static bool gather(const struct job_run *run, struct watch_ranks *ret)
     return complete;
 }
 
-enum job_hang job_on_hang(const struct control_input *input,
-                          const struct object *job,
-                          enum job_hang otherwise,
-                          struct arena *arena,
-                          struct str *ret_note)
+static const struct saying {
+    const char *annotation;
+    const char *field;
+} of_proof = {JOB_ANNOTATION_HANG, "onHang"},
+  of_suspicion = {JOB_ANNOTATION_SUSPICION, "onSuspicion"};
+
+static void read_word(const struct control_input *input,
+                      const struct object *job,
+                      const struct saying *saying,
+                      struct arena *arena,
+                      enum job_hang *means,
+                      struct str *note)
 {
-    struct str word = object_annotation(job, JOB_ANNOTATION_HANG);
+    struct str word = object_annotation(job, saying->annotation);
 
     if (!word.len)
-        word = job_queue_says(input, job, "onHang", arena);
-    for (size_t i = 0; i < COUNT_OF(hang_words); i++)
-        if (str_is(word, hang_words[i]))
-            return (enum job_hang)i;
+        word = job_queue_says(input, job, saying->field, arena);
     if (!word.len)
-        return otherwise;
-    *ret_note = str_printf(arena,
-                           " (annotation " JOB_ANNOTATION_HANG " is \"" STR_FMT
-                           "\": it must be Restart, Report or Ignore)",
-                           STR_ARG(word));
-    return JOB_HANG_REPORT;
+        return;
+    for (size_t i = 0; i < COUNT_OF(hang_words); i++) {
+        if (str_is(word, hang_words[i])) {
+            *means = (enum job_hang)i;
+            return;
+        }
+    }
+    *means = JOB_HANG_REPORT;
+    *note = str_printf(
+        arena, STR_FMT " (annotation %s is \"" STR_FMT "\": it must be Restart, Report or Ignore)",
+        STR_ARG(*note), saying->annotation, STR_ARG(word));
+}
+
+void job_read_on_hang(const struct control_input *input,
+                      const struct object *job,
+                      struct arena *arena,
+                      struct job_on_hang *on_hang)
+{
+    read_word(input, job, &of_proof, arena, &on_hang->proven, &on_hang->note);
+    if (on_hang->proven == JOB_HANG_IGNORE && on_hang->suspected == JOB_HANG_REPORT)
+        on_hang->suspected = JOB_HANG_IGNORE;
+    read_word(input, job, &of_suspicion, arena, &on_hang->suspected, &on_hang->note);
+}
+
+bool job_hang_restarts(const struct job_on_hang *on_hang,
+                       const struct watch_verdict *verdict,
+                       int64_t now_ms,
+                       int64_t *ret_again_ms)
+{
+    *ret_again_ms = 0;
+    if (verdict->word == WATCH_HUNG)
+        return on_hang->proven == JOB_HANG_RESTART;
+    if (verdict->word != WATCH_SUSPECTED || on_hang->suspected != JOB_HANG_RESTART)
+        return false;
+    if (now_ms < verdict->firm_ms)
+        *ret_again_ms = verdict->firm_ms;
+    return now_ms >= verdict->firm_ms;
 }
 
 /* Restarts are meant to be made at all; whether one is left is another question. */
@@ -70,22 +105,36 @@ static const struct job_member *member_named(const struct job_run *run, struct s
     return NULL;
 }
 
-/* A failure of the culprit's pod, as far as counting goes. */
+/* Whom a hang is counted against: the pod of the rank that is named, else any that runs. */
+static const struct job_member *member_held(const struct job_run *run,
+                                            const struct watch_verdict *verdict)
+{
+    if (verdict->culprit)
+        return member_named(run, verdict->culprit->pod);
+    for (size_t i = 0; i < run->members.count; i++)
+        if (run->members.items[i].generation == run->state.generation &&
+            run->members.items[i].phase == JOB_POD_RUNNING)
+            return &run->members.items[i];
+    return NULL;
+}
+
+/* A failure of that pod, as far as counting goes. */
 static void restart_hung(struct job_run *run,
                          const struct job_member *member,
                          const struct watch_verdict *verdict)
 {
     struct job_member failed = *member;
 
-    failed.failure = (struct job_failure){.pod = member->object->name,
-                                          .node = member->node,
-                                          .has_rank = true,
-                                          .rank = verdict->culprit->report.rank,
-                                          .exit_code = EXIT_HUNG,
-                                          .reason = STR(JOB_REASON_HUNG),
-                                          .message = verdict->message,
-                                          .time_ms = run->input->now_ms,
-                                          .evidence = JOB_EVIDENCE_CERTAIN};
+    failed.failure = (struct job_failure){
+        .pod = member->object->name,
+        .node = member->node,
+        .has_rank = verdict->culprit != NULL,
+        .rank = verdict->culprit ? verdict->culprit->report.rank : 0,
+        .exit_code = EXIT_HUNG,
+        .reason = verdict->word == WATCH_HUNG ? STR(JOB_REASON_HUNG) : STR(JOB_REASON_SUSPECTED),
+        .message = verdict->message,
+        .time_ms = run->input->now_ms,
+        .evidence = JOB_EVIDENCE_CERTAIN};
     if (!job_may_restart(run, &failed))
         return;
     struct job_look look = job_look(run);
@@ -101,15 +150,15 @@ void job_watch(struct job_run *run)
 {
     struct watch_ranks ranks = {0};
     bool complete = gather(run, &ranks);
-    struct str note = STR_NONE;
-    enum job_hang on_hang =
-        job_on_hang(run->input, run->model.object, run->model.on_hang, run->arena, &note);
+    struct job_on_hang on_hang = {.proven = run->model.on_hang,
+                                  .suspected = run->model.on_suspicion};
     struct watch_verdict verdict =
         watch_judge(ranks.items, ranks.count, complete, run->input->now_ms, run->arena);
-    const struct job_member *member =
-        verdict.culprit ? member_named(run, verdict.culprit->pod) : NULL;
+    const struct job_member *member = member_held(run, &verdict);
+    int64_t firm_ms;
 
-    if (on_hang == JOB_HANG_IGNORE)
+    job_read_on_hang(run->input, run->model.object, run->arena, &on_hang);
+    if ((verdict.word == WATCH_SUSPECTED ? on_hang.suspected : on_hang.proven) == JOB_HANG_IGNORE)
         return;
     if (verdict.again_ms > run->input->now_ms)
         action_look_again(&run->actions, verdict.again_ms);
@@ -118,12 +167,14 @@ void job_watch(struct job_run *run)
     run->state.watch_alarm = verdict.word >= WATCH_SUSPECTED;
     if (!verdict.message.len)
         return;
-    if (verdict.word == WATCH_HUNG && on_hang == JOB_HANG_RESTART && member &&
-        restarts(run, member)) {
+    bool restart = job_hang_restarts(&on_hang, &verdict, run->input->now_ms, &firm_ms);
+    if (restart && member && restarts(run, member)) {
         restart_hung(run, member, &verdict);
         return;
     }
+    if (firm_ms)
+        action_look_again(&run->actions, firm_ms);
     run->state.message =
         str_printf(run->arena, "%s: " STR_FMT STR_FMT "; " STR_FMT, watch_word(verdict.word),
-                   STR_ARG(verdict.message), STR_ARG(note), STR_ARG(run->state.message));
+                   STR_ARG(verdict.message), STR_ARG(on_hang.note), STR_ARG(run->state.message));
 }

@@ -419,5 +419,8 @@ struct watch_verdict watch_judge(const struct watch_rank *ranks,
         return plain(gang.acts[RANK_STARTING] ? WATCH_STARTING : WATCH_WAITING);
     if (gang.acts[RANK_GONE]) /* a gang that ends: the last to go may take its time */
         return plain(WATCH_WAITING);
-    return gang.acts[RANK_BUSY] ? judge_work(&gang) : judge_silence(&gang);
+    struct watch_verdict verdict = gang.acts[RANK_BUSY] ? judge_work(&gang) : judge_silence(&gang);
+    verdict.firm_ms =
+        verdict.since_ms + longest(WATCH_ALL_MS, 20 * gang.step_ms, 2 * gang.quiet_ms);
+    return verdict;
 }

@@ -83,6 +83,7 @@ struct watch_verdict {
     const struct watch_rank *culprit; /* Slow, Suspected, Hung; NULL: none can be named */
     int64_t since_ms;                 /* when it began */
     int64_t again_ms;                 /* it may be another one then, if nothing changes; 0: no */
+    int64_t firm_ms;                  /* Suspected: who restarts for it does so from then on */
     struct str message;               /* the same for as long as nothing changes; may be empty */
 };
 

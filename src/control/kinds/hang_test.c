@@ -116,6 +116,22 @@ static const struct row {
      true, "Running", 0, "Hung: rank 2"},
     {"a suspicion is only reported", "", JOB("", ""), false, "Running", 0,
      "Suspected: rank 2 (pod j-worker-1, node node) waits in the data loader (pipe_read)"},
+    {"unless a restart is asked for", "", JOB("", ",'reliability':{'onSuspicion':'Restart'}"),
+     false, "Restarting", 1, "rank 2 (pod j-worker-1, node node) waits in the data loader"},
+    {"by the queue", ",'reliability':{'onSuspicion':'Restart'}", JOB("", ""), false, "Restarting",
+     1, "restart 1 of 3"},
+    {"the annotation has the last word here, too", ",'reliability':{'onSuspicion':'Restart'}",
+     JOB(",'annotations':{'muster.dev/on-suspicion':'Report'}", ""), false, "Running", 0,
+     "Suspected: rank 2"},
+    {"a suspicion is ignored, and proof is not", "",
+     JOB("", ",'reliability':{'onSuspicion':'Ignore'}"), false, "Running", 0, NULL},
+    {"proof is not, although a suspicion is", "",
+     JOB("", ",'reliability':{'onSuspicion':'Ignore'}"), true, "Restarting", 1, "restart 1 of 3"},
+    {"who ignores proof ignores a suspicion", "", JOB("", ",'reliability':{'onHang':'Ignore'}"),
+     false, "Running", 0, NULL},
+    {"an annotation about it that means nothing", "",
+     JOB(",'annotations':{'muster.dev/on-suspicion':'no'}", ""), false, "Running", 0,
+     "annotation muster.dev/on-suspicion is \"no\": it must be Restart, Report or Ignore"},
 };
 
 TEST(a_proven_hang_restarts_the_gang_and_a_suspicion_is_told)
@@ -153,6 +169,30 @@ TEST(a_proven_hang_restarts_the_gang_and_a_suspicion_is_told)
         EXPECT(str_contains(scene.events, STR("Hung")) == rows[i].stopped);
         EXPECT(str_contains(scene.events, STR("Suspected")) == !rows[i].stopped);
     }
+}
+
+TEST(a_suspicion_restarts_a_gang_only_when_it_is_a_minute_old)
+{
+    _cleanup_(scene_close) struct scene scene;
+    struct rank_report third = {.act = RANK_IDLE, .phase = RANK_PHASE_LOADER};
+
+    begin(&scene, "", JOB("", ",'reliability':{'onSuspicion':'Restart'}"));
+    third.since_ms = third.last_ms = scene.now_ms;
+    tell_all(&scene, third);
+    scene.now_ms += 59 * S;
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(str_is(json_str(json_get(hung_of(&scene), "reason")), "Suspected"));
+    EXPECT(json_i64_or(json_get(status_of(&scene), "restarts"), 0) == 0);
+    int64_t again_ms = 0;
+    for (size_t i = 0; i < scene.actions.list.count; i++)
+        if (scene.actions.list.items[i].type == ACTION_LOOK_AGAIN)
+            again_ms = scene.actions.list.items[i].at_ms;
+    EXPECT(again_ms == scene.now_ms + 1 * S);
+    scene.now_ms += 1 * S;
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(json_i64_or(json_get(status_of(&scene), "restarts"), 0) == 1);
+    const struct json *failure = json_get(status_of(&scene), "failure");
+    EXPECT(str_is(json_str(json_get(failure, "reason")), "Suspected"));
 }
 
 TEST(a_gang_that_goes_on_is_no_longer_said_to_hang)

@@ -98,30 +98,43 @@ static void write_hung(struct jobset *set, const char *alarm, struct str message
         warn(set, alarm, message);
 }
 
+/* Whom a hang is counted against: the Job of the rank that is named, else any that has pods. */
+static struct jobset_job *job_held(struct jobset *set,
+                                   const struct watch_verdict *verdict,
+                                   const struct watch_ranks *ranks)
+{
+    return job_of(set, verdict->culprit ? verdict->culprit->pod : ranks->items[0].pod);
+}
+
 bool jobset_watch(struct jobset *set)
 {
-    struct str note = STR_NONE;
-    enum job_hang on_hang =
-        job_on_hang(set->input, set->object, JOB_HANG_RESTART, set->arena, &note);
+    struct job_on_hang on_hang = {.proven = JOB_HANG_RESTART, .suspected = JOB_HANG_REPORT};
 
-    if (set->suspended || set->stale.count || jobset_is_moving(set) || on_hang == JOB_HANG_IGNORE) {
+    job_read_on_hang(set->input, set->object, set->arena, &on_hang);
+    if (set->suspended || set->stale.count || jobset_is_moving(set) ||
+        (on_hang.proven == JOB_HANG_IGNORE && on_hang.suspected == JOB_HANG_IGNORE)) {
         write_hung(set, NULL, STR_NONE);
         return false;
     }
     struct look look = look_at_all(set);
     struct watch_verdict verdict = watch_judge(look.ranks.items, look.ranks.count, look.complete,
                                                set->input->now_ms, set->arena);
-    bool alarm = verdict.word >= WATCH_SUSPECTED && verdict.message.len;
-    struct str message =
-        alarm ? str_printf(set->arena, STR_FMT STR_FMT, STR_ARG(verdict.message), STR_ARG(note))
-              : STR_NONE;
+    bool ignored =
+        (verdict.word == WATCH_SUSPECTED ? on_hang.suspected : on_hang.proven) == JOB_HANG_IGNORE;
+    bool alarm = verdict.word >= WATCH_SUSPECTED && verdict.message.len && !ignored;
+    struct str message = alarm ? str_printf(set->arena, STR_FMT STR_FMT, STR_ARG(verdict.message),
+                                            STR_ARG(on_hang.note))
+                               : STR_NONE;
+    int64_t firm_ms;
+    bool restart = job_hang_restarts(&on_hang, &verdict, set->input->now_ms, &firm_ms);
+
     if (verdict.again_ms > set->input->now_ms)
         action_look_again(set->actions, verdict.again_ms);
+    if (alarm && firm_ms)
+        action_look_again(set->actions, firm_ms);
     write_hung(set, alarm ? watch_word(verdict.word) : NULL, message);
-    bool proven = alarm && verdict.word == WATCH_HUNG && verdict.culprit;
-    struct jobset_job *job = proven ? job_of(set, verdict.culprit->pod) : NULL;
-    bool goes =
-        job && on_hang == JOB_HANG_RESTART && jobset_restart_hung(set, job, verdict.message);
+    struct jobset_job *job = alarm && restart ? job_held(set, &verdict, &look.ranks) : NULL;
+    bool goes = job && jobset_restart_hung(set, job, verdict.message);
     if (!goes || jobset_is_moving(set))
         set->hung.count = 0;
     return goes;

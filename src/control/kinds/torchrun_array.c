@@ -161,9 +161,13 @@ static void array_add_env(const struct array_run *run, struct json *spec, int64_
 /* What people say of a job beside its spec. Others are the array's own, as its workspace's. */
 static void array_add_annotations(const struct array_run *run, struct json *body)
 {
-    static const char *const keys[] = {JOB_ANNOTATION_HANG, SUSPEND_POLICY,
-                                       SUSPEND_COPY,        OBSERVE_ANNOTATION,
-                                       HOLD_ANNOTATION,     JOB_ANNOTATION_RESTART_MODE};
+    static const char *const keys[] = {JOB_ANNOTATION_HANG,
+                                       JOB_ANNOTATION_SUSPICION,
+                                       SUSPEND_POLICY,
+                                       SUSPEND_COPY,
+                                       OBSERVE_ANNOTATION,
+                                       HOLD_ANNOTATION,
+                                       JOB_ANNOTATION_RESTART_MODE};
 
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         struct str value = object_annotation(run->t->job, keys[i]);

@@ -88,6 +88,7 @@ static const struct decode_table after_table =
         FIELD(max_restarts, "reliability.maxRestarts", I64, .max = 1000000),                       \
         FIELD(restart, "reliability.restartPolicy", ENUM, .words = restart_words),                 \
         FIELD(on_hang, "reliability.onHang", ENUM, .words = hang_words),                           \
+        FIELD(on_suspicion, "reliability.onSuspicion", ENUM, .words = hang_words),                 \
         FIELD(restart_mode, "reliability.restartMode", ENUM, .words = mode_words),                 \
         FIELD(warm, "reliability.warmProcesses", BOOL),                                            \
         FIELD(spares, "reliability.spares", I64, .max = TORCHRUN_SPARES_MAX),                      \
@@ -193,6 +194,7 @@ int torchrun_spec_read(struct arena *arena,
         .ttl_s = -1,
         .max_restarts = RESTARTS_DEFAULT,
         .clean = JOB_CLEAN_RUNNING,
+        .on_suspicion = JOB_HANG_REPORT,
     };
     int of_queue = decode_over(&queue_table, arena, queue, &spec, err);
     int of_job = decode_over(&job_table, arena, job, &spec, of_queue ? NULL : err);

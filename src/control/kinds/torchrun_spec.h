@@ -73,6 +73,7 @@ struct torchrun_spec {
         TORCHRUN_RESTART_NEVER,
     } restart;
     int on_hang;            /* enum job_hang */
+    int on_suspicion;       /* the same */
     int restart_mode;       /* enum job_mode */
     int64_t spares;         /* pods that wait for a place */
     int64_t preflight_from; /* gangs of so many pods are tested before they start; 0: none */

@@ -227,7 +227,7 @@ static void add_labels(struct trainjob_build *build)
 {
     static const char *const maps[] = {"labels", "annotations"};
     static const char *const restarting[] = {HOLD_ANNOTATION, JOB_ANNOTATION_HANG,
-                                             JOB_ANNOTATION_RESTART_MODE};
+                                             JOB_ANNOTATION_SUSPICION, JOB_ANNOTATION_RESTART_MODE};
     struct arena *arena = build->arena;
 
     for (size_t i = 0; i < 2; i++) {
