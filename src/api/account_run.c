@@ -208,6 +208,12 @@ static void run_leave(struct account *account,
     run->running = run->told = 0;
 }
 
+void account_done(struct account *account, struct account_run *run, int64_t now_ms)
+{
+    *run = (struct account_run){.running = run->running};
+    run_enter(account, run, now_ms);
+}
+
 static bool account_is(const struct account *account, const struct account *other)
 {
     if (account->count != other->count)

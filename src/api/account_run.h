@@ -57,6 +57,8 @@ bool account_hear(struct account_run *run,
                   const struct rank_report *reports,
                   size_t count,
                   int64_t created_ms); /* of the job */
+/* What it ran has succeeded, and goes on with other work, if any: of that nothing is done again. */
+void account_done(struct account *account, struct account_run *run, int64_t now_ms);
 /* Brings the account up to date: what the job's status says is so now, and while its ranks run, what
  * they were heard to do. True: it is another one than before. */
 bool account_take(struct account *account,

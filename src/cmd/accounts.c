@@ -30,8 +30,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WATCHES_MAX 12
+#define WATCHES_MAX 16
 #define ROLE_LABEL  "torchrun.ai/role"
+#define PARTS_DEEP  4 /* a Job in a JobSet in a TrainJob */
 #define METRIC      "muster_job_gpu_seconds_total"
 #define QUEUES_MAX  1000 /* a job may name any queue, also one that never was */
 #define QUEUE_OTHER "(other)"
@@ -41,9 +42,14 @@ struct entry {
     struct arena arena; /* of the strings */
     struct spent spent;
     struct str phase;
+    const struct kind *kind; /* NULL: not known yet */
     int64_t gpus;
-    size_t bound; /* pods that have a node */
-    bool seen;    /* the job itself, since the start */
+    size_t bound;             /* pods that have a node */
+    size_t running;           /* of those */
+    struct pod_place *leader; /* the pod whose rank 0 counts; NULL: none yet */
+    bool seen;                /* the job itself, since the start */
+    bool in_set;              /* its JobSet says how it is, and its GPUs */
+    bool restarting;          /* as that says */
     bool hung;
     int64_t failed_hung_ms;
     int64_t created_ms;
@@ -53,6 +59,14 @@ struct entry {
 struct pod_place {
     struct str uid; /* of the pod; behind this struct */
     struct entry *entry;
+    bool running;
+    char bytes[];
+};
+
+/* A Job of a JobSet, or the JobSet of a TrainJob: what happens there is counted above. */
+struct part {
+    struct str uid;   /* behind this struct, as the next */
+    struct str owner; /* its uid */
     char bytes[];
 };
 
@@ -72,6 +86,7 @@ struct accounts {
     const char *path;   /* the caller's */
     struct map entries; /* uid -> entry */
     struct map pods;    /* uid -> pod_place */
+    struct map parts;   /* uid -> part */
     struct map over;    /* uid of jobs that have their last line -> itself */
     struct map queues;  /* name -> queue_sums */
     struct map told;    /* name -> queue_sums: the highest that metrics have said */
@@ -129,6 +144,14 @@ static void entry_take(struct entry *entry, const struct spent *from)
     spent->labels = job_labels(arena, from->labels);
     for (size_t i = 0; i < from->node_count; i++)
         (void)spent_add_node(spent, str_dup(arena, from->nodes[i]));
+}
+
+static void entry_add_node(struct entry *entry, struct str node)
+{
+    if (spent_add_node(&entry->spent, node)) {
+        struct str *last = &entry->spent.nodes[entry->spent.node_count - 1];
+        *last = str_dup(&entry->arena, node);
+    }
 }
 
 /* ---- the file ---- */
@@ -218,10 +241,22 @@ static void entry_end(struct accounts *accounts, struct entry *entry, int64_t en
     entry_free(entry);
 }
 
+/* Where no engine says it, it runs when all of its pods do that have a node; those of a batch Job,
+ * which need not know of each other, one by one. */
+static struct str entry_phase(const struct entry *entry)
+{
+    if (!entry->kind || !spent_is_by_pods(entry->kind) || entry->phase.len)
+        return entry->phase;
+    if (entry->restarting)
+        return STR("Restarting");
+    bool runs = entry->running && (entry->running == entry->bound || entry->kind == &kind_job);
+    return runs ? STR("Running") : STR("");
+}
+
 /* Until everything that exists has been told, nobody knows which pods a job has. */
 static void entry_look(struct accounts *accounts, struct entry *entry)
 {
-    struct account_seen seen = {.phase = entry->phase,
+    struct account_seen seen = {.phase = entry_phase(entry),
                                 .bound = entry->bound > 0,
                                 .hung = entry->hung,
                                 .failed_hung_ms = entry->failed_hung_ms};
@@ -264,41 +299,127 @@ static void accounts_synced(struct accounts *accounts)
     }
 }
 
+static void entry_know(struct entry *entry, const struct spent_state *state)
+{
+    entry->gpus = state->gpus;
+    entry->hung = state->hung;
+    entry->failed_hung_ms = state->failed_hung_ms;
+}
+
 static void entry_see(struct accounts *accounts,
                       struct entry *entry,
                       const struct object *object,
                       const struct json *job)
 {
-    struct str phase = json_str_at(job, "status.phase");
+    struct spent_state state;
     struct spent seen = {0};
-    int64_t end_ms = 0;
 
     spent_describe(&seen, object->kind, job);
+    spent_state_read(object->kind, job, &state);
     if (!entry->seen)
         entry_take(entry, &seen);
     if (!entry->spent.account.count) {
-        spent_from_status(&seen, job, clock_now_ms());
+        spent_from_status(&seen, job, &state, clock_now_ms());
         entry->spent.account = seen.account;
         entry->spent.account.end_ms = 0;
+        if (spent_is_by_pods(object->kind) && !job_is_over(state.phase))
+            entry->spent.account.count = 1; /* the rest is told by its pods */
     }
     entry->seen = true;
-    entry->gpus = spent_gpus(job);
-    entry->hung = condition_is_true(json_get(job, "status"), "Hung");
+    entry->kind = object->kind;
     entry->created_ms = object->created_ms;
-    if (!str_is(json_str_at(job, "status.failure.reason"), "Hung") ||
-        !time_parse(json_str_at(job, "status.failure.time"), &entry->failed_hung_ms))
-        entry->failed_hung_ms = 0;
-    if (!str_eq(entry->phase, phase))
-        entry->phase = str_dup(&entry->arena, phase);
-    if (!job_is_over(phase)) {
+    if (!entry->in_set)
+        entry_know(entry, &state);
+    if (!str_eq(entry->phase, state.phase))
+        entry->phase = str_dup(&entry->arena, state.phase);
+    if (!job_is_over(state.phase)) {
         entry_look(accounts, entry);
         return;
     }
     /* A status has whole seconds; what has ended just now did so now. */
-    if (!time_parse(json_str_at(job, "status.completionTime"), &end_ms) ||
-        end_ms / 1000 + 1 >= clock_now_ms() / 1000)
-        end_ms = clock_now_ms();
-    entry_end(accounts, entry, end_ms);
+    if (!state.end_ms || state.end_ms / 1000 + 1 >= clock_now_ms() / 1000)
+        state.end_ms = clock_now_ms();
+    entry_end(accounts, entry, state.end_ms);
+}
+
+/* ---- parts ---- */
+
+/* The uid of the job that this is a part of, or itself. */
+static struct str job_of(const struct accounts *accounts, struct str uid)
+{
+    const struct part *part;
+
+    for (int depth = 0; depth < PARTS_DEEP && (part = map_get(&accounts->parts, uid)); depth++)
+        uid = part->owner;
+    return uid;
+}
+
+/* Pods of it were told of before it was. */
+static void entry_move(struct accounts *accounts, struct entry *from, struct entry *to)
+{
+    MAP_FOREACH(&accounts->pods, item) {
+        struct pod_place *place = item->value;
+
+        if (place->entry == from)
+            place->entry = to;
+    }
+    to->bound += from->bound;
+    to->running += from->running;
+    for (size_t i = 0; i < from->spent.node_count; i++)
+        entry_add_node(to, from->spent.nodes[i]);
+    if (!to->spent.run.told)
+        to->spent.run = from->spent.run;
+    if (!to->leader)
+        to->leader = from->leader;
+    (void)map_remove(&accounts->entries, from->spent.uid);
+    entry_free(from);
+}
+
+static void part_add(struct accounts *accounts, struct str uid, struct str owner)
+{
+    struct part *part = mem_alloc(sizeof(*part) + uid.len + owner.len + 1);
+
+    memcpy(part->bytes, uid.p, uid.len);
+    memcpy(part->bytes + uid.len, owner.p, owner.len);
+    part->uid = (struct str){part->bytes, uid.len};
+    part->owner = (struct str){part->bytes + uid.len, owner.len};
+    (void)map_set(&accounts->parts, part->uid, part);
+}
+
+static void on_part(struct accounts *accounts, const struct api_change *change, struct str owner)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *object = change->object;
+    struct spent_state state;
+
+    if (change->event == API_DELETED) {
+        mem_free(map_remove(&accounts->parts, object->uid));
+        return;
+    }
+    if (!map_get(&accounts->parts, object->uid))
+        part_add(accounts, object->uid, owner);
+    struct str uid = job_of(accounts, object->uid);
+    if (map_get(&accounts->over, uid))
+        return;
+    struct entry *entry = entry_get(accounts, uid);
+    struct entry *own = map_get(&accounts->entries, object->uid);
+    if (own && own != entry)
+        entry_move(accounts, own, entry);
+    if (object->kind == &kind_jobset) {
+        spent_state_read(object->kind, object_json(object, &arena), &state);
+        entry->in_set = true;
+        entry->restarting = str_is(state.phase, "Restarting");
+        entry_know(entry, &state);
+    }
+    entry_look(accounts, entry);
+}
+
+/* What owns it, if that is a job that is counted. */
+static const struct object_owner *counted_owner(const struct object *object)
+{
+    const struct object_owner *owner = object_controller(object);
+
+    return owner && spent_kind_of(owner->api_version, owner->kind) ? owner : NULL;
 }
 
 static void on_job(void *user, const struct api_change *change)
@@ -311,67 +432,102 @@ static void on_job(void *user, const struct api_change *change)
         accounts_synced(accounts);
     if (!object || !object->uid.len || map_get(&accounts->over, object->uid))
         return;
+    bool may_be_part = object->kind == &kind_job || object->kind == &kind_jobset;
+    const struct object_owner *owner = may_be_part ? counted_owner(object) : NULL;
+    if (owner) {
+        on_part(accounts, change, owner->uid);
+        return;
+    }
+    const struct json *job = object_json(object, &arena);
+    if (!spent_is_counted(object->kind, job))
+        return;
     struct entry *entry = entry_get(accounts, object->uid);
-    entry_see(accounts, entry, object, object_json(object, &arena));
+    entry_see(accounts, entry, object, job);
     if (change->event == API_DELETED && map_get(&accounts->entries, object->uid))
         entry_end(accounts, entry, clock_now_ms());
 }
 
 /* ---- pods ---- */
 
-static void pod_gone(struct accounts *accounts, struct str uid)
+static void pod_gone(struct accounts *accounts, struct str uid, bool succeeded)
 {
     struct pod_place *place = map_remove(&accounts->pods, uid);
 
     if (!place)
         return;
-    place->entry->bound--;
-    entry_look(accounts, place->entry);
-    entry_drop_unknown(accounts, place->entry);
+    struct entry *entry = place->entry;
+    entry->bound--;
+    entry->running -= place->running;
+    if (entry->leader == place) {
+        entry->leader = NULL;
+        if (succeeded)
+            account_done(&entry->spent.account, &entry->spent.run, clock_now_ms());
+    }
+    entry_look(accounts, entry);
+    entry_drop_unknown(accounts, entry);
     mem_free(place);
 }
 
-static void pod_bound(struct accounts *accounts,
-                      const struct object *pod,
-                      struct str owner,
-                      struct str node)
+static void pod_bound(struct accounts *accounts, struct str uid, struct str job, struct str node)
 {
-    struct pod_place *place = mem_alloc(sizeof(*place) + pod->uid.len + 1);
-    struct entry *entry = entry_get(accounts, owner);
+    struct pod_place *place = mem_alloc(sizeof(*place) + uid.len + 1);
 
-    memcpy(place->bytes, pod->uid.p, pod->uid.len);
-    place->uid = (struct str){place->bytes, pod->uid.len};
-    place->entry = entry;
+    memcpy(place->bytes, uid.p, uid.len);
+    place->uid = (struct str){place->bytes, uid.len};
+    place->entry = entry_get(accounts, job);
     (void)map_set(&accounts->pods, place->uid, place);
-    entry->bound++;
-    if (spent_add_node(&entry->spent, node)) {
-        struct str *last = &entry->spent.nodes[entry->spent.node_count - 1];
-        *last = str_dup(&entry->arena, node);
-    }
-    entry_look(accounts, entry);
+    place->entry->bound++;
+    entry_add_node(place->entry, node);
+    entry_look(accounts, place->entry);
+}
+
+static void pod_runs(struct accounts *accounts, struct str uid, bool running)
+{
+    struct pod_place *place = map_get(&accounts->pods, uid);
+
+    if (!place || place->running == running)
+        return;
+    place->entry->running += (size_t)running - (size_t)place->running;
+    place->running = running;
+    entry_look(accounts, place->entry);
+}
+
+/* Whether what is told of its ranks counts. In a job whose pods may train each for itself, one of them
+ * with a rank 0 does, until it ends. */
+static bool pod_counts(struct accounts *accounts,
+                       struct entry *entry,
+                       struct str uid,
+                       const struct rank_report *reports,
+                       size_t count)
+{
+    struct pod_place *place = map_get(&accounts->pods, uid);
+    bool first = false;
+
+    for (size_t i = 0; i < count; i++)
+        first = first || reports[i].rank == 0;
+    if (first && !entry->leader)
+        entry->leader = place;
+    return place && (!first || entry->leader == place);
 }
 
 /* How far its ranks are. That of a pod which has ended came with it. */
-static void pod_heard(struct accounts *accounts, const struct object *pod, struct str owner)
+static void pod_heard(struct accounts *accounts,
+                      const struct object *pod,
+                      struct str job,
+                      bool is_alone)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct entry *entry = map_get(&accounts->entries, owner);
+    struct entry *entry = map_get(&accounts->entries, job);
     struct str text = object_annotation(pod, RANKS_ANNOTATION);
 
     if (!entry || !text.len)
         return;
     struct rank_report *reports = ARENA_ARRAY(&arena, struct rank_report, RANKS_MAX);
     size_t count = ranks_parse(&arena, text, reports);
+    if (is_alone && !pod_counts(accounts, entry, pod->uid, reports, count))
+        return;
     if (account_hear(&entry->spent.run, reports, count, entry->created_ms))
         entry_look(accounts, entry);
-}
-
-static bool is_counted(const struct object_owner *owner)
-{
-    for (size_t i = 0; spent_kind(i); i++)
-        if (str_is(owner->kind, spent_kind(i)->name))
-            return true;
-    return false;
 }
 
 static void on_pod(void *user, const struct api_change *change)
@@ -382,12 +538,12 @@ static void on_pod(void *user, const struct api_change *change)
 
     if (change->event == API_SYNCED)
         accounts_synced(accounts);
-    if (!pod || !pod->uid.len)
-        return;
-    const struct object_owner *owner = object_controller(pod);
-    if (!owner || !is_counted(owner) || map_get(&accounts->over, owner->uid) ||
-        str_is(object_label(pod, ROLE_LABEL), "sync") ||
+    const struct object_owner *owner = pod && pod->uid.len ? counted_owner(pod) : NULL;
+    if (!owner || str_is(object_label(pod, ROLE_LABEL), "sync") ||
         str_is(object_label(pod, ROLE_LABEL), "spare")) /* until it takes a place */
+        return;
+    struct str job = job_of(accounts, owner->uid);
+    if (map_get(&accounts->over, job))
         return;
     struct json *tree = object_json(pod, &arena);
     struct str node = json_str_at(tree, "spec.nodeName");
@@ -395,10 +551,12 @@ static void on_pod(void *user, const struct api_change *change)
     bool ended =
         change->event == API_DELETED || str_is(phase, "Succeeded") || str_is(phase, "Failed");
     if (!ended && node.len && !map_get(&accounts->pods, pod->uid))
-        pod_bound(accounts, pod, owner->uid, node);
-    pod_heard(accounts, pod, owner->uid);
+        pod_bound(accounts, pod->uid, job, node);
+    if (!ended)
+        pod_runs(accounts, pod->uid, str_is(phase, "Running"));
+    pod_heard(accounts, pod, job, str_is(owner->kind, kind_job.name));
     if (ended)
-        pod_gone(accounts, pod->uid);
+        pod_gone(accounts, pod->uid, str_is(phase, "Succeeded"));
 }
 
 /* ---- all of it ---- */
@@ -432,6 +590,8 @@ void accounts_stop(struct accounts *accounts)
         api_watch_stop(accounts->api, accounts->watches[i]);
     MAP_FOREACH(&accounts->pods, item)
         mem_free(item->value);
+    MAP_FOREACH(&accounts->parts, item)
+        mem_free(item->value);
     MAP_FOREACH(&accounts->entries, item)
         entry_free(item->value);
     MAP_FOREACH(&accounts->queues, item)
@@ -440,6 +600,7 @@ void accounts_stop(struct accounts *accounts)
         mem_free(item->value);
     map_done(&accounts->told);
     map_done(&accounts->pods);
+    map_done(&accounts->parts);
     map_done(&accounts->entries);
     map_done(&accounts->queues);
     map_done(&accounts->over);

@@ -3,14 +3,19 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/selector.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/spent.h"
+#include "plugin/view.h"
 #include "plugin/watch.h"
 #include "tool/clock.h"
 
@@ -21,6 +26,8 @@
 
 #define DAY_MS 86400000LL
 #define ASK_MS 30000
+/* Of the pods of every batch Job, by whoever made it. */
+#define BATCH_LABEL "batch.kubernetes.io/job-name"
 
 struct report_values {
     struct common_values common;
@@ -68,10 +75,12 @@ static struct str kept_lines(struct session *session, struct str uid)
 static void spent_of(struct session *session, const struct object *job, struct spent *ret)
 {
     struct json *tree = object_json(job, &session->arena);
+    struct spent_state state;
 
     *ret = (struct spent){0};
     spent_describe(ret, job->kind, tree);
-    spent_from_status(ret, tree, clock_now_ms());
+    spent_state_read(job->kind, tree, &state);
+    spent_from_status(ret, tree, &state, clock_now_ms());
 }
 
 bool report_of_job(struct session *session, const struct object *job, struct spent *ret)
@@ -88,29 +97,137 @@ bool report_of_job(struct session *session, const struct object *job, struct spe
     return ret->account.count > 0;
 }
 
-/* Those that have no line. A kind that this cluster does not have, has no jobs. */
+/* A kind that this cluster does not have, has no jobs. */
+static int list_kind(struct session *session,
+                     const struct kind *kind,
+                     const char *selector,
+                     struct view_objects *ret,
+                     struct err *err)
+{
+    int r = session_list(session, kind, "*", selector, &ret->items, &ret->count, err);
+
+    if (r < 0 && err->http_status == 403) /* all namespaces are not everybody's */
+        r = session_list(session, kind, session->config.ns, selector, &ret->items, &ret->count,
+                         err);
+    if (r < 0 && (err->http_status == 404 || err->http_status == 403) && kind != spent_kind(0)) {
+        ret->count = 0;
+        return 0;
+    }
+    return r;
+}
+
+/* Those that have no line. */
 static int collect_kind(struct session *session,
                         const struct kind *kind,
                         struct str kept,
                         struct buf *text,
                         struct err *err)
 {
-    const struct object **jobs = NULL;
-    size_t count = 0;
-    int r = session_list(session, kind, "*", NULL, &jobs, &count, err);
+    struct view_objects jobs = {0};
+    int r = list_kind(session, kind, NULL, &jobs, err);
 
-    if (r < 0 && err->http_status == 403) /* all namespaces are not everybody's */
-        r = session_list(session, kind, session->config.ns, NULL, &jobs, &count, err);
-    if (r < 0 && (err->http_status == 404 || err->http_status == 403) && kind != spent_kind(0))
-        return 0;
-    for (size_t i = 0; r == 0 && i < count; i++) {
+    for (size_t i = 0; r == 0 && i < jobs.count; i++) {
         struct spent spent;
 
-        if (str_contains(kept, jobs[i]->uid))
+        if (str_contains(kept, jobs.items[i]->uid))
             continue;
-        spent_of(session, jobs[i], &spent);
+        spent_of(session, jobs.items[i], &spent);
         spent_write(text, &spent);
     }
+    return r;
+}
+
+/* ---- jobs that say less than their pods ---- */
+
+/* What the parts of a job say of it. */
+struct told {
+    int64_t start_ms; /* of the first pod; 0: none has */
+    int64_t gpus;     /* 0: nobody says */
+};
+
+static struct told *told_of(struct session *session, struct map *all, struct str uid)
+{
+    struct told *told = map_get(all, uid);
+
+    if (!told) {
+        told = ARENA_NEW(&session->arena, struct told);
+        (void)map_set(all, uid, told);
+    }
+    return told;
+}
+
+static void told_add(struct told *told, int64_t start_ms, int64_t gpus)
+{
+    if (start_ms && (!told->start_ms || start_ms < told->start_ms))
+        told->start_ms = start_ms;
+    if (gpus)
+        told->gpus = gpus;
+}
+
+static int collect_pods(struct session *session, struct map *told, struct err *err)
+{
+    struct view_objects pods = {0};
+    int r = list_kind(session, &kind_pod, BATCH_LABEL, &pods, err);
+
+    for (size_t i = 0; r == 0 && i < pods.count; i++) {
+        const struct object_owner *owner = object_controller(pods.items[i]);
+        int64_t start_ms = 0;
+
+        if (owner &&
+            time_parse(json_str_at(object_json(pods.items[i], &session->arena), "status.startTime"),
+                       &start_ms))
+            told_add(told_of(session, told, owner->uid), start_ms, 0);
+    }
+    return r;
+}
+
+/* The parts of others say it to these, and have no line. */
+static void collect_by_pods(struct session *session,
+                            const struct object *job,
+                            struct map *all,
+                            struct buf *text)
+{
+    struct json *tree = object_json(job, &session->arena);
+    const struct object_owner *owner = object_controller(job);
+    const struct told *told = told_of(session, all, job->uid);
+    struct spent spent = {0};
+    struct spent_state state;
+
+    spent_state_read(job->kind, tree, &state);
+    /* A Job begins when its controller looks at it. That is all there is when its pods are gone. */
+    if (told->start_ms || !job_is_over(state.phase))
+        state.start_ms = told->start_ms;
+    if (told->gpus)
+        state.gpus = told->gpus;
+    if (owner && spent_kind_of(owner->api_version, owner->kind)) {
+        told_add(told_of(session, all, owner->uid), state.start_ms,
+                 job->kind == &kind_jobset ? state.gpus : 0);
+        return;
+    }
+    if (!spent_is_counted(job->kind, tree))
+        return;
+    if (!state.phase.len)
+        state.phase = STR("Running");
+    spent_describe(&spent, job->kind, tree);
+    spent_from_status(&spent, tree, &state, clock_now_ms());
+    spent_write(text, &spent);
+}
+
+/* Where nobody keeps accounts, or not for us. From the parts up. */
+static int collect_all_by_pods(struct session *session, struct buf *text, struct err *err)
+{
+    static const struct kind *const kinds[] = {&kind_job, &kind_jobset, &kind_trainjob};
+    struct map told = {0};
+    int r = collect_pods(session, &told, err);
+
+    for (size_t i = 0; r == 0 && i < COUNT_OF(kinds); i++) {
+        struct view_objects jobs = {0};
+
+        r = list_kind(session, kinds[i], NULL, &jobs, err);
+        for (size_t j = 0; r == 0 && j < jobs.count; j++)
+            collect_by_pods(session, jobs.items[j], &told, text);
+    }
+    map_done(&told);
     return r;
 }
 
@@ -158,7 +275,10 @@ static int report_draw(struct session *session,
     struct str kept = kept_lines(session, STR(""));
     buf_add(&text, kept);
     for (size_t i = 0; r == 0 && spent_kind(i); i++)
-        r = collect_kind(session, spent_kind(i), kept, &text, err);
+        if (!spent_is_by_pods(spent_kind(i)))
+            r = collect_kind(session, spent_kind(i), kept, &text, err);
+    if (r == 0 && !kept.len)
+        r = collect_all_by_pods(session, &text, err);
     if (r == 0 && !spent_report(out, &session->arena, buf_str(&text), &options) &&
         options.form == SPENT_TABLE)
         buf_clear(out);

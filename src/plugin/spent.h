@@ -39,14 +39,36 @@ struct spent {
     struct account_run run; /* what its ranks do while it goes on */
 };
 
-/* The kinds that are counted: those of the job engine; NULL behind the last one. */
+/* The kinds that are counted; NULL behind the last one. Those that are made of others come before
+ * them: TrainJob, JobSet, Job. */
 const struct kind *spent_kind(size_t index);
+/* The one that an owner reference names, of any version; NULL: it is not counted. */
+const struct kind *spent_kind_of(struct str api_version, struct str name);
+/* Whether its pods say how it is: it has no phase of the job engine. */
+bool spent_is_by_pods(const struct kind *kind);
+/* Whether this one counts. Not a batch Job without GPUs: there are many, and few are trainings. */
+bool spent_is_counted(const struct kind *kind, const struct json *job);
 /* Who and what a job is, without nodes and account. Points into the tree. */
 void spent_describe(struct spent *spent, const struct kind *kind, const struct json *job);
-/* GPUs that a job wants, of all its pods. */
+/* GPUs that a job wants, of all its pods. Of a TrainJob what it says itself: its JobSet knows more. */
 int64_t spent_gpus(const struct json *job);
+
+/* How it is, by what it says. */
+struct spent_state {
+    struct str
+        phase; /* of the job engine; of others Suspended, Restarting, Succeeded, Failed or empty */
+    bool hung;
+    int64_t failed_hung_ms; /* as struct account_seen has it */
+    int64_t start_ms;       /* 0: not known, as the next */
+    int64_t end_ms;
+    int64_t gpus;
+};
+void spent_state_read(const struct kind *kind, const struct json *job, struct spent_state *ret);
 /* What its status alone tells, where nobody has watched: one start, one end. */
-void spent_from_status(struct spent *spent, const struct json *job, int64_t now_ms);
+void spent_from_status(struct spent *spent,
+                       const struct json *job,
+                       const struct spent_state *state,
+                       int64_t now_ms);
 /* Adds a node; true: it was not there. */
 bool spent_add_node(struct spent *spent, struct str node);
 

@@ -9,6 +9,7 @@
 #include "plugin/spent.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -122,6 +123,7 @@ TEST(gpus_of_a_job_that_nobody_can_have_are_bounded)
 
 TEST(report_of_a_status_that_nobody_watched)
 {
+    struct spent_state state;
     _cleanup_(arena_done) struct arena arena = {0};
     struct spent spent = {0};
     struct json *job = NULL;
@@ -136,7 +138,8 @@ TEST(report_of_a_status_that_nobody_watched)
                    "\"completionTime\":\"1970-01-01T03:00:00Z\"}}"),
                &job, NULL) == 0);
     spent_describe(&spent, &kind_torchrunjob, job);
-    spent_from_status(&spent, job, 9 * HOUR);
+    spent_state_read(&kind_torchrunjob, job, &state);
+    spent_from_status(&spent, job, &state, 9 * HOUR);
     EXPECT(spent_gpus(job) == 6 && spent.account.end_ms == 3 * HOUR);
     EXPECT(str_is(spent.queue, "default-queue") && str_is(spent.user, "ns"));
     EXPECT(str_is(spent_words(&arena, &spent, 9 * HOUR), "queued 30m, training 90m: ETTR 75.0 %"));
@@ -165,4 +168,99 @@ TEST(accounts_that_are_too_long_keep_the_last_line_of_the_newer_jobs)
             EXPECT(spent.account.end_ms == 3 * HOUR && !str_is(spent.uid, "uid-0"));
         }
     EXPECT(lines > 1000 && lines < jobs);
+}
+
+static struct json *parsed(struct arena *arena, const char *text)
+{
+    char *copy = ARENA_ARRAY(arena, char, str_from(text).len + 1);
+    struct json *json = NULL;
+
+    for (size_t i = 0; text[i]; i++)
+        copy[i] = text[i] == '\'' ? '"' : text[i];
+    EXPECT(json_parse(arena, (struct str){copy, str_from(text).len}, &json, NULL) == 0);
+    return json;
+}
+
+#define TWO_GPUS \
+    "'template':{'spec':{'containers':[{'resources':{'limits':{'nvidia.com/gpu':2}}}]}}"
+
+TEST(gpus_of_kinds_that_are_made_of_others)
+{
+    static const struct {
+        const char *why;
+        const char *spec;
+        int64_t gpus;
+    } rows[] = {
+        {"a Job has one pod", "{" TWO_GPUS "}", 2},
+        {"or as many at a time as it says", "{'parallelism':3,'completions':9," TWO_GPUS "}", 6},
+        {"but not more than are to be completed", "{'parallelism':9,'completions':3," TWO_GPUS "}",
+         6},
+        {"a JobSet has those of all Jobs",
+         "{'replicatedJobs':[{'replicas':2,'template':{'spec':{'parallelism':3," TWO_GPUS
+         "}}},{'template':{'spec':{" TWO_GPUS "}}}]}",
+         14},
+        {"a TrainJob says what a node has",
+         "{'trainer':{'numNodes':4,'resourcesPerNode':{'requests':{'nvidia.com/gpu':'8'}}}}", 32},
+        {"a PyTorchTrainingJob has a list of roles",
+         "{'replicaSpecs':[{'replicas':3," TWO_GPUS "}]}", 6},
+        {"or none", "{'parallelism':3}", 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *job = json_new_object(&arena);
+
+        test_case(rows[i].why);
+        (void)json_set(job, STR("spec"), parsed(&arena, rows[i].spec));
+        EXPECT(spent_gpus(job) == rows[i].gpus);
+        EXPECT(spent_is_counted(&kind_job, job) == (rows[i].gpus > 0));
+        EXPECT(spent_is_counted(&kind_jobset, job));
+    }
+}
+
+TEST(states_of_kinds_that_have_no_phase)
+{
+    static const struct {
+        const char *why;
+        const char *job;
+        const char *phase;
+        int64_t end_ms;
+    } rows[] = {
+        {"nothing is known", "{}", "", 0},
+        {"suspended", "{'spec':{'suspend':true}}", "Suspended", 0},
+        {"a set that removes its Jobs",
+         "{'status':{'conditions':[{'type':'RestartingJobSet','status':'True'}]}}", "Restarting",
+         0},
+        {"and one that has",
+         "{'status':{'conditions':[{'type':'RestartingJobSet','status':'False'}]}}", "", 0},
+        {"a Job that waits before it makes the next pod", "{'status':{'failed':2,'active':0}}",
+         "Restarting", 0},
+        {"a Job is over",
+         "{'spec':{'suspend':true},'status':{'conditions':[{'type':'Complete','status':"
+         "'True','lastTransitionTime':'1970-01-01T01:00:00Z'}]}}",
+         "Succeeded", HOUR},
+        {"a set is over", "{'status':{'conditions':[{'type':'Completed','status':'True'}]}}",
+         "Succeeded", 0},
+        {"failed", "{'status':{'failed':1,'conditions':[{'type':'Failed','status':'True'}]}}",
+         "Failed", 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct spent_state state;
+
+        test_case(rows[i].why);
+        spent_state_read(&kind_jobset, parsed(&arena, rows[i].job), &state);
+        EXPECT(str_is(state.phase, rows[i].phase));
+        EXPECT(state.end_ms == rows[i].end_ms);
+    }
+}
+
+TEST(a_job_of_another_group_is_not_ours)
+{
+    EXPECT(spent_kind_of(STR("batch/v1"), STR("Job")) == &kind_job);
+    EXPECT(spent_kind_of(STR("jobset.x-k8s.io/v1alpha2"), STR("JobSet")) == &kind_jobset);
+    EXPECT(!spent_kind_of(STR("batch.volcano.sh/v1alpha1"), STR("Job")));
+    EXPECT(!spent_kind_of(STR("v1"), STR("Job")) &&
+           !spent_kind_of(STR("batch/v1"), STR("CronJob")));
 }

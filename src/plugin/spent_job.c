@@ -1,0 +1,256 @@
+#include "api/account.h"
+#include "api/condition.h"
+#include "api/kind.h"
+#include "api/training.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "plugin/job.h"
+#include "plugin/spent.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an object says of the job that it is.
+ *
+ * The kinds of the job engine have a phase. TrainJobs, JobSets and batch Jobs have none that tells enough:
+ * their pods do, and whoever watches those adds it (cmd/accounts.c). */
+#define QUEUE_LABEL   "kai.scheduler/queue"
+#define QUEUE_DEFAULT "default-queue"
+#define USER_LABEL    "user"
+
+static const struct kind *const other_kinds[] = {&kind_pytorchtrainingjob, &kind_trainjob,
+                                                 &kind_jobset, &kind_job};
+
+const struct kind *spent_kind(size_t index)
+{
+    if (index == 0)
+        return &kind_torchrunjob;
+    if (index <= TRAININGS)
+        return training_kinds[index - 1].kind;
+    return index - 1 - TRAININGS < COUNT_OF(other_kinds) ? other_kinds[index - 1 - TRAININGS]
+                                                         : NULL;
+}
+
+bool spent_is_by_pods(const struct kind *kind)
+{
+    return kind == &kind_trainjob || kind == &kind_jobset || kind == &kind_job;
+}
+
+const struct kind *spent_kind_of(struct str api_version, struct str name)
+{
+    const struct kind *kind;
+
+    for (size_t i = 0; (kind = spent_kind(i)); i++) {
+        char bytes[KIND_API_VERSION_BYTES];
+        struct str group = kind_api_version(kind, bytes);
+
+        /* Of any version: batch/v1, but not batch.volcano.sh/v1. */
+        group = str_sub(group, 0, str_find(group, '/') + 1);
+        if (str_is(name, kind->name) && str_starts(api_version, group))
+            return kind;
+    }
+    return NULL;
+}
+
+/* ---- who it is ---- */
+
+static struct str label(const struct json *labels, const char *key)
+{
+    return json_str(json_get(labels, key));
+}
+
+/* Labels of its pods count as its own, as they do for the scheduler. */
+static struct str queue_of(const struct json *job)
+{
+    const struct json *spec = json_get(job, "spec");
+    const struct json *part = json_index(json_get(spec, "replicatedJobs"), 0);
+    const struct json *const labels[] = {
+        json_at(job, "metadata.labels"),
+        json_at(spec, "template.metadata.labels"),
+        json_at(part, "template.spec.template.metadata.labels"),
+        json_at(part, "template.metadata.labels"),
+        json_get(spec, "labels"), /* of a TrainJob, for what is made of it */
+    };
+    struct str queue = job_queue(job);
+
+    for (size_t i = 0; i < COUNT_OF(labels) && !queue.len; i++)
+        queue = label(labels[i], QUEUE_LABEL);
+    if (!queue.len)
+        queue = json_str_at(spec, "runPolicy.schedulingPolicy.queue");
+    if (!queue.len)
+        queue = json_str_at(spec, "scheduler.t9kScheduler.queue");
+    return queue.len ? queue : STR(QUEUE_DEFAULT);
+}
+
+void spent_describe(struct spent *spent, const struct kind *kind, const struct json *job)
+{
+    spent->uid = json_str_at(job, "metadata.uid");
+    spent->kind = str_from(kind->name);
+    spent->ns = json_str_at(job, "metadata.namespace");
+    spent->name = json_str_at(job, "metadata.name");
+    spent->queue = queue_of(job);
+    spent->labels = json_at(job, "metadata.labels");
+    spent->user = label(spent->labels, USER_LABEL);
+    if (!spent->user.len)
+        spent->user = spent->ns;
+}
+
+/* ---- its GPUs ---- */
+
+static int64_t times(int64_t gpus, int64_t count)
+{
+    return account_gpus(account_gpus(gpus) * account_gpus(count));
+}
+
+static int64_t resources_gpus(const struct json *resources)
+{
+    int64_t limit = job_gpus(json_get(resources, "limits"));
+
+    return account_gpus(limit ? limit : job_gpus(json_get(resources, "requests")));
+}
+
+static int64_t pod_gpus(const struct json *template)
+{
+    int64_t gpus = 0;
+
+    JSON_FOREACH(json_at(template, "spec.containers"), container)
+        gpus = account_gpus(gpus + resources_gpus(json_get(container, "resources")));
+    return gpus;
+}
+
+/* Of all roles: replicas times what the containers of one pod want. */
+static int64_t roles_gpus(const struct json *roles)
+{
+    int64_t gpus = 0;
+
+    JSON_FOREACH(roles, role)
+        gpus = account_gpus(gpus + times(pod_gpus(json_get(role, "template")),
+                                         json_i64_or(json_get(role, "replicas"), 1)));
+    return gpus;
+}
+
+/* Of the pods that it has at the same time. */
+static int64_t batch_gpus(const struct json *spec)
+{
+    int64_t parallel = json_i64_or(json_get(spec, "parallelism"), 1);
+    int64_t wanted = json_i64_or(json_get(spec, "completions"), parallel);
+
+    return times(pod_gpus(json_get(spec, "template")), wanted < parallel ? wanted : parallel);
+}
+
+static int64_t set_gpus(const struct json *parts)
+{
+    int64_t gpus = 0;
+
+    JSON_FOREACH(parts, part)
+        gpus = account_gpus(gpus + times(batch_gpus(json_at(part, "template.spec")),
+                                         json_i64_or(json_get(part, "replicas"), 1)));
+    return gpus;
+}
+
+int64_t spent_gpus(const struct json *job)
+{
+    const struct json *spec = json_get(job, "spec");
+    const struct json *trainer = json_get(spec, "trainer");
+    int64_t gpus = json_i64_or(json_at(job, "status.numGPUs"), -1);
+
+    if (gpus < 0)
+        gpus = json_i64_or(json_get(spec, "numGPUs"), 0);
+    for (size_t i = 0; i < TRAININGS && gpus == 0; i++)
+        gpus = roles_gpus(json_get(spec, training_kinds[i].specs));
+    if (gpus == 0)
+        gpus = roles_gpus(json_get(spec, "replicaSpecs"));
+    if (gpus == 0)
+        gpus = set_gpus(json_get(spec, "replicatedJobs"));
+    if (gpus == 0)
+        gpus = times(resources_gpus(json_get(trainer, "resourcesPerNode")),
+                     json_i64_or(json_get(trainer, "numNodes"), 1));
+    return account_gpus(gpus ? gpus : batch_gpus(spec));
+}
+
+bool spent_is_counted(const struct kind *kind, const struct json *job)
+{
+    return kind != &kind_job || spent_gpus(job) > 0;
+}
+
+/* ---- how it is ---- */
+
+static int64_t moment(const struct json *from, const char *path)
+{
+    int64_t ms = 0;
+
+    (void)time_parse(json_str_at(from, path), &ms);
+    return ms;
+}
+
+/* Its conditions say that it is over, and nothing else that its pods would not say better. */
+static void state_by_pods(const struct json *job, struct spent_state *ret)
+{
+    static const char *const ends[] = {"Complete", "Completed", "Failed"};
+    const struct json *status = json_get(job, "status");
+    const struct json *hung = condition_find(status, "Hung");
+
+    ret->start_ms = moment(status, "startTime");
+    if (ret->hung && str_is(json_str(json_get(hung, "reason")), "Hung"))
+        ret->failed_hung_ms = moment(hung, "lastTransitionTime");
+    if (json_bool_or(json_at(job, "spec.suspend"), false))
+        ret->phase = STR("Suspended");
+    else if (condition_is_true(status, "RestartingJobSet") ||
+             (json_i64_or(json_get(status, "failed"), 0) > 0 &&
+              json_i64_or(json_get(status, "active"), 0) == 0))
+        ret->phase = STR("Restarting");
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        if (!condition_is_true(status, ends[i]))
+            continue;
+        ret->phase = str_is(str_from(ends[i]), "Failed") ? STR("Failed") : STR("Succeeded");
+        ret->end_ms = moment(condition_find(status, ends[i]), "lastTransitionTime");
+    }
+}
+
+void spent_state_read(const struct kind *kind, const struct json *job, struct spent_state *ret)
+{
+    const struct json *status = json_get(job, "status");
+
+    *ret = (struct spent_state){.hung = condition_is_true(status, "Hung"), .gpus = spent_gpus(job)};
+    if (spent_is_by_pods(kind)) {
+        state_by_pods(job, ret);
+        return;
+    }
+    if (kind == &kind_pytorchtrainingjob)
+        status = json_get(status, "engine");
+    ret->phase = json_str(json_get(status, "phase"));
+    ret->start_ms = moment(status, "startTime");
+    ret->end_ms = moment(status, "completionTime");
+    if (str_is(json_str_at(status, "failure.reason"), "Hung"))
+        ret->failed_hung_ms = moment(status, "failure.time");
+}
+
+void spent_from_status(struct spent *spent,
+                       const struct json *job,
+                       const struct spent_state *state,
+                       int64_t now_ms)
+{
+    struct account *account = &spent->account;
+    /* Since when it hangs is in its status too, but not what it did before. */
+    struct account_seen seen = {.phase = state->phase, .bound = true};
+    int64_t created = moment(job, "metadata.creationTimestamp");
+    int64_t gpus = state->gpus;
+    bool over = job_is_over(state->phase);
+
+    *account = (struct account){0};
+    if (!created)
+        return;
+    (void)account_note(account, (struct account_event){created, gpus, ACCOUNT_QUEUED});
+    if (state->start_ms)
+        (void)account_note(
+            account, (struct account_event){state->start_ms, gpus,
+                                            over ? ACCOUNT_TRAINING : account_state_of(&seen)});
+    if (over) {
+        int64_t last = account->events[account->count - 1].at_ms;
+        int64_t end = state->end_ms ? state->end_ms : now_ms;
+        account->end_ms = end > last ? end : last;
+    }
+}
