@@ -181,6 +181,32 @@ TEST(a_jobset_restarts_in_place_after_a_hang_and_says_so_once)
     EXPECT(json_i64_or(json_get(status_of(&scene), "restartsCountTowardsMax"), 0) == 1);
 }
 
+TEST(a_hang_that_restarts_a_jobset_is_counted_against_the_node)
+{
+    static const struct {
+        const char *why;
+        const char *set;
+        bool blames;
+    } rows[] = {
+        {"a restart", SET("", POLICY), true},
+        {"in place", SET("", IN_PLACE), true},
+        {"it is only reported", SET(ON_HANG("Report"), POLICY), false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        begin(&scene, rows[i].set);
+        scene.config.node_health = true;
+        hang(&scene, RANK_STOPPED, RANK_PHASE_BACKWARD);
+        const struct json *notes =
+            json_at(scene_get(&scene, &kind_node, "node"), "metadata.annotations");
+        struct str said = json_str(json_get(notes, "blame.muster.dev/js-uid"));
+        EXPECT(str_contains(said, STR(" Hung n/js: rank 2 (pod js-w-1-0-")) == rows[i].blames);
+    }
+}
+
 /* Who is stopped does not hear that it should end. */
 TEST(pods_of_a_jobset_that_hangs_are_given_one_second_and_only_when_the_restart_is_counted)
 {

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 
 from harness import Muster, Skip, binary, check, run, torch_pythons, wait_for
+from kubeflow import create
 from test_gpu_health import make_driver
 
 QUEUE = """
@@ -80,6 +81,24 @@ def test_jobs_that_are_killed_on_one_node_have_it_tested_and_cleared():
         check(not [a for a in notes(m) if a.startswith("blame.")], "what was said is forgotten")
         events = m.kubectl("get", "events", "-A").stdout
         check("NodeSuspect" in events and "SelfTestPassed" in events, events)
+
+
+def test_batch_jobs_and_jobsets_blame_a_node_as_others_do():
+    pods = {"restartPolicy": "Never", "nodeSelector": {"kubernetes.io/hostname": "node-0"}, "containers": [
+        {"name": "main", "image": "x", "command": ["sh", "-c", "exit 139"], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
+    spec = {"backoffLimit": 0, "template": {"spec": pods}}
+    alone = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "alone"}, "spec": spec}
+    jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "many"},
+              "spec": {"failurePolicy": {"maxRestarts": 1}, "replicatedJobs": [{"name": "w", "template": {"spec": spec}}]}}
+    with Muster(nodes=2, gpus_per_node=2) as m:
+        create(m, alone, jobset)
+        for name in ("alone", "many"):
+            wait_for(lambda: any(k.startswith("blame.muster.dev/") and f" Killed default/{name}:" in v
+                                 for k, v in notes(m).items()), f"{name} to blame the node", 60)
+        check(taint(m) is None, "two jobs are not enough")
+        create(m, {**alone, "metadata": {"name": "third"}})
+        wait_for(lambda: notes(m).get("muster.dev/self-test", "").startswith("passed "), "the test", 90)
+        check("default/alone" in m.kubectl("get", "events", "-A").stdout, "the event does not name who said it")
 
 
 def test_a_node_whose_self_test_fails_is_kept_out_and_gangs_leave_it():

@@ -27,6 +27,7 @@ extern const struct controller group_controller;           /* pod groups */
 extern const struct controller gang_status_controller;     /* PodGroups of scheduling.k8s.io */
 extern const struct controller unused_controller;          /* work whose GPUs nobody uses */
 extern const struct controller node_health_controller;     /* nodes that jobs fail on */
+extern const struct controller blame_controller;           /* batch Jobs that blame a node */
 
 /* What a controller-manager does; only where there is none. */
 extern const struct controller batch_job_controller;   /* batch/v1 Job */

@@ -67,6 +67,18 @@ struct str job_broken_program(const struct job_failure *failure);
 const char *job_blame_word(const struct job_failure *failure);
 /* Say so on the node, where nodes are looked after (control/cluster/health.h). */
 void job_blame(struct job_run *run, const struct job_failure *failure);
+/* The same for whoever is no job of the engine. Saying the same again does nothing. */
+struct job_blamer {
+    struct str ns;
+    struct str name;
+    struct str uid;
+};
+void job_blame_node(const struct control_input *input,
+                    const struct job_blamer *who,
+                    const struct job_failure *failure,
+                    int64_t at_ms,
+                    struct arena *arena,
+                    struct actions *actions);
 /* The self-test before the start has failed. */
 bool job_is_preflight(const struct job_failure *failure);
 /* Which members are on a node that something is said against, and which have to leave it. */

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What a job says of its nodes, and what it does when something is said of one (api/suspect.h). */
 
@@ -63,27 +64,40 @@ const char *job_blame_word(const struct job_failure *failure)
     return NULL;
 }
 
-void job_blame(struct job_run *run, const struct job_failure *failure)
+void job_blame_node(const struct control_input *input,
+                    const struct job_blamer *who,
+                    const struct job_failure *failure,
+                    int64_t at_ms,
+                    struct arena *arena,
+                    struct actions *actions)
 {
     const char *word = job_blame_word(failure);
-    const struct object *node = cache_get(run->input->cache, &kind_node, STR(""), failure->node);
+    const struct object *node = cache_get(input->cache, &kind_node, STR(""), failure->node);
     struct suspect_blame blames[SUSPECT_BLAMES_MAX];
     struct str line = str_sub(failure->message, 0, str_find(failure->message, '\n'));
 
-    if (!run->input->config->node_health || !word || !node)
+    if (!input->config->node_health || !word || !node)
         return;
-    struct str key = suspect_blame_key(run->arena, run->model.object->uid);
-    if (!object_annotation(node, str_c(run->arena, key)).len &&
-        suspect_blames(node, blames) >= SUSPECT_BLAMES_MAX)
+    struct str key = suspect_blame_key(arena, who->uid);
+    struct str before = object_annotation(node, str_c(arena, key));
+    if (!before.len && suspect_blames(node, blames) >= SUSPECT_BLAMES_MAX)
         return;
-    struct json *patch = json_new_object(run->arena);
-    struct str words =
-        str_printf(run->arena, STR_FMT "/" STR_FMT ": " STR_FMT, STR_ARG(run->model.object->ns),
-                   STR_ARG(run->model.object->name), STR_ARG(line));
-    json_set(
-        json_make_path(run->arena, patch, "metadata.annotations"), key,
-        json_new_str(run->arena, suspect_blame_text(run->arena, run->input->now_ms, word, words)));
-    action_patch(&run->actions, node, patch);
+    struct json *patch = json_new_object(arena);
+    struct str words = str_printf(arena, STR_FMT "/" STR_FMT ": " STR_FMT, STR_ARG(who->ns),
+                                  STR_ARG(who->name), STR_ARG(line));
+    struct str text = suspect_blame_text(arena, at_ms, word, words);
+    if (str_eq(before, text))
+        return;
+    json_set(json_make_path(arena, patch, "metadata.annotations"), key, json_new_str(arena, text));
+    action_patch(actions, node, patch);
+}
+
+void job_blame(struct job_run *run, const struct job_failure *failure)
+{
+    const struct object *job = run->model.object;
+    struct job_blamer who = {.ns = job->ns, .name = job->name, .uid = job->uid};
+
+    job_blame_node(run->input, &who, failure, run->input->now_ms, run->arena, &run->actions);
 }
 
 /* Whether pods that leave a node have anywhere to go. */

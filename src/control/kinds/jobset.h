@@ -10,6 +10,7 @@
 
 struct actions;
 struct arena;
+struct cache;
 struct control_input;
 struct decode_table;
 struct json;
@@ -219,6 +220,9 @@ void jobset_place_step(struct jobset *set);
 /* The set is over: whether the Job is about to fail by itself, because what its nodes keep of it is
  * let go; its pods, and with them their logs, stay then. */
 bool jobset_let_go(struct jobset *set, const struct jobset_job *job);
+
+/* The TrainJob that a JobSet was made for; NULL: none. */
+const struct object *jobset_above(const struct cache *cache, const struct object *set);
 
 /* jobset_watch.c: ranks that hang (control/job/watch.h). */
 /* Says it in the set's status and in events, and restarts the set where that is meant. True: it did. */

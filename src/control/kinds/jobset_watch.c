@@ -78,18 +78,39 @@ static struct jobset_job *job_of(struct jobset *set, struct str pod)
     return NULL;
 }
 
+const struct object *jobset_above(const struct cache *cache, const struct object *set)
+{
+    const struct object_owner *owner = object_controller(set);
+    const struct object *above = owner && str_is(owner->kind, kind_trainjob.name)
+                                     ? cache_get(cache, &kind_trainjob, set->ns, owner->name)
+                                     : NULL;
+
+    return above && str_eq(above->uid, owner->uid) ? above : NULL;
+}
+
 /* People look at the TrainJob, where there is one. */
 static void warn(struct jobset *set, const char *reason, struct str message)
 {
-    const struct object_owner *owner = object_controller(set->object);
-    const struct object *above =
-        owner && str_is(owner->kind, kind_trainjob.name)
-            ? cache_get(set->input->cache, &kind_trainjob, set->object->ns, owner->name)
-            : NULL;
+    const struct object *above = jobset_above(set->input->cache, set->object);
 
     action_warn(set->actions, set->object, reason, message);
-    if (above && str_eq(above->uid, owner->uid))
+    if (above)
         action_warn(set->actions, above, reason, message);
+}
+
+/* A hang is no end of a pod, which blame.c looks for. */
+static void blame(struct jobset *set, const struct watch_verdict *verdict)
+{
+    const struct object *above = jobset_above(set->input->cache, set->object);
+    const struct object *job = above ? above : set->object;
+    struct job_failure failure = {.pod = verdict->culprit->pod,
+                                  .node = verdict->culprit->node,
+                                  .reason = STR(JOB_REASON_HUNG),
+                                  .message = verdict->message};
+
+    job_blame_node(set->input,
+                   &(struct job_blamer){.ns = job->ns, .name = job->name, .uid = job->uid},
+                   &failure, set->input->now_ms, set->arena, set->actions);
 }
 
 static void write_hung(struct jobset *set, const char *alarm, struct str message)
@@ -135,6 +156,8 @@ bool jobset_watch(struct jobset *set)
     write_hung(set, alarm ? watch_word(verdict.word) : NULL, message);
     struct jobset_job *job = alarm && restart ? job_held(set, &verdict, &look.ranks) : NULL;
     bool goes = job && jobset_restart_hung(set, job, verdict.message);
+    if (goes && verdict.word == WATCH_HUNG)
+        blame(set, &verdict);
     if (!goes || jobset_is_moving(set))
         set->hung.count = 0;
     return goes;
