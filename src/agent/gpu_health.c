@@ -2,6 +2,7 @@
 
 #include "agent/core.h"
 #include "agent/gpu.h"
+#include "agent/gpu_link.h"
 #include "agent/lifecycle.h"
 #include "agent/node.h"
 #include "agent/pod.h"
@@ -74,6 +75,8 @@ const char *gpu_sign_judge(const struct gpu_sign *sign, char ret[static GPU_HEAL
                        sign->uncorrected);
         return "ECC";
     }
+    if (gpu_link_words(&sign->link, ret))
+        return "NVLink";
     if (sign->slow_looks >= GPU_HEALTH_SLOW) {
         (void)snprintf(ret, GPU_HEALTH_TEXT,
                        "heat or power has held down its clocks for minutes; look at its cooling");
@@ -111,6 +114,26 @@ static void sign_read(const struct health_nvml *nvml, void *device, struct gpu_s
     }
     if (nvml->clocks && nvml->clocks(device, &reasons) == 0)
         sign->slow_looks = reasons & (CLOCKS_HEAT | CLOCKS_POWER) ? sign->slow_looks + 1 : 0;
+}
+
+/* A card without links, or a driver that says nothing of them, is one without anything against it. */
+static struct gpu_link_sign links_read(const struct health_nvml *nvml,
+                                       void *device,
+                                       struct gpu_links *links,
+                                       long long now_ms)
+{
+    struct gpu_link_seen seen[GPU_LINKS_MAX] = {0};
+
+    for (unsigned i = 0; nvml->link_up && i < GPU_LINKS_MAX; i++) {
+        unsigned up = 0;
+
+        seen[i].there = nvml->link_up(device, i, &up) == 0;
+        seen[i].up = up;
+        for (int c = 0; seen[i].there && c < GPU_LINK_COUNTERS; c++)
+            if (!nvml->link_errors || nvml->link_errors(device, i, c, &seen[i].counters[c]) != 0)
+                seen[i].counters[c] = GPU_LINK_UNKNOWN;
+    }
+    return gpu_links_take(links, seen, now_ms);
 }
 
 static struct gpu_sign sign_with(struct gpu_sign sign, unsigned xid, long long now_ms)
@@ -151,8 +174,11 @@ void gpu_health_read(struct gpu_health *health)
     struct health_event event = {0};
 
     for (size_t i = 0; i < health->count; i++)
-        if (health->devices[i])
+        if (health->devices[i]) {
             sign_read(nvml, health->devices[i], &health->signs[i]);
+            health->signs[i].link =
+                links_read(nvml, health->devices[i], &health->links[i], health->now_ms);
+        }
     for (int n = 0; health->events && nvml->set_wait && n < EVENTS_AT_ONCE &&
                     nvml->set_wait(health->events, &event, 0) == 0;
          n++)
@@ -207,6 +233,8 @@ static bool nvml_load(struct health_nvml *nvml)
     LOAD(nvml, clocks, "nvmlDeviceGetCurrentClocksEventReasons");
     if (!nvml->clocks)
         LOAD(nvml, clocks, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    LOAD(nvml, link_up, "nvmlDeviceGetNvLinkState");
+    LOAD(nvml, link_errors, "nvmlDeviceGetNvLinkErrorCounter");
     LOAD(nvml, set_create, "nvmlEventSetCreate");
     LOAD(nvml, set_add, "nvmlDeviceRegisterEvents");
     LOAD(nvml, set_wait, "nvmlEventSetWait_v2");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "agent/gpu_link.h"
 #include "api/suspect.h"
 
 #include <stdbool.h>
@@ -10,8 +11,8 @@ struct pod;
 struct run_end;
 
 /* gpu_health: what the driver says against the machine's GPUs, looked at in a worker thread at every
- * heartbeat: errors that it reports (XID), memory that could not be corrected or remapped, clocks held
- * down by heat or power. A node with such a card is tainted, and nothing new comes to it; the taint
+ * heartbeat: errors that it reports (XID), memory that could not be corrected or remapped, links that
+ * fail (gpu_link.h), clocks held down by heat or power. A node with such a card is tainted, and nothing new comes to it; the taint
  * goes when a self-test, or a muster that is started anew, finds nothing. Nothing where GPUs are
  * pretended. */
 #define GPU_HEALTH_MAX       64 /* cards, as GPU_MAX */
@@ -28,6 +29,7 @@ struct gpu_sign {
     bool remap_pending;             /* rows of memory are replaced when it is reset */
     bool remap_failed;
     unsigned slow_looks; /* in a row with clocks held down */
+    struct gpu_link_sign link;
 };
 
 /* A word for taints, or NULL: there is nothing against it. `ret` has a sentence. */
@@ -48,6 +50,8 @@ struct health_nvml {
     int (*remapped)(void *, unsigned *, unsigned *, unsigned *, unsigned *);
     int (*ecc)(void *, int, int, unsigned long long *);
     int (*clocks)(void *, unsigned long long *);
+    int (*link_up)(void *, unsigned, unsigned *);
+    int (*link_errors)(void *, unsigned, int, unsigned long long *);
     int (*set_create)(void **);
     int (*set_add)(void *, unsigned long long, void *);
     int (*set_wait)(void *, struct health_event *, unsigned);
@@ -60,6 +64,7 @@ struct gpu_health {
     char uuids[GPU_HEALTH_MAX][96];
     size_t count;
     struct gpu_sign signs[GPU_HEALTH_MAX];
+    struct gpu_links links[GPU_HEALTH_MAX];
     long long now_ms; /* of the look that is on */
     long long
         tested_ms[GPU_HEALTH_MAX]; /* a self-test that found nothing began then; 0: none did */

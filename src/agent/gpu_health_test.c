@@ -1,4 +1,5 @@
 #include "agent/gpu_health.h"
+#include "agent/gpu_link.h"
 #include "base/count.h"
 #include "test.h"
 
@@ -37,6 +38,10 @@ TEST(what_a_driver_says_against_a_card_has_a_word)
          {.uncorrected = 2},
          "ECC",
          "2 errors of its memory could not be corrected; reset the card"},
+        {"a link",
+         {.link = {GPU_LINK_DOWN, 4, 0}},
+         "NVLink",
+         "NVLink 4 has gone down; reset all GPUs of the machine"},
         {"hot for a moment", {.slow_looks = GPU_HEALTH_SLOW - 1}, NULL, ""},
         {"hot for long",
          {.slow_looks = GPU_HEALTH_SLOW},
@@ -58,7 +63,8 @@ TEST(what_a_driver_says_against_a_card_has_a_word)
 static char cards[2];
 static unsigned pending;
 static unsigned long long errors, reasons;
-static bool no_rows;
+static bool no_rows, link_down;
+static unsigned long long recoveries;
 static unsigned long long xids[4];
 static size_t xid_count, watched;
 
@@ -84,6 +90,18 @@ static int fake_ecc(void *device, int type, int counter, unsigned long long *ret
 static int fake_clocks(void *device, unsigned long long *ret)
 {
     *ret = device == &cards[1] ? reasons : 0;
+    return 0;
+}
+
+static int fake_link_up(void *device, unsigned link, unsigned *ret)
+{
+    *ret = !(device == &cards[1] && link == 1 && link_down);
+    return link < 2 ? 0 : 2; /* there is no such link */
+}
+
+static int fake_link_errors(void *device, unsigned link, int counter, unsigned long long *ret)
+{
+    *ret = device == &cards[1] && link == 0 && counter == GPU_LINK_RECOVERIES ? recoveries : 0;
     return 0;
 }
 
@@ -113,6 +131,8 @@ static struct gpu_health fake_health(void)
                                          .remapped = fake_rows,
                                          .ecc = fake_ecc,
                                          .clocks = fake_clocks,
+                                         .link_up = fake_link_up,
+                                         .link_errors = fake_link_errors,
                                          .set_create = fake_set,
                                          .set_add = fake_add,
                                          .set_wait = fake_wait},
@@ -120,8 +140,8 @@ static struct gpu_health fake_health(void)
                                 .count = 2};
 
     watched = xid_count = pending = 0;
-    errors = reasons = 0;
-    no_rows = false;
+    errors = reasons = recoveries = 0;
+    no_rows = link_down = false;
     gpu_health_begin(&health);
     return health;
 }
@@ -174,6 +194,32 @@ TEST(errors_of_a_cards_memory_count_where_rows_are_not_replaced)
     }
     EXPECT(strcmp(gpu_signs_judge(health.signs, 2, words), "Throttled") == 0);
     reasons = 0x4; /* a limit of power that is wanted */
+    gpu_health_read(&health);
+    EXPECT(!gpu_signs_judge(health.signs, 2, words));
+}
+
+TEST(the_card_whose_link_fails_is_named)
+{
+    struct gpu_health health = fake_health();
+    char words[GPU_HEALTH_TEXT];
+
+    for (int i = 0; i < GPU_LINK_DOWN_LOOKS + 1; i++) {
+        health.now_ms = 10000 * (i + 1);
+        gpu_health_read(&health);
+        EXPECT(!gpu_signs_judge(health.signs, 2, words));
+        link_down = i > 0;
+    }
+    gpu_health_read(&health);
+    EXPECT(strcmp(gpu_signs_judge(health.signs, 2, words), "NVLink") == 0);
+    EXPECT(strcmp(words, "GPU 1: NVLink 1 has gone down; reset all GPUs of the machine") == 0);
+    link_down = false;
+    recoveries = 2;
+    gpu_health_read(&health);
+    EXPECT(strcmp(gpu_signs_judge(health.signs, 2, words), "NVLink") == 0);
+    EXPECT(strncmp(words, "GPU 1: NVLink 0 had to recover 2 times; ", 40) == 0);
+    health.nvml.link_errors = NULL; /* an old driver */
+    health.nvml.link_up = NULL;
+    health.now_ms += GPU_LINK_KEPT_MS + 1;
     gpu_health_read(&health);
     EXPECT(!gpu_signs_judge(health.signs, 2, words));
 }
