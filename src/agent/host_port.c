@@ -40,16 +40,29 @@ static bool wants(const struct json *spec, const struct json *port)
     return false;
 }
 
+static bool is_wanted(const struct json *container, const struct json *port, bool init)
+{
+    int64_t number = json_i64_or(json_get(port, "hostPort"), 0);
+
+    return number > 0 && number <= UINT16_MAX && runs_along(container, init);
+}
+
+bool host_port_any(const struct json *spec)
+{
+    for (int init = 0; init < 2; init++)
+        JSON_FOREACH(json_get(spec, lists[init]), container)
+            JSON_FOREACH(json_get(container, "ports"), port)
+                if (is_wanted(container, port, init))
+                    return true;
+    return false;
+}
+
 int host_port_common(const struct json *spec, const struct json *other)
 {
     for (int init = 0; init < 2; init++)
         JSON_FOREACH(json_get(spec, lists[init]), container)
-            JSON_FOREACH(json_get(container, "ports"), port) {
-                int64_t number = json_i64_or(json_get(port, "hostPort"), 0);
-
-                if (number > 0 && number <= UINT16_MAX && runs_along(container, init) &&
-                    wants(other, port))
-                    return (int)number;
-            }
+            JSON_FOREACH(json_get(container, "ports"), port)
+                if (is_wanted(container, port, init) && wants(other, port))
+                    return (int)json_i64_or(json_get(port, "hostPort"), 0);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define POD(port) "{\"containers\":[{\"ports\":[{\"containerPort\":1}," port "]}]}"
@@ -42,6 +43,31 @@ TEST(two_pods_collide_in_the_same_port_protocol_and_address)
         EXPECT(json_parse(&arena, str_from(rows[i].other), &other, NULL) == 0);
         EXPECT(host_port_common(one, other) == rows[i].port);
         EXPECT(host_port_common(other, one) == rows[i].port);
+        arena_done(&arena);
+    }
+}
+
+TEST(a_pod_wants_a_port_of_the_machine_only_where_it_says_so)
+{
+    static const struct {
+        const char *spec;
+        bool any;
+    } rows[] = {
+        {POD("{\"hostPort\":80}"), true},
+        {POD("{\"hostPort\":0}"), false},
+        {POD("{\"containerPort\":80}"), false},
+        {"{\"containers\":[{}]}", false},
+        {INIT(""), false},
+        {INIT("\"restartPolicy\":\"Always\","), true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct json *spec = NULL;
+
+        test_case(rows[i].spec);
+        EXPECT(json_parse(&arena, str_from(rows[i].spec), &spec, NULL) == 0);
+        EXPECT(host_port_any(spec) == rows[i].any);
         arena_done(&arena);
     }
 }

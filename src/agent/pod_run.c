@@ -604,7 +604,7 @@ static void pod_refuse(struct pod *pod, int64_t now_ms, const char *reason, cons
 static bool ports_are_taken(const struct pod *pod, struct err *err)
 {
     const struct json *spec = json_get(pod->root, "spec");
-    if (pod->awaited) /* it has them already */
+    if (pod->awaited || !host_port_any(spec)) /* it has them already, or needs none */
         return false;
     MAP_FOREACH(&pod->agent->pods, entry) {
         const struct pod *other = entry->value;
