@@ -249,6 +249,8 @@ static int folders_make(struct agent *agent, struct err *err)
         if (i == 0)
             folder_spread(path);
     }
+    struct stat st;
+    agent->homes.dev = stat("/", &st) == 0 ? st.st_dev : 0;
     int r = ranks_start(agent, err);
     return r ? r : trash_open(&agent->trash, agent->options.data_dir, err);
 }

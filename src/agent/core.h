@@ -2,6 +2,7 @@
 
 #include "agent/agent.h"
 #include "agent/gpu_health.h"
+#include "agent/homes.h"
 #include "agent/machine.h"
 #include "agent/pressure.h"
 #include "agent/trash.h"
@@ -52,6 +53,7 @@ struct agent {
     struct pod **dirty_tail;
     struct spawner *spawner;
     struct trash trash;
+    struct homes homes;
     struct bridge *bridge; /* NULL: none */
     struct address_pool addresses;
     struct hosts *hosts;

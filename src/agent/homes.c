@@ -6,17 +6,19 @@
 #include "shim/openin.h"
 #include "shim/record.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define PERSON_UID_MIN 1000 /* below it are the system's own accounts */
+#define SETTLED_MS     2000
 
 /* The first is hidden from its own user's pods, too: it leads to clusters, not to data. */
 static const char *const private_names[] = {".kube",
@@ -59,24 +61,80 @@ static bool is_private_thing(const char *path, uid_t owner)
     return is;
 }
 
-void homes_masks(struct str passwd, int64_t uid, struct buf *records)
+/* A bit for each of the names whose first word is in the folder. */
+static uint32_t names_in(int fd)
+{
+    uint32_t names = 0;
+    char word[32];
+    for (size_t i = 0; i < COUNT_OF(private_names); i++) {
+        (void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(private_names[i], "/"),
+                       private_names[i]);
+        if (faccessat(fd, word, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+            names |= 1U << i;
+    }
+    return names;
+}
+
+static uint32_t home_names(struct homes *homes, int fd, const struct stat *st, int64_t now_ms)
+{
+    int64_t changed_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
+    struct home_seen *seen = NULL;
+    for (size_t i = 0; i < homes->count && !seen; i++)
+        if (homes->seen[i].ino == st->st_ino)
+            seen = &homes->seen[i];
+    if (seen && st->st_dev == homes->dev && seen->changed_ns == changed_ns)
+        return seen->names;
+    uint32_t names = names_in(fd);
+    homes->looked++;
+    /* One that changed just now may change again and have the same time. */
+    if (st->st_dev != homes->dev || changed_ns / 1000000 > now_ms - SETTLED_MS)
+        return names;
+    if (!seen && homes->count < HOMES_SEEN_MAX)
+        seen = &homes->seen[homes->count++];
+    if (seen)
+        *seen = (struct home_seen){st->st_ino, changed_ns, names};
+    return names;
+}
+
+/* /home may be a link, which is the machine's own. */
+static void home_masks(struct homes *homes, int fd, bool own, int64_t now_ms, struct buf *records)
+{
+    char path[PATH_MAX], link[32], home[PATH_MAX];
+    struct stat st;
+    uint32_t names = fstat(fd, &st) < 0 ? 0 : home_names(homes, fd, &st, now_ms);
+    if (own)
+        names &= 1U;
+    if (!names)
+        return;
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, home, sizeof(home) - 1);
+    home[len > 0 ? len : 0] = '\0';
+    for (size_t i = 0; len > 0 && i < COUNT_OF(private_names); i++) {
+        int n = snprintf(path, sizeof(path), "%s/%s", home, private_names[i]);
+        if (names & 1U << i && n > 0 && (size_t)n < sizeof(path) &&
+            is_private_thing(path, st.st_uid))
+            record_add(records, "mask.exact", str_from(path));
+    }
+}
+
+void homes_masks(struct homes *homes,
+                 struct str passwd,
+                 int64_t uid,
+                 int64_t now_ms,
+                 struct buf *records)
 {
     struct str line, said;
-    char path[PATH_MAX], name[PATH_MAX], home[PATH_MAX];
-    struct stat st;
+    char name[PATH_MAX];
     int64_t whose;
     while (str_cut(&passwd, '\n', &line)) {
         if (!passwd_read(line, &whose, &said) || said.len >= sizeof(name))
             continue;
         (void)snprintf(name, sizeof(name), STR_FMT, STR_ARG(said));
-        if (!realpath(name, home) ||
-            stat(home, &st) < 0) /* /home may be a link, which is the machine's own */
+        int fd = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
             continue;
-        for (size_t i = 0; i < (whose == uid ? 1 : COUNT_OF(private_names)); i++) {
-            int n = snprintf(path, sizeof(path), "%s/%s", home, private_names[i]);
-            if (n > 0 && (size_t)n < sizeof(path) && is_private_thing(path, st.st_uid))
-                record_add(records, "mask.exact", str_from(path));
-        }
+        home_masks(homes, fd, whose == uid, now_ms, records);
+        close(fd);
     }
 }
 

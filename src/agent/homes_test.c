@@ -3,13 +3,16 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "test.h"
+#include "tool/clock.h"
 #include "tool/files.h"
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void home_make(const char *top, const char *path)
@@ -48,7 +51,8 @@ TEST(homes_of_others_keep_their_keys)
     (void)snprintf(target, sizeof(target), "%s/alice", top);
     EXPECT(symlink(target, link) == 0);
     _cleanup_(buf_done) struct buf records = {0};
-    homes_masks(str_from(passwd), 1001, &records);
+    struct homes homes = {0};
+    homes_masks(&homes, str_from(passwd), 1001, 0, &records);
     EXPECT(home_hides(&records, top, "alice/.kube"));
     EXPECT(!home_hides(&records, top, "alice/.ssh"));
     EXPECT(home_hides(&records, top, "bob/.kube"));
@@ -56,5 +60,55 @@ TEST(homes_of_others_keep_their_keys)
     EXPECT(!home_hides(&records, top, "bob/data"));
     EXPECT(!home_hides(&records, top, "bob/.ssh")); /* is not there */
     EXPECT(!home_hides(&records, top, "bob/.aws"));
+    files_remove(top);
+}
+
+TEST(a_key_that_comes_later_is_hidden_though_the_home_was_seen_before)
+{
+    char top[] = "/tmp/muster-homes-XXXXXX", passwd[512], path[PATH_MAX];
+    struct stat st;
+    EXPECT(mkdtemp(top) != NULL && stat(top, &st) == 0);
+    struct homes homes = {.dev = st.st_dev};
+    home_make(top, "alice/.config");
+    (void)snprintf(passwd, sizeof(passwd), "alice:x:1001:1001::%s/alice:/bin/sh\n", top);
+    (void)snprintf(path, sizeof(path), "%s/alice", top);
+    int64_t later_ms = clock_now_ms() + 60000;
+    for (int i = 0; i < 3; i++) {
+        _cleanup_(buf_done) struct buf records = {0};
+        homes_masks(&homes, str_from(passwd), 0, later_ms, &records);
+        EXPECT(records.len == 0 && homes.looked == 1 && homes.count == 1);
+    }
+    /* One word of it was there: below it nothing is known. */
+    home_make(top, "alice/.config/gcloud");
+    _cleanup_(buf_done) struct buf below = {0};
+    homes_masks(&homes, str_from(passwd), 0, later_ms, &below);
+    EXPECT(home_hides(&below, top, "alice/.config/gcloud") && homes.looked == 1);
+    EXPECT(stat(path, &st) == 0);
+    int64_t before_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
+    home_make(top, "alice/.ssh");
+    for (int64_t now_ns = before_ns; now_ns == before_ns;) { /* a clock has its steps */
+        EXPECT(chmod(path, 0700) == 0 && stat(path, &st) == 0);
+        now_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
+    }
+    _cleanup_(buf_done) struct buf after = {0};
+    homes_masks(&homes, str_from(passwd), 0, later_ms, &after);
+    EXPECT(home_hides(&after, top, "alice/.ssh") && homes.looked == 2);
+    files_remove(top);
+}
+
+TEST(a_home_that_changed_just_now_or_is_elsewhere_is_looked_through_each_time)
+{
+    char top[] = "/tmp/muster-homes-XXXXXX", passwd[512];
+    struct stat st;
+    EXPECT(mkdtemp(top) != NULL && stat(top, &st) == 0);
+    home_make(top, "alice");
+    (void)snprintf(passwd, sizeof(passwd), "alice:x:1001:1001::%s/alice:/bin/sh\n", top);
+    struct homes young = {.dev = st.st_dev}, elsewhere = {.dev = st.st_dev + 1};
+    for (uint64_t i = 1; i < 3; i++) {
+        _cleanup_(buf_done) struct buf records = {0};
+        homes_masks(&young, str_from(passwd), 0, clock_now_ms(), &records);
+        homes_masks(&elsewhere, str_from(passwd), 0, clock_now_ms() + 60000, &records);
+        EXPECT(young.looked == i && elsewhere.looked == i);
+    }
     files_remove(top);
 }

@@ -52,13 +52,13 @@ static void own_masks(const struct agent *agent, struct buf *records)
 
 void host_path_masks(const struct pod *pod, struct buf *records)
 {
-    const struct agent *agent = pod->agent;
+    struct agent *agent = pod->agent;
     _cleanup_(buf_done) struct buf passwd = {0};
     struct person person;
     int64_t uid = people_find(pod, &person) ? person.uid : (int64_t)agent->machine.uid;
     own_masks(agent, records);
     if (files_read("/etc/passwd", PASSWD_BYTES, &passwd))
-        homes_masks(buf_str(&passwd), uid, records);
+        homes_masks(&agent->homes, buf_str(&passwd), uid, agent_now_ms(), records);
 }
 
 static int hidden_know(const struct pod *pod, struct hidden *hidden, struct err *err)
