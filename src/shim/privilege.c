@@ -1,14 +1,10 @@
-#include "base/count.h"
-#include "shim/denied_calls.h"
+#include "shim/filter.h"
 #include "shim/parts.h"
 
 #include <errno.h>
 #include <grp.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,58 +12,10 @@
 /* shim_privilege: who a container is and what the kernel lets it ask for. */
 #define GROUPS_MAX 64
 
-#define CALL(name) SYS_##name,
-static const int denied_calls[] = {
-    DENIED_CALLS(CALL)
-#ifdef SYS_iopl
-        DENIED_CALLS_X86(CALL)
-#endif
-#ifdef SYS_kexec_file_load
-            SYS_kexec_file_load,
-#endif
-};
-#undef CALL
-#define DENIED_COUNT COUNT_OF(denied_calls)
-
-#if defined(__x86_64__)
-#    define FILTER_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#    define FILTER_ARCH AUDIT_ARCH_AARCH64
-#else
-#    error "say here how seccomp names this machine"
-#endif
-#define NEW_NAMESPACES                                                                         \
-    (CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
-     CLONE_NEWCGROUP)
-#define OFFSET(member) (uint32_t) offsetof(struct seccomp_data, member)
-
 static int filter_calls(void)
 {
-    struct sock_filter filter[DENIED_COUNT + 16];
-    unsigned short n = 0;
-#define PUT(code, k, yes, no) \
-    filter[n++] = (struct sock_filter)BPF_JUMP((unsigned short)(code), (uint32_t)(k), yes, no)
-    PUT(BPF_LD | BPF_W | BPF_ABS, OFFSET(arch), 0, 0);
-    PUT(BPF_JMP | BPF_JEQ | BPF_K, FILTER_ARCH, 1, 0);
-    PUT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
-    PUT(BPF_LD | BPF_W | BPF_ABS, OFFSET(nr), 0, 0);
-    /* x32 numbers would pass by the list. */
-    PUT(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1);
-    PUT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS, 0, 0);
-    /* clone3 hides its flags in memory: libc falls back to clone(), whose flags are looked at. */
-    PUT(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1);
-    PUT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS, 0, 0);
-    for (size_t i = 0; i < DENIED_COUNT; i++) {
-        unsigned char to_deny = (unsigned char)(DENIED_COUNT - i + 3);
-        PUT(BPF_JMP | BPF_JEQ | BPF_K, denied_calls[i], to_deny, 0);
-    }
-    PUT(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 2);
-    PUT(BPF_LD | BPF_W | BPF_ABS, OFFSET(args[0]), 0, 0);
-    PUT(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 1, 0);
-    PUT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
-    PUT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
-#undef PUT
-    struct sock_fprog program = {.len = n, .filter = filter};
+    struct sock_filter filter[FILTER_MAX];
+    struct sock_fprog program = {.len = (unsigned short)filter_make(filter), .filter = filter};
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
 }
 
