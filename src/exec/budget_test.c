@@ -366,3 +366,36 @@ TEST(a_watch_costs_the_store_less_than_a_kilobyte)
     harness_settle(&h);
     harness_close(&h);
 }
+
+/* Thousands of writes may wait for one commit, as when that many pods are told why they wait. A pod's
+ * text is here twice, as it was and as it will be; the trees it was made from are gone. */
+TEST(a_write_that_waits_for_the_disk_costs_two_texts_of_its_object)
+{
+    struct harness h;
+    char body[64];
+
+    harness_open(&h, NULL);
+    for (int i = 0; i < WATCHES; i++) {
+        (void)snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"c-%d\"}}", i);
+        EXPECT(harness_create(&h, &kind_configmap, "default", body) == 0);
+    }
+    harness_settle(&h);
+    size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < WATCHES; i++) {
+        (void)snprintf(body, sizeof(body), "c-%d", i);
+        api_call(h.api,
+                 &(struct api_request){.verb = API_PATCH,
+                                       .kind = &kind_configmap,
+                                       .ns = STR("default"),
+                                       .name = str_from(body),
+                                       .patch = API_PATCH_MERGE,
+                                       .body = STR("{\"data\":{\"a\":\"b\"}}")},
+                 NULL, NULL);
+    }
+    size_t bytes = (mallinfo2().uordblks - before) / WATCHES;
+    if (bytes >= 2048)
+        printf("%zu bytes a write\n", bytes);
+    EXPECT(bytes < 2048);
+    harness_settle(&h);
+    harness_close(&h);
+}

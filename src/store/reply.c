@@ -39,8 +39,19 @@ static void replies_push(struct replies *replies, struct reply *reply)
     replies->last = reply;
 }
 
+/* Of its request nothing is needed any more but where a failure, a warning or a list points there:
+ * thousands may wait for the disk at once, each with the trees that it was made from. */
+static void let_go(struct reply *reply)
+{
+    const struct api_result *result = &reply->result;
+
+    if (!result->code && !result->warnings.len && !result->items && !result->continue_token.len)
+        arena_done(&reply->arena);
+}
+
 void reply_queue(struct store *store, struct reply *reply)
 {
+    let_go(reply);
     replies_push(&store->ready, reply);
     store_wake(store);
 }
@@ -51,14 +62,17 @@ void reply_settle(struct store *store, struct reply *reply)
         reply_queue(store, reply);
         return;
     }
+    let_go(reply);
     replies_push(&batch_open(store)->replies, reply);
     store_wake(store);
 }
 
 void reply_object(struct reply *reply, const struct object *object)
 {
-    arena_defer(&reply->arena, object_release, object_ref(object));
-    reply->result.object = object;
+    const struct object *before = reply->kept;
+
+    reply->kept = reply->result.object = object_ref(object);
+    object_unref(before);
 }
 
 void reply_object_as(struct reply *reply,
@@ -70,6 +84,13 @@ void reply_object_as(struct reply *reply,
 
     reply_object(reply, converted);
     object_unref(converted);
+}
+
+void reply_free(struct reply *reply)
+{
+    object_unref(reply->kept);
+    arena_done(&reply->arena);
+    mem_free(reply);
 }
 
 static int code_of(int http_status, const char *reason)

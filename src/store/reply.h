@@ -18,8 +18,9 @@ struct reply {
     struct arena arena;
     struct err err;
     struct api_result result;
-    bool staged;       /* it is to be called when its batch is committed */
-    api_done_fn *done; /* NULL: nobody wants to know */
+    const struct object *kept; /* the result's, or NULL */
+    bool staged;               /* it is to be called when its batch is committed */
+    api_done_fn *done;         /* NULL: nobody wants to know */
     void *user;
 };
 
@@ -43,6 +44,7 @@ void reply_object_as(struct reply *reply,
 /* The failure in Kubernetes' words. Returns the result's code, negative. */
 int reply_fail(struct reply *reply, int http_status, const char *reason, const char *fmt, ...)
     _printf_(4, 5);
+void reply_free(struct reply *reply);
 int reply_not_found(struct reply *reply, const struct kind *kind, struct str name);
 /* "pods", or "queues.scheduling.run.ai". */
 struct str kind_resource(struct arena *arena, const struct kind *kind);

@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "store/batch.h"
 #include "store/collect.h"
@@ -285,8 +284,7 @@ static void call_ready(struct store *store)
         ready.first = reply->next;
         if (reply->done)
             reply->done(reply->user, &reply->result);
-        arena_done(&reply->arena);
-        mem_free(reply);
+        reply_free(reply);
     }
 }
 
