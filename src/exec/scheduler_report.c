@@ -69,6 +69,8 @@ struct reporter {
     struct map links; /* link->text -> link */
     struct gang *told;
     struct telling *tellings;
+    size_t under_way; /* of them */
+    bool full;        /* something is left to be told when some of them have come back */
     int64_t due_ms;
 };
 
@@ -263,6 +265,12 @@ static void due_at(struct reporter *reporter, int64_t at_ms)
         reporter->due_ms = at_ms;
 }
 
+static bool is_full(struct reporter *reporter)
+{
+    reporter->full = reporter->full || reporter->under_way >= REPORTER_UNDER_WAY_MAX;
+    return reporter->full;
+}
+
 static void on_told(void *user, const struct api_result *result)
 {
     struct telling *telling = user;
@@ -278,6 +286,11 @@ static void on_told(void *user, const struct api_result *result)
             reporter->tellings = telling->next;
         if (telling->next)
             telling->next->previous = telling->previous;
+        if (--reporter->under_way <= REPORTER_UNDER_WAY_MAX / 2 && reporter->full) {
+            reporter->full = false;
+            due_at(reporter, telling->now_ms);
+            reporter->options.again(reporter->options.user);
+        }
         if (failed && gang) {
             MAP_FOREACH(&gang->pods, entry)
                 ((struct link *)entry->value)->told = SCHED_REASON_NONE;
@@ -309,6 +322,7 @@ static void patch_status(struct gang *gang,
     if (telling->next)
         telling->next->previous = telling;
     reporter->tellings = telling;
+    reporter->under_way++;
     api_call(reporter->options.api,
              &(struct api_request){.verb = API_PATCH,
                                    .kind = object->kind,
@@ -352,6 +366,8 @@ static void mark_pods(struct gang *gang, const struct sched_waiting *waiting, in
         struct link *link = entry->value;
         if (link->told == waiting->reason)
             continue;
+        if (is_full(gang->reporter))
+            return;
         const struct object *pod =
             cache_get(gang->reporter->options.cache, &kind_pod, waiting->ns, link_pod(link));
         if (!pod)
@@ -502,6 +518,8 @@ static void tell(struct gang *gang, const struct sched_waiting *waiting, int64_t
 
     if (!new_reason && gang->told_words != words && now_ms < gang->told_ms + REPORTER_AGAIN_MS)
         due_at(reporter, gang->told_ms + REPORTER_AGAIN_MS);
+    else if ((new_reason || gang->told_words != words) && is_full(reporter))
+        gang_list(gang);
     else if (new_reason || gang->told_words != words) {
         if (group)
             mark_group(gang, group, waiting, now_ms);
@@ -559,7 +577,7 @@ static void clear_told(struct reporter *reporter, int64_t now_ms)
 
         next = gang->next;
         gang->waiting = false;
-        if (waiting)
+        if (waiting || (gang->told != SCHED_REASON_NONE && is_full(reporter)))
             continue;
         if (gang->told != SCHED_REASON_NONE) {
             clear_group(gang, now_ms);

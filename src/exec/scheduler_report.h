@@ -22,11 +22,13 @@ struct object;
  * itself with every pod that starts. A write that fails is tried again. A pod whose group has not
  * been made yet is given REPORTER_PATIENCE_MS before that is worth a word; a gang whose pods are
  * still arriving, a group whose turn has not come or which is held back, REPORTER_SHORT_MS since
- * the last pod, in all no more than REPORTER_ARRIVING_MS. */
-#define REPORTER_AGAIN_MS    1000
-#define REPORTER_PATIENCE_MS 3000
-#define REPORTER_SHORT_MS    500
-#define REPORTER_ARRIVING_MS 10000
+ * the last pod, in all no more than REPORTER_ARRIVING_MS. At most REPORTER_UNDER_WAY_MAX writes are
+ * under way: the loop has others to serve, and thousands may begin to wait at once. */
+#define REPORTER_AGAIN_MS      1000
+#define REPORTER_PATIENCE_MS   3000
+#define REPORTER_SHORT_MS      500
+#define REPORTER_ARRIVING_MS   10000
+#define REPORTER_UNDER_WAY_MAX 512 /* some 30 ms of the loop's time */
 
 struct reporter;
 
