@@ -82,7 +82,7 @@ struct scheduler {
     int64_t shards_ms;   /* when the shards want a turn */
     int64_t reserved_ms; /* when the reservations do */
     int64_t wake_ms;     /* what the core asked for; 0: nothing */
-    size_t waiting;      /* groups, by the last plan */
+    size_t waiting;      /* groups that there are, by the last plan */
     int64_t rested_ms;   /* no cycle before this: the last one was long */
     struct scheduler_stats stats;
 };
@@ -440,7 +440,7 @@ static int64_t cycle_turn(struct scheduler *scheduler)
     int64_t rest_ms = took_ms < SCHEDULER_REST_MAX_MS ? took_ms : SCHEDULER_REST_MAX_MS;
     scheduler->rested_ms = took_ms > 1 ? now_ms + took_ms + rest_ms : 0;
     scheduler->wake_ms = plan.next_wake_ms;
-    scheduler->waiting = plan.waiting_count;
+    scheduler->waiting = estimator_waiting(&plan);
     if (scheduler->shadower) {
         shadower_plan(scheduler->shadower, &plan, now_ms);
         return arm_for_later(scheduler);

@@ -423,6 +423,15 @@ static void ended_take(struct estimator *estimator, int64_t now_ms)
     }
 }
 
+size_t estimator_waiting(const struct sched_plan *plan)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        count += plan->waiting[i].reason != SCHED_REASON_NO_GROUP;
+    return count;
+}
+
 int64_t estimator_turn(struct estimator *estimator, size_t waiting, int64_t now_ms)
 {
     int64_t due = estimator->asked_ms + ESTIMATOR_EVERY_MS;

@@ -13,6 +13,7 @@ struct log;
 struct object;
 struct runtimes_like;
 struct sched;
+struct sched_plan;
 
 /* scheduler_estimate: says of every group that waits when it will start (src/estimate).
  *
@@ -61,5 +62,7 @@ void estimator_observe(struct estimator *estimator,
                        const struct object *group,
                        bool gone,
                        int64_t now_ms);
-/* So many groups wait. Returns when the next turn is due, INT64_MAX: never. */
+/* Groups of a plan that wait and can be told when they start: those that have been made. */
+size_t estimator_waiting(const struct sched_plan *plan);
+/* So many of them wait. Returns when the next turn is due, INT64_MAX: never. */
 int64_t estimator_turn(struct estimator *estimator, size_t waiting, int64_t now_ms);

@@ -154,3 +154,15 @@ TEST(groups_that_cannot_be_told_yet_take_no_turn_of_those_behind_them)
     EXPECT(stage.told == ESTIMATOR_WRITES + 1);
     stage_close(&stage);
 }
+
+/* Thousands of pods whose group nobody makes took a worker a second each minute, to tell nobody. */
+TEST(pods_of_a_group_that_does_not_exist_ask_for_no_estimate)
+{
+    static const struct sched_waiting waiting[] = {
+        {.group = STR("a"), .reason = SCHED_REASON_NO_GROUP},
+        {.group = STR("b"), .reason = SCHED_REASON_NO_ROOM},
+        {.group = STR("c"), .reason = SCHED_REASON_NO_GROUP}};
+
+    EXPECT(estimator_waiting(&(struct sched_plan){.waiting = waiting, .waiting_count = 3}) == 1);
+    EXPECT(estimator_waiting(&(struct sched_plan){.waiting = waiting, .waiting_count = 1}) == 0);
+}
