@@ -17,6 +17,7 @@ from controlplane import ControlPlane  # noqa: E402
 
 LOADER = os.path.join(BUILD, "bench", "bench-server")
 IDLE_S = 10
+SETTLED_S = 6
 IDLE_MB, IDLE_SHARE, FULL_MB = 20, 0.1, 120
 TOKEN = "bench-token"
 
@@ -40,14 +41,15 @@ def idle_share(pid):
 
 
 def settle(pid):
-    """Wait until the scheduler and the controllers have nothing left to do with what is there."""
-    last = [cpu_s(pid)]
+    """Wait until the scheduler and the controllers have nothing left to do with what is there. One still second is no
+    sign of it: a pod whose group was not made is told so after three."""
+    last, still = [cpu_s(pid)], [0]
 
     def quiet():
         time.sleep(1)
         now = cpu_s(pid)
-        still, last[0] = now - last[0] < 0.02, now
-        return still
+        still[0], last[0] = still[0] + 1 if now - last[0] < 0.02 else 0, now
+        return still[0] >= SETTLED_S
     wait_for(quiet, "muster to have nothing to do", 300)
 
 
