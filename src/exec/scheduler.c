@@ -23,6 +23,7 @@
 #include "exec/scheduler_metrics.h"
 #include "exec/scheduler_queues.h"
 #include "exec/scheduler_report.h"
+#include "exec/scheduler_rest.h"
 #include "exec/scheduler_shadow.h"
 #include "exec/scheduler_shards.h"
 #include "exec/suspender.h"
@@ -415,6 +416,19 @@ static void on_reservations(void *user)
         arm(scheduler, 0);
 }
 
+/* Behind a cycle that began and ended then, by clock_monotonic_us(). Time that is moved by hand
+ * does not pass meanwhile. */
+static void rest_from(struct scheduler *scheduler,
+                      int64_t began_us,
+                      int64_t ended_us,
+                      bool did_something)
+{
+    int64_t took_us = scheduler->loop ? ended_us - began_us : 0;
+    int64_t rest_ms = scheduler_rest_ms(took_us, did_something);
+
+    scheduler->rested_ms = rest_ms ? clock_of(scheduler) + rest_ms : 0;
+}
+
 static int64_t cycle_turn(struct scheduler *scheduler)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -434,22 +448,25 @@ static int64_t cycle_turn(struct scheduler *scheduler)
         return arm_for_later(scheduler);
     if (scheduler->shadower)
         shadower_open(scheduler->shadower);
+    int64_t began_us = clock_monotonic_us();
     scheduler_stats_begin(&scheduler->stats);
     sched_cycle(scheduler->core, now_ms, &arena, &plan);
-    int64_t took_ms = clock_of(scheduler) - now_ms;
-    int64_t rest_ms = took_ms < SCHEDULER_REST_MAX_MS ? took_ms : SCHEDULER_REST_MAX_MS;
-    scheduler->rested_ms = took_ms > 1 ? now_ms + took_ms + rest_ms : 0;
+    bool did_something = plan.bind_count || plan.evict_count;
+    int64_t decided_us = clock_monotonic_us();
     scheduler->wake_ms = plan.next_wake_ms;
     scheduler->waiting = estimator_waiting(&plan);
     if (scheduler->shadower) {
         shadower_plan(scheduler->shadower, &plan, now_ms);
+        rest_from(scheduler, began_us, decided_us, did_something);
         return arm_for_later(scheduler);
     }
     scheduler_stats_plan(&scheduler->stats, &plan, now_ms);
     applier_apply(scheduler->applier, &plan, now_ms);
     reporter_apply(scheduler->reporter, &plan, now_ms);
     report_queues(scheduler, &plan, now_ms);
-    if (plan.bind_count || plan.evict_count)
+    rest_from(scheduler, began_us, did_something ? decided_us : clock_monotonic_us(),
+              did_something);
+    if (did_something)
         log_debug(scheduler->log, "scheduler.cycle", LOG_I64("binds", (int64_t)plan.bind_count),
                   LOG_I64("evictions", (int64_t)plan.evict_count),
                   LOG_I64("waiting", (int64_t)plan.waiting_count));

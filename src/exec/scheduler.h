@@ -27,9 +27,6 @@ struct sharing_settings;
  * condition PodScheduled of its pods, and as an event when the reason is a new one. A write that
  * fails is reported to the core, which reverts the decision and pauses that group for a while:
  * one bad pod neither keeps the loop busy nor makes others wait. */
-/* After a cycle the next one waits as long as it took: a burst of events becomes a few cycles, and
- * others get half of the loop; cycles that cost nothing wait for nothing. */
-#define SCHEDULER_REST_MAX_MS 100
 
 struct scheduler;
 
