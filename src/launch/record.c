@@ -179,7 +179,7 @@ bool record_final(const struct record *record, struct buf *why)
     return true;
 }
 
-void record_describe(struct buf *out, const struct record *record)
+void record_describe(struct buf *out, const struct record *record, struct str full)
 {
     _cleanup_(buf_done) struct buf why = {0};
     char name[32];
@@ -193,6 +193,8 @@ void record_describe(struct buf *out, const struct record *record)
     buf_addf(out, " at " STR_FMT, STR_ARG(time_format_micro(record->when_ns / 1000000, when)));
     if (record_final(record, &why))
         buf_addf(out, LAUNCH_FINAL STR_FMT, STR_ARG(buf_str(&why)));
+    if (full.len)
+        buf_addf(out, "; no space is left on " STR_FMT, STR_ARG(full));
     if (record->text.len)
         buf_addf(out, "; its last lines:\n" STR_FMT, STR_ARG(record->text));
     if (out->len && out->p[out->len - 1] != '\n')

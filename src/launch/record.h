@@ -39,10 +39,10 @@ void record_clear(const char *folder);
 bool record_final(const struct record *record, struct buf *why);
 /* The status a shell would give: 128 + n for signals. */
 int record_status(const struct record *record);
-/* "rank 3 ended with exit code 7 at 2026-11-15T02:03:04.567000Z" and so on, with its text, for
- * /dev/termination-log. The job engine reads the moment, to name the rank that failed first, and
+/* "rank 3 ended with exit code 7 at 2026-11-15T02:03:04.567000Z" and so on, with the names of disks that
+ * are `full`, if any are, and its text, for /dev/termination-log. The job engine reads the moment, to name the rank that failed first, and
  * LAUNCH_FINAL, to not try again. */
-void record_describe(struct buf *out, const struct record *record);
+void record_describe(struct buf *out, const struct record *record, struct str full);
 /* The same where no rank has left a record: torchrun itself ended, with that status. Who was killed was
  * killed by somebody; who only ended may have lost a peer, and the job engine waits for another's word. */
 void record_describe_none(struct buf *out, int status);

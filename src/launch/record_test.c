@@ -28,8 +28,11 @@ TEST(record_first_is_the_earliest_failure)
                NULL) == 0);
     EXPECT(record_first(folder, &got, &text));
     EXPECT(got.rank == 3 && record_status(&got) == 137);
-    record_describe(&words, &got);
+    record_describe(&words, &got, STR_NONE);
     EXPECT(strstr(words.p, "rank 3 was killed by SIGKILL") && strstr(words.p, "two"));
+    EXPECT(!strstr(words.p, "no space"));
+    record_describe(&words, &got, STR("/data"));
+    EXPECT(strstr(words.p, "Z; no space is left on /data; its last lines:\none\n"));
     record_clear(folder); /* they were stopped for a restart in place */
     EXPECT(!record_first(folder, &got, &text));
     (void)disk_remove_path(folder);
@@ -110,7 +113,7 @@ TEST(what_would_happen_again_is_said_to_be_final)
         test_case(rows[i].why);
         EXPECT(record_final(&record, &why) == rows[i].final);
         EXPECT(i != 0 || str_is(buf_str(&why), "the script /app/nope.py does not exist"));
-        record_describe(&words, &record);
+        record_describe(&words, &record, STR_NONE);
         EXPECT(str_contains(buf_str(&words), STR("000Z" LAUNCH_FINAL)) == rows[i].final);
     }
 }

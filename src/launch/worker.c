@@ -2,11 +2,13 @@
 
 #include "api/launch.h"
 #include "api/place.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/family.h"
+#include "launch/full.h"
 #include "launch/python.h"
 #include "launch/record.h"
 #include "launch/selftest.h"
@@ -528,13 +530,14 @@ static int worker_finish(struct worker *worker)
 {
     _cleanup_(buf_done) struct buf text = {0};
     _cleanup_(buf_done) struct buf lines = {0};
+    _cleanup_(arena_done) struct arena arena = {0};
     struct record record;
     char name[32];
     int status =
         WIFSIGNALED(worker->status) ? 128 + WTERMSIG(worker->status) : WEXITSTATUS(worker->status);
 
     if (status != 0 && record_first(worker->run_dir, &record, &lines)) {
-        record_describe(&text, &record);
+        record_describe(&text, &record, full_here(&arena));
         status = record_status(&record);
     } else if (status != 0 && !read_reason(worker, &text)) {
         record_describe_none(&text, status);

@@ -38,7 +38,7 @@ FAULTS = {
     "exception": ("t-worker-1", r"RuntimeError: this was planted", True, False),
     "node": ("t-worker-1", r"node", True, False),
     "network": ("", r"all ranks wait", False, True),
-    "disk": ("t-worker-0", r"rank 0 .*(No space left on device|file write failed|iostream error)", True, False),
+    "disk": ("t-worker-0", r"rank 0 .*(no space is left on /dev/shm|No space left on device)", True, False),
     "corrupt": ("t-worker-0", r"SIGKILL|signal 9|137", True, False),
 }
 JOB = """
