@@ -44,6 +44,7 @@ struct str full_names(struct arena *arena,
                       int (*look)(const char *path, struct statvfs *ret))
 {
     struct str names = STR_NONE;
+    struct str last = STR_NONE;
     struct str line;
     size_t count = 0;
 
@@ -53,10 +54,14 @@ struct str full_names(struct arena *arena,
         struct str type;
         struct statvfs disk;
 
+        /* Of mounts on top of each other the last is what is seen, and each says what that one has. */
         if (!str_cut(&line, ' ', &device) || !str_cut(&line, ' ', &path) ||
             !str_cut(&line, ' ', &type) || !is_disk(type) || look(str_c(arena, path), &disk) < 0 ||
             !is_full(&disk))
             continue;
+        if (str_eq(path, last))
+            continue;
+        last = path;
         names = count++ ? str_printf(arena, STR_FMT " and " STR_FMT, STR_ARG(names), STR_ARG(path))
                         : path;
     }

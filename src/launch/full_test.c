@@ -34,6 +34,7 @@ TEST(disks_without_room_are_named_and_nothing_else)
         {"", ""},
         {"a / overlay rw 0 0\nb /data ext4 rw 0 0\n", ""},
         {"a / overlay rw 0 0\ntmpfs /full tmpfs rw 0 0\n", "/full"},
+        {"a /full tmpfs rw 0 0\nb /full tmpfs rw 0 0\n", "/full"},
         {"a /full overlay rw 0 0\nb /data-names xfs rw 0 0\nc /scarce ext4 rw 0 0\n",
          "/full and /data-names"},
         {"a /full-read ext4 ro 0 0\nproc /proc-full proc rw 0 0\nt /tiny-full tmpfs rw 0 0\n"
