@@ -21,8 +21,9 @@ def _muster():
     clock = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))
     CODE, BACKWARD, LOADER, SAVE = range(4)
     PID, STEPS, STEP_NS, PHASE, PHASE_NS, FIRST_NS, SAVE_NS, MARK, RESUMED, LOADED_MS = 1, 5, 6, 7, 8, 9, 10, 11, 12, 13
-    OWN_NS = 14
+    OWN_NS, LATE_NS = 14, 15
     SHORT_NS = 20 * 1000 * 1000  # of steps that are shorter nothing is said: it would be chance
+    LONG_NS = 2 * 1000 * 1000 * 1000  # after such a step it may have been taken for hung: when that was over is told
     WINDOW, EVERY = 20, 2  # of so many steps it is told, and after how many
     # trained: the backward pass has been called; resumed: steps that optimizers had made when they were loaded
     state = {"page": None, "stepper": None, "trained": False, "resumed": {}, "loaded": 0, "checkpoint": False,
@@ -72,6 +73,8 @@ def _muster():
         now = clock()
         if state["ddp"] and page[STEP_NS]:
             outside(page, optimizer, now - page[STEP_NS])
+        if page[STEP_NS] and now - page[STEP_NS] >= LONG_NS:
+            page[LATE_NS] = now
         page[STEP_NS] = now
         if not page[STEPS]:
             page[FIRST_NS] = now

@@ -194,7 +194,8 @@ static void page_take(struct ranks *ranks, const struct rank_page *page)
         page->steps > INT64_MAX || page->phase >= RANK_PHASE_COUNT || !page->started_ns ||
         page->started_ns > INT64_MAX || page->step_ns > INT64_MAX || page->phase_ns > INT64_MAX ||
         page->first_ns > INT64_MAX || page->save_ns > INT64_MAX || page->mark > INT64_MAX ||
-        page->resumed > INT64_MAX || page->loaded_ms > INT64_MAX || page->own_ns > INT64_MAX)
+        page->resumed > INT64_MAX || page->loaded_ms > INT64_MAX || page->own_ns > INT64_MAX ||
+        page->late_ns > INT64_MAX)
         return;
     one = one_of(ranks, page);
     if (!one || one->started_ns > page->started_ns)
@@ -332,6 +333,7 @@ static void one_count(struct ranks_one *one, const struct look *look)
     report->mark = (int64_t)page->mark;
     report->resumed = (int64_t)page->resumed;
     report->loaded_ms = (int64_t)page->loaded_ms;
+    report->late_ms = page_moment(look, page->late_ns);
 }
 
 static void one_look(struct ranks *ranks, struct ranks_one *one, struct look *look, int64_t pid)

@@ -68,9 +68,12 @@ static int64_t run_caught(const struct account_run *run, const struct rank_repor
                              (report->steps - steps));
 }
 
-/* When it made the first step after it hung: what a report tells of is the last one so far. */
+/* When it made the first step after it hung: what a report tells of is the last one so far. A hook that is
+ * older does not say when the step that took so long was over. */
 static int64_t run_woke(const struct account_run *run, const struct rank_report *report)
 {
+    if (report->late_ms > run->last_ms && report->late_ms <= report->last_ms)
+        return report->late_ms;
     int64_t further = report->steps - run->steps - 1;
     int64_t room_ms = report->last_ms - run->last_ms;
     int64_t step_ms = report->step_ms > 0 ? report->step_ms : 0;

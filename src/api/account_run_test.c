@@ -211,6 +211,25 @@ TEST(a_hang_is_over_with_the_next_step_whenever_that_is_heard_of)
     EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_TRAINING] == 30 * S);
 }
 
+TEST(a_hang_is_over_when_the_hook_says_that_the_late_step_was)
+{
+    struct account_seen hung = {.phase = STR("Running"), .bound = true, .hung = true};
+    struct rank_report report = {
+        .began_ms = 12 * S, .first_ms = 20 * S, .last_ms = 40 * S, .steps = 21, .step_ms = 100};
+    struct job job = job_running();
+
+    hear(&job, 45 * S, report);
+    (void)account_take(&job.account, &job.run, &hung, 4, 60 * S);
+    report.act = RANK_STEPPING;
+    report.steps += 5;
+    report.late_ms = 70 * S;
+    report.last_ms = 71 * S + 500; /* those that followed were slow, too */
+    (void)account_hear(&job.run, &report, 1, 0);
+    (void)account_take(&job.account, &job.run, &hung, 4, 72 * S);
+    status(&job, 74 * S, "Running");
+    EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_HUNG] == 30 * S);
+}
+
 TEST(ranks_that_their_own_launcher_starts_again_are_a_run_of_their_own)
 {
     struct job job = job_running();

@@ -48,5 +48,6 @@ struct rank_page {
      * the median of the last 20 steps, by the card's clock where it trains on one. Steps of all ranks
      * are equally long; who takes most for itself holds up the others. 0: not known, or no DDP. */
     uint64_t own_ns;
+    uint64_t late_ns; /* end of the last step that took two seconds or more; 0: none */
 };
 _Static_assert(sizeof(struct rank_page) <= RANK_PAGE_BYTES, "the page holds it");

@@ -43,6 +43,7 @@ const char *rank_phase_word(enum rank_phase phase)
     X("mark", mark)        \
     X("resumed", resumed)  \
     X("loaded", loaded_ms) \
+    X("late", late_ms)     \
     X("own", own_us)       \
     X("gpu", gpu)
 

@@ -65,6 +65,7 @@ struct rank_report {
     int64_t mark;
     int64_t resumed;
     int64_t loaded_ms;
+    int64_t late_ms;
     int64_t own_us; /* of a step, as own_ns of struct rank_page; 0: not known */
     int64_t gpu;    /* its number on the node, and one; 0: none is known */
 };
