@@ -12,11 +12,11 @@
 #include "control/cluster/coexist.h"
 #include "control/cluster/sharing.h"
 #include "control/core/controllers.h"
+#include "exec/lease.h"
 #include "exec/notify.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "kube/kube.h"
-#include "kube/lease.h"
 #include "sched/sched.h"
 #include "tool/log.h"
 #include "tool/option.h"
@@ -380,6 +380,13 @@ static _Noreturn void on_lost(void *user)
     _exit(EXIT_FAILURE);
 }
 
+static bool is_busy(void *user)
+{
+    struct operator* op = user;
+
+    return kube_is_writing(op->kube);
+}
+
 static void on_released(void *user)
 {
     stop(user, EXIT_SUCCESS);
@@ -496,6 +503,7 @@ static int start(struct operator* op, struct err *err)
         .identity = make_identity(op),
         .won = on_won,
         .lost = on_lost,
+        .busy = is_busy,
         .user = op,
         .log = &op->log,
     });

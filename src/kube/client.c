@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 #include <uv.h>
 
 #define WATCHMAN_MS        1000
@@ -384,6 +385,25 @@ void client_stats(const struct client *client, struct client_stats *ret)
     for (size_t class = 0; class < LIMITER_CLASSES; class ++)
         ret->waiting += client->waiting[class].count;
     ret->under_way = client->limiter.under_way;
+}
+
+static size_t queue_writes(const struct queue *queue)
+{
+    size_t count = 0;
+
+    for (const struct client_call *call = queue->first; call; call = call->next)
+        count += call->request.class != LIMITER_URGENT && call->request.class != LIMITER_EVENT &&
+                 strcmp(call->request.method, "GET") != 0;
+    return count;
+}
+
+size_t client_writes(const struct client *client)
+{
+    size_t count = queue_writes(&client->under_way);
+
+    for (size_t class = 0; class < LIMITER_CLASSES; class ++)
+        count += queue_writes(&client->waiting[class]);
+    return count;
 }
 
 bool client_is_settling(const struct client *client)

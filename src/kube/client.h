@@ -73,6 +73,9 @@ struct client_call *client_send(struct client *client, const struct client_reque
 void client_cancel(struct client_call *call);
 /* Of a stream: transport_pause(). */
 void client_pause(struct client_call *call, bool paused);
+/* Requests without an answer that are no GET, also those that wait; leases and events
+ * do not count. */
+size_t client_writes(const struct client *client);
 void client_stats(const struct client *client, struct client_stats *ret);
 /* The server is back after it was away: for a moment it refuses what it will allow. */
 bool client_is_settling(const struct client *client);

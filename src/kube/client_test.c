@@ -133,3 +133,23 @@ TEST(writes_without_end_hold_back_no_watch)
         crowd_close(&crowd);
     }
 }
+
+TEST(what_has_no_answer_is_counted_but_for_reads_leases_and_events)
+{
+    struct crowd crowd = {.was_read = true};
+
+    crowd_open(&crowd);
+    for (size_t i = 0; i < 2 * UNDER_WAY; i++)
+        crowd_write(&crowd, i % 2 ? LIMITER_NORMAL : LIMITER_BIND);
+    crowd_write(&crowd, LIMITER_URGENT);
+    crowd_write(&crowd, LIMITER_EVENT);
+    crowd_read(&crowd);
+    EXPECT(client_writes(crowd.client) == 2 * (size_t)UNDER_WAY);
+    while (crowd.under_way > 2 * UNDER_WAY) /* some are on their way, some wait */
+        uv_run(&crowd.loop, UV_RUN_ONCE);
+    EXPECT(client_writes(crowd.client) > 0);
+    while (crowd.under_way > 0)
+        uv_run(&crowd.loop, UV_RUN_ONCE);
+    EXPECT(client_writes(crowd.client) == 0);
+    crowd_close(&crowd);
+}

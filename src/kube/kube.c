@@ -68,6 +68,11 @@ void kube_stats(const struct kube *kube, struct kube_stats *ret)
     kube_watches_count(kube, ret);
 }
 
+bool kube_is_writing(const struct kube *kube)
+{
+    return kube->gangs || client_writes(kube->client) > 0;
+}
+
 const struct refusals *kube_refusals(const struct kube *kube)
 {
     return &kube->refusals;

@@ -74,6 +74,9 @@ int kube_open(struct uv_loop_s *loop,
               struct err *err);
 struct api *kube_api(struct kube *kube);
 void kube_stats(const struct kube *kube, struct kube_stats *ret);
+/* Something that changes objects has no answer yet, or waits to be sent; leases and events do
+ * not count. */
+bool kube_is_writing(const struct kube *kube);
 /* What the API server refuses for want of a right, and has not allowed since (kube/refusals.h). */
 const struct refusals *kube_refusals(const struct kube *kube);
 /* Walk the objects of a kind that a watch of all namespaces, without selectors, has told so far;

@@ -14,7 +14,8 @@ struct uv_loop_s;
  * judged by when they were seen, on this process's own clock, so clocks of machines need not agree;
  * the gap between RENEW and DURATION is what a slow holder has to stop. Every write carries the
  * resourceVersion, so two that try at once cannot both win. A holder that stops in order hands the
- * lease back and is followed at once. */
+ * lease back once its last requests are answered, and is followed at once: one that arrived later
+ * would meet what its follower has done. */
 #define LEASE_DURATION_MS 8000
 #define LEASE_RENEW_MS    5000
 #define LEASE_RETRY_MS    1000
@@ -24,7 +25,7 @@ struct uv_loop_s;
 struct lease;
 
 struct lease_options {
-    struct uv_loop_s *loop;
+    struct uv_loop_s *loop; /* NULL: no timer; the caller turns it by hand (the simulator does) */
     struct api *api;
     const char *ns;
     const char *name;
@@ -33,13 +34,19 @@ struct lease_options {
     /* From the loop, once, after won: another may lead from now on. End the process: calls under
      * way cannot be taken back, but none may be started. */
     void (*lost)(void *user);
+    /* Whether requests of this replica, other than those of the lease, have no answer yet; NULL: none
+     * ever does. */
+    bool (*busy)(void *user);
+    int64_t (*now)(void *user); /* NULL: the clocks of this machine */
     void *user;
     const struct log *log;
 };
 
 /* Strings must outlive it. */
 struct lease *lease_start(const struct lease_options *options);
-/* Hand it back if it is held; `done` comes from the loop, also when that did not work in time.
- * Neither won nor lost is called any more. */
+/* One turn, without a loop. Returns when the next is due. */
+int64_t lease_turn(struct lease *lease);
+/* Hand it back if it is held; `done` comes from the loop, also when that did not work in time, or
+ * requests had no answer by then: others wait for it as for one that was killed. Neither won nor lost is called any more. */
 void lease_release(struct lease *lease, void (*done)(void *user), void *user);
 void lease_free(struct lease *lease);

@@ -1,4 +1,4 @@
-#include "kube/lease.h"
+#include "exec/lease.h"
 
 #include "api/api.h"
 #include "api/kind.h"
@@ -16,7 +16,8 @@
 #include <assert.h>
 #include <stdio.h>
 
-#define RELEASE_MS 1500 /* an orderly stop does not wait longer for the server */
+#define RELEASE_MS      1500 /* an orderly stop does not wait longer for the server */
+#define RELEASE_LOOK_MS 20   /* so often it looks whether the last requests are answered */
 
 enum held {
     HELD_NO,
@@ -39,15 +40,26 @@ struct lease {
     int64_t sent_ms;     /* when the request under way was sent */
     struct object *seen; /* the lease as last read or written */
     int64_t seen_ms;     /* when it last changed */
+    int64_t due_ms;      /* of the timer, where there is none */
+    int64_t give_up_ms;  /* handing it back */
+    bool handed;         /* it has been tried */
     void (*released)(void *user);
     void *released_user;
 };
 
 static void on_timer(void *user);
 
+/* On a clock that nobody sets. */
+static int64_t now_ms(const struct lease *lease)
+{
+    return lease->options.now ? lease->options.now(lease->options.user) : clock_monotonic_ms();
+}
+
 static void in(struct lease *lease, int64_t wait_ms)
 {
-    timer_in(lease->timer, wait_ms, on_timer);
+    lease->due_ms = now_ms(lease) + wait_ms;
+    if (lease->timer)
+        timer_in(lease->timer, wait_ms, on_timer);
 }
 
 /* `object` is what the server has now. Only a change counts as a sign of life. */
@@ -56,7 +68,7 @@ static void see(struct lease *lease, const struct object *object)
     if (!object)
         return;
     if (!lease->seen || lease->seen->revision != object->revision)
-        lease->seen_ms = clock_monotonic_ms();
+        lease->seen_ms = now_ms(lease);
     object_unref(lease->seen);
     lease->seen = object_ref(object);
 }
@@ -79,7 +91,9 @@ static void won(struct lease *lease)
 static void lost(struct lease *lease, const char *why)
 {
     lease->held = HELD_LOST;
-    timer_cancel(lease->timer);
+    lease->due_ms = INT64_MAX;
+    if (lease->timer)
+        timer_cancel(lease->timer);
     log_error(lease->options.log, "lease.lost", LOG_C("identity", lease->options.identity),
               LOG_C("why", why));
     lease->options.lost(lease->options.user);
@@ -92,7 +106,7 @@ static void send_request(struct lease *lease, const struct api_request *request,
     assert(!lease->flight);
     lease->flight = MEM_NEW(struct flight);
     lease->flight->lease = lease;
-    lease->sent_ms = clock_monotonic_ms();
+    lease->sent_ms = now_ms(lease);
     api_call(lease->options.api, request, done, lease->flight);
 }
 
@@ -108,9 +122,6 @@ static struct lease *landed(void *user)
     return lease;
 }
 
-static void write_lease(struct lease *lease, bool release, api_done_fn *done);
-static void on_released(void *user, const struct api_result *result);
-
 static void on_write(void *user, const struct api_result *result)
 {
     struct lease *lease = landed(user);
@@ -119,7 +130,7 @@ static void on_write(void *user, const struct api_result *result)
         return;
     if (lease->held == HELD_RELEASING) { /* a renewal that was under way when we began to stop */
         see(lease, result->object);
-        write_lease(lease, true, on_released);
+        in(lease, 0);
         return;
     }
     if (result->code == 0) {
@@ -145,7 +156,7 @@ static struct str lease_body(struct arena *arena, const struct lease *lease, boo
     char now[TIME_TEXT_BYTES];
     struct str acquired = json_str_at(old, "spec.acquireTime");
 
-    (void)time_format_micro(clock_now_ms(), now);
+    (void)time_format_micro(lease->options.now ? now_ms(lease) : clock_now_ms(), now);
     json_add_c(arena, root, "apiVersion", "coordination.k8s.io/v1");
     json_add_c(arena, root, "kind", "Lease");
     meta = json_add_object(arena, root, "metadata");
@@ -191,7 +202,7 @@ static bool is_free(const struct lease *lease)
     bool empty = holder.len == 0;
 
     arena_done(&arena);
-    return mine || empty || clock_monotonic_ms() - lease->seen_ms >= seconds * 1000;
+    return mine || empty || now_ms(lease) - lease->seen_ms >= seconds * 1000;
 }
 
 static void on_read(void *user, const struct api_result *result)
@@ -226,13 +237,43 @@ static void read_lease(struct lease *lease)
 
 /* ---- the round ---- */
 
+static void on_released(void *user, const struct api_result *result)
+{
+    struct lease *lease = landed(user);
+
+    if (!lease)
+        return;
+    if (result->code)
+        log_warn(lease->options.log, "lease.release", LOG_ERR(result->err));
+    lease->handed = true;
+    in(lease, 0);
+}
+
+/* Nobody may lead while something of ours is on its way: who follows would not know of it. */
+static void hand_back(struct lease *lease)
+{
+    bool busy = lease->options.busy && lease->options.busy(lease->options.user);
+
+    if (lease->handed || now_ms(lease) >= lease->give_up_ms) {
+        if (!lease->handed && busy)
+            log_warn(lease->options.log, "lease.kept",
+                     LOG_C("why", "requests are not answered; others wait for the lease to end"));
+        lease->due_ms = INT64_MAX;
+        lease->released(lease->released_user);
+        return;
+    }
+    in(lease, RELEASE_LOOK_MS);
+    if (!busy && !lease->flight && lease->seen)
+        write_lease(lease, true, on_released);
+}
+
 static void on_timer(void *user)
 {
     struct lease *lease = user;
-    int64_t age_ms = clock_monotonic_ms() - lease->renewed_ms;
+    int64_t age_ms = now_ms(lease) - lease->renewed_ms;
 
     if (lease->held == HELD_RELEASING) {
-        lease->released(lease->released_user);
+        hand_back(lease);
         return;
     }
     if (lease->held == HELD_YES && age_ms >= LEASE_RENEW_MS) {
@@ -248,27 +289,21 @@ static void on_timer(void *user)
         read_lease(lease);
 }
 
-static void on_released(void *user, const struct api_result *result)
+int64_t lease_turn(struct lease *lease)
 {
-    struct lease *lease = landed(user);
-
-    if (!lease)
-        return;
-    if (result->code)
-        log_warn(lease->options.log, "lease.release", LOG_ERR(result->err));
-    in(lease, 0);
+    if (now_ms(lease) >= lease->due_ms)
+        on_timer(lease);
+    return lease->due_ms;
 }
 
 void lease_release(struct lease *lease, void (*done)(void *user), void *user)
 {
-    bool held = lease->held == HELD_YES;
-
+    lease->handed = lease->held != HELD_YES; /* there is nothing to hand back */
     lease->held = HELD_RELEASING;
     lease->released = done;
     lease->released_user = user;
-    in(lease, held ? RELEASE_MS : 0);
-    if (held && lease->seen && !lease->flight)
-        write_lease(lease, true, on_released);
+    lease->give_up_ms = now_ms(lease) + RELEASE_MS;
+    in(lease, 0);
 }
 
 struct lease *lease_start(const struct lease_options *options)
@@ -276,7 +311,8 @@ struct lease *lease_start(const struct lease_options *options)
     struct lease *lease = MEM_NEW(struct lease);
 
     lease->options = *options;
-    lease->timer = timer_new(options->loop, lease);
+    if (options->loop)
+        lease->timer = timer_new(options->loop, lease);
     in(lease, 0);
     return lease;
 }

@@ -1,0 +1,174 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "base/str.h"
+#include "exec/lease.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Replicas that compete for a lease in a store, on a clock that the test moves. */
+struct bench {
+    struct harness h;
+    int64_t now_ms;
+};
+
+struct replica {
+    struct bench *bench;
+    struct lease *lease;
+    bool leads;
+    bool lost;
+    bool released;
+    bool busy;
+};
+
+static int64_t now(void *user)
+{
+    return ((struct replica *)user)->bench->now_ms;
+}
+
+static void on_won(void *user)
+{
+    ((struct replica *)user)->leads = true;
+}
+
+static void on_lost(void *user)
+{
+    struct replica *replica = user;
+
+    replica->leads = false;
+    replica->lost = true;
+}
+
+static void on_released(void *user)
+{
+    ((struct replica *)user)->released = true;
+}
+
+static bool is_busy(void *user)
+{
+    return ((struct replica *)user)->busy;
+}
+
+static void open_bench(struct bench *bench)
+{
+    memset(bench, 0, sizeof(*bench));
+    bench->now_ms = 1000000;
+    harness_open(&bench->h, NULL);
+}
+
+static void start(struct bench *bench, struct replica *replica, const char *identity)
+{
+    *replica = (struct replica){.bench = bench};
+    replica->lease = lease_start(&(struct lease_options){.api = bench->h.api,
+                                                         .ns = "default",
+                                                         .name = "l",
+                                                         .identity = identity,
+                                                         .won = on_won,
+                                                         .lost = on_lost,
+                                                         .busy = is_busy,
+                                                         .now = now,
+                                                         .user = replica});
+}
+
+/* `ms` pass; `b` may be NULL, as one that stands still. */
+static void pass(struct bench *bench, int64_t ms, struct replica *a, struct replica *b)
+{
+    for (int64_t end_ms = bench->now_ms + ms; bench->now_ms < end_ms; bench->now_ms += 20) {
+        (void)lease_turn(a->lease);
+        harness_settle(&bench->h);
+        if (b)
+            (void)lease_turn(b->lease);
+        harness_settle(&bench->h);
+    }
+}
+
+static void close_bench(struct bench *bench, struct replica *a, struct replica *b)
+{
+    lease_free(a->lease);
+    lease_free(b->lease);
+    harness_settle(&bench->h);
+    harness_close(&bench->h);
+}
+
+TEST(lease_one_of_two_leads_and_the_other_follows_when_it_is_gone)
+{
+    struct bench bench;
+    struct replica a, b;
+
+    open_bench(&bench);
+    start(&bench, &a, "a");
+    pass(&bench, 500, &a, NULL);
+    start(&bench, &b, "b");
+    pass(&bench, 20000, &a, &b);
+    EXPECT(a.leads && !b.leads);
+    pass(&bench, LEASE_DURATION_MS - LEASE_RETRY_MS - 100, &b, NULL); /* nothing is heard of a */
+    EXPECT(!b.leads);
+    pass(&bench, 2 * LEASE_RETRY_MS + 200, &b, NULL);
+    EXPECT(b.leads);
+    (void)lease_turn(a.lease); /* its timer is overdue: before anything else it knows */
+    EXPECT(a.lost);
+    close_bench(&bench, &a, &b);
+}
+
+TEST(lease_is_handed_back_and_followed_at_once)
+{
+    struct bench bench;
+    struct replica a, b;
+
+    open_bench(&bench);
+    start(&bench, &a, "a");
+    pass(&bench, 500, &a, NULL);
+    start(&bench, &b, "b");
+    pass(&bench, 500, &a, &b);
+    lease_release(a.lease, on_released, &a);
+    pass(&bench, LEASE_RETRY_MS + 100, &a, &b);
+    EXPECT(a.released && b.leads);
+    close_bench(&bench, &a, &b);
+}
+
+TEST(lease_is_not_handed_back_while_requests_have_no_answer)
+{
+    struct bench bench;
+    struct replica a, b;
+
+    open_bench(&bench);
+    start(&bench, &a, "a");
+    pass(&bench, 500, &a, NULL);
+    start(&bench, &b, "b");
+    pass(&bench, 500, &a, &b);
+    a.busy = true;
+    lease_release(a.lease, on_released, &a);
+    pass(&bench, 1200, &a, &b);
+    EXPECT(!a.released && !b.leads);
+    a.busy = false; /* the last answer has come */
+    pass(&bench, 100, &a, &b);
+    EXPECT(a.released && !b.leads);
+    pass(&bench, LEASE_RETRY_MS, &a, &b);
+    EXPECT(b.leads);
+    close_bench(&bench, &a, &b);
+}
+
+/* What was sent may still arrive: who follows waits as for one that was killed. */
+TEST(lease_with_requests_that_are_never_answered_is_left_to_end)
+{
+    struct bench bench;
+    struct replica a, b;
+
+    open_bench(&bench);
+    start(&bench, &a, "a");
+    pass(&bench, 500, &a, NULL);
+    start(&bench, &b, "b");
+    pass(&bench, 500, &a, &b);
+    a.busy = true;
+    lease_release(a.lease, on_released, &a);
+    pass(&bench, 2000, &a, &b);
+    EXPECT(a.released && !b.leads);
+    pass(&bench, LEASE_DURATION_MS - 2000 - 2 * LEASE_RETRY_MS, &b, NULL);
+    EXPECT(!b.leads);
+    pass(&bench, 3 * LEASE_RETRY_MS, &b, NULL);
+    EXPECT(b.leads);
+    close_bench(&bench, &a, &b);
+}
