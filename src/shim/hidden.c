@@ -179,10 +179,42 @@ static struct hidden_thing *hidden_new(struct hidden *hidden)
     return &things[count - 1];
 }
 
+static void mounts_forget(struct hidden *hidden)
+{
+    if (hidden->mounts)
+        mounts_free(hidden->mounts);
+    free(hidden->mounts);
+    hidden->mounts = NULL;
+}
+
+static int mounts_know(struct hidden *hidden)
+{
+    if (hidden->mounts)
+        return 0;
+    hidden->mounts = calloc(1, sizeof(*hidden->mounts));
+    return hidden->mounts ? mounts_read(hidden->mounts) : -ENOMEM;
+}
+
+/* Things are added one after the other: their mounts are read once, and again where one is newer. */
+static int place_known(struct hidden *hidden,
+                       int fd,
+                       const struct mount **ret_mount,
+                       char place[static PATH_MAX])
+{
+    bool known = hidden->mounts != NULL;
+    int r = mounts_know(hidden);
+    if (r == 0)
+        r = place_of(hidden->mounts, fd, ret_mount, place);
+    if (r != -ESTALE || !known)
+        return r;
+    mounts_forget(hidden);
+    r = mounts_know(hidden);
+    return r ? r : place_of(hidden->mounts, fd, ret_mount, place);
+}
+
 /* Takes over the descriptor. */
 static int hidden_add_open(struct hidden *hidden, const char *path, int fd)
 {
-    struct mounts mounts = {0};
     const struct mount *mount = NULL;
     struct hidden_thing *thing;
     struct stat st;
@@ -191,9 +223,7 @@ static int hidden_add_open(struct hidden *hidden, const char *path, int fd)
     if (r == 0 && hidden->count == HIDDEN_MAX)
         r = -E2BIG;
     if (r == 0)
-        r = mounts_read(&mounts);
-    if (r == 0)
-        r = place_of(&mounts, fd, &mount, place);
+        r = place_known(hidden, fd, &mount, place);
     if (r == 0) {
         thing = hidden_new(hidden);
         if (thing)
@@ -202,7 +232,6 @@ static int hidden_add_open(struct hidden *hidden, const char *path, int fd)
         if (!thing || !thing->path || !thing->fs || !thing->place)
             r = -ENOMEM;
     }
-    mounts_free(&mounts);
     close(fd);
     return r;
 }
@@ -239,6 +268,7 @@ void hidden_done(struct hidden *hidden)
     free(hidden->things);
     hidden->things = NULL;
     hidden->count = 0;
+    mounts_forget(hidden);
 }
 
 int hidden_find(const struct hidden *hidden, int fd, const struct hidden_thing **ret)

@@ -22,7 +22,10 @@ struct hidden_thing {
     ino_t ino;
 };
 
+struct mounts;
+
 struct hidden {
+    struct mounts *mounts; /* of this process, when the first thing was added */
     size_t count;
     bool with_proc; /* hidden_places() tells of mounted /proc too: there are other roots in it */
     struct hidden_thing *things;
