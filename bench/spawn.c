@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/fs.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -27,6 +29,20 @@
 #define FOLDER_FDS 8
 
 static char base[] = "/var/tmp/muster-spawn-XXXXXX";
+
+/* As the agent does with the folder of its pods: ext4 puts what is in it into different groups of inodes, where
+ * those of the rounds before, which it does not take again at once, are not in the way. */
+static void spread(const char *folder)
+{
+    int flags = 0;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0) {
+        flags |= FS_TOPDIR_FL;
+        (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
+    }
+    if (fd >= 0)
+        close(fd);
+}
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *walk)
 {
@@ -126,6 +142,7 @@ int main(int argc, char *argv[])
 {
     if (argc != 2 || !mkdtemp(base))
         return 2;
+    spread(base);
     double bare = measure(argv[1], false), rooted = bare > 0 ? measure(argv[1], true) : 0;
     if (nftw(base, remove_one, FOLDER_FDS, FTW_DEPTH | FTW_PHYS) < 0 || rooted <= 0) {
         perror("bench-spawn: needs root and overlays");
