@@ -134,13 +134,18 @@ def rates(server, token, client, data, programs):
         out = subprocess.run([spawn, first], check=True, text=True, stdout=subprocess.PIPE).stdout
         rounds.append([sustained(server, token, first), *map(float, out.split())])
         clear(client)
-        until(lambda: not os.listdir(data + "/pods"), "the folders of the pods to go")
+        settle(data)
     return [statistics.median(column) for column in zip(*rounds)]
 
 
 def clear(client):
     client.call("DELETE", PODS)
     until(lambda: not client.call("GET", PODS)["items"], "the pods to go")
+
+
+def settle(data):
+    """Until nothing is left of pods that were deleted: their processes go first, then their files."""
+    until(lambda: not os.listdir(data + "/pods") and not os.listdir(data + "/trash"), "the folders of the pods to go")
 
 
 def memory(client, data, muster):
@@ -158,6 +163,7 @@ def memory(client, data, muster):
             pass
     result = rss_kib(muster) / 1024, max(shims)
     clear(client)
+    settle(data)
     return result
 
 
@@ -187,6 +193,7 @@ def main():
         p50, p99 = latency(client, data, first)
         bound50, bound99 = latency(client, data, first, node="node-0")
         clear(client)
+        settle(data)
         rate, bare, rooted = rates(server, token, client, data, (first, spawn))
     finally:
         process.terminate()
