@@ -62,7 +62,9 @@ bool account_note(struct account *account, struct account_event event)
     struct account_event *last = account->count ? &account->events[account->count - 1] : NULL;
 
     event.gpus = account_gpus(event.gpus);
-    if (last && last->state == event.state && last->gpus == event.gpus)
+    event.spare_gpus = account_gpus(event.spare_gpus);
+    if (last && last->state == event.state && last->gpus == event.gpus &&
+        last->spare_gpus == event.spare_gpus)
         return false;
     if (last && event.at_ms < last->at_ms)
         event.at_ms = last->at_ms;
@@ -107,6 +109,7 @@ void account_add(const struct account *account,
         sums->gpu_ms[event->state] += (end - begin - saving) * event->gpus;
         sums->wall_ms[ACCOUNT_SAVING] += saving;
         sums->gpu_ms[ACCOUNT_SAVING] += saving * event->gpus;
+        sums->gpu_ms[ACCOUNT_IDLE] += (end - begin) * event->spare_gpus;
     }
 }
 
@@ -141,8 +144,10 @@ struct json *account_json(struct arena *arena, const struct account *account)
         (void)json_push(item, json_new_i64(arena, event->at_ms));
         (void)json_push(item, json_new_str(arena, str_from(account_words[event->state])));
         (void)json_push(item, json_new_i64(arena, event->gpus));
-        if (account->saving_ms[i])
+        if (account->saving_ms[i] || event->spare_gpus)
             (void)json_push(item, json_new_i64(arena, account->saving_ms[i]));
+        if (event->spare_gpus)
+            (void)json_push(item, json_new_i64(arena, event->spare_gpus));
     }
     if (account->end_ms)
         json_add_i64(arena, out, "end", account->end_ms);
@@ -157,6 +162,7 @@ static bool event_read(const struct json *item, struct account_event *ret)
 
     ret->at_ms = json_i64_or(json_index(item, 0), -1);
     ret->gpus = json_i64_or(json_index(item, 2), -1);
+    ret->spare_gpus = json_i64_or(json_index(item, 4), 0);
     if (ret->at_ms < 0 || ret->at_ms > TIME_MAX || ret->gpus < 0 || ret->gpus > ACCOUNT_GPUS_MAX)
         return false;
     for (size_t i = 0; i < ACCOUNT_STATES; i++)

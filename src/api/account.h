@@ -12,8 +12,8 @@ struct json;
 /* account: what the time of a job was spent on. Pure: events and `now` in, sums out.
  *
  * From its creation to its end a job is in exactly one state, so the sums of a span of time are
- * that time, and in GPU milliseconds that time times the GPUs it wanted or held: nothing is counted
- * twice or lost. X(NAME, word, what it is). */
+ * that time, and in GPU milliseconds that time times the GPUs it wanted or held, spare ones included:
+ * nothing is counted twice or lost. X(NAME, word, what it is). */
 #define ACCOUNT_STATE_LIST(X)                                                        \
     X(QUEUED, "queued", "waits for GPUs, or for its folder")                         \
     X(STARTING, "starting", "has GPUs, and made no step; restarts are this as well") \
@@ -21,7 +21,7 @@ struct json;
     X(SAVING, "saving", "writes a checkpoint, and waits for it")                     \
     X(HUNG, "hung", "its ranks run and make no progress")                            \
     X(RECOMPUTING, "recomputing", "repeats steps that were lost with a restart")     \
-    X(IDLE, "idle", "suspended by somebody")
+    X(IDLE, "idle", "suspended by somebody; GPUs of its spare pods")
 
 enum account_state {
 #define ACCOUNT_STATE_ENUM(name, word, help) ACCOUNT_##name,
@@ -32,11 +32,13 @@ enum account_state {
 
 extern const char *const account_words[ACCOUNT_STATES];
 
-/* From `at_ms` on it is in this state, with so many GPUs. */
+/* From `at_ms` on it is in this state, with so many GPUs. Those of its spare pods are IDLE meanwhile,
+ * which is GPU time and no time of the job. */
 struct account_event {
     int64_t at_ms;
     int64_t gpus;
     enum account_state state;
+    int64_t spare_gpus;
 };
 
 /* As the CRD allows; others have no limit, and what is said beyond it counts as this. */
@@ -64,6 +66,7 @@ struct account_seen {
     bool bound;             /* some pod of it has a node */
     bool hung;              /* its condition Hung is true */
     int64_t failed_hung_ms; /* its last failure was a hang, noticed then; 0: it was none */
+    int64_t spare_gpus;     /* of pods that wait to take the place of another */
 };
 enum account_state account_state_of(const struct account_seen *seen);
 /* Says that it is so from then on. Times never go back: an earlier one is that of the last event.
@@ -80,7 +83,7 @@ int64_t account_total(const int64_t ms[ACCOUNT_STATES]);
  * By GPUs, where there are any. -1: no time has passed. */
 int64_t account_ettr(const struct account_sums *sums);
 
-/* {"events": [[at, "queued", gpus], [at, "training", gpus, saving], ...], "end": at} */
+/* {"events": [[at, "queued", gpus], [at, "training", gpus, saving, spare gpus], ...], "end": at} */
 struct json *account_json(struct arena *arena, const struct account *account);
 /* What makes no sense is left out. False: it has no event. */
 bool account_read(const struct json *json, struct account *ret);

@@ -127,33 +127,41 @@ bool account_hear(struct account_run *run,
 
 /* ---- the account ---- */
 
+/* What it has, whatever it does with it. */
+struct held {
+    int64_t gpus;
+    int64_t spare_gpus;
+};
+
 static void note(struct account *account,
                  int64_t at_ms,
                  int64_t now_ms,
-                 int64_t gpus,
+                 struct held held,
                  enum account_state state)
 {
-    (void)account_note(account,
-                       (struct account_event){at_ms < now_ms ? at_ms : now_ms, gpus, state});
+    (void)account_note(account, (struct account_event){.at_ms = at_ms < now_ms ? at_ms : now_ms,
+                                                       .gpus = held.gpus,
+                                                       .state = state,
+                                                       .spare_gpus = held.spare_gpus});
 }
 
 static void run_note(struct account *account,
                      const struct account_run *run,
-                     int64_t gpus,
+                     struct held held,
                      int64_t now_ms)
 {
     int64_t begin_ms = run->first_ms > run->from_ms ? run->first_ms : run->from_ms;
 
     if (run->told && (!run->first_ms || begin_ms > run->from_ms))
-        note(account, run->from_ms, now_ms, gpus, ACCOUNT_STARTING);
+        note(account, run->from_ms, now_ms, held, ACCOUNT_STARTING);
     if (run->told && !run->first_ms)
         return;
     if (run->told && run->caught_ms > begin_ms)
-        note(account, begin_ms, now_ms, gpus, ACCOUNT_RECOMPUTING);
+        note(account, begin_ms, now_ms, held, ACCOUNT_RECOMPUTING);
     if (!run->told || run->caught_ms <= begin_ms)
-        note(account, begin_ms, now_ms, gpus, ACCOUNT_TRAINING);
+        note(account, begin_ms, now_ms, held, ACCOUNT_TRAINING);
     else if (run->caught_ms != ACCOUNT_NOT_YET)
-        note(account, run->caught_ms, now_ms, gpus, ACCOUNT_TRAINING);
+        note(account, run->caught_ms, now_ms, held, ACCOUNT_TRAINING);
 }
 
 /* What was spent in saving is a part of its stays, of the later ones first. */
@@ -177,14 +185,14 @@ static void run_save(struct account *account, const struct account_run *run, int
 
 static void run_write(struct account *account,
                       const struct account_run *run,
-                      int64_t gpus,
+                      struct held held,
                       int64_t now_ms)
 {
     while (account->count > 1 && account->events[account->count - 1].at_ms >= run->from_ms)
         account->saving_ms[--account->count] = 0;
-    run_note(account, run, gpus, now_ms);
+    run_note(account, run, held, now_ms);
     if (run->hung_ms)
-        note(account, run->hung_ms > run->from_ms ? run->hung_ms : run->from_ms, now_ms, gpus,
+        note(account, run->hung_ms > run->from_ms ? run->hung_ms : run->from_ms, now_ms, held,
              ACCOUNT_HUNG);
     run_save(account, run, now_ms);
 }
@@ -198,6 +206,13 @@ static void run_enter(struct account *account, struct account_run *run, int64_t 
     run->hung_ms = run->woke_ms = 0;
 }
 
+static struct held account_held(const struct account *account)
+{
+    const struct account_event *last = &account->events[account->count - 1];
+
+    return (struct held){last->gpus, last->spare_gpus};
+}
+
 static void run_leave(struct account *account,
                       struct account_run *run,
                       const struct account_seen *seen,
@@ -206,7 +221,7 @@ static void run_leave(struct account *account,
     /* A status has whole seconds. */
     if (run->told && run->last_ms && !run->hung_ms && seen->failed_hung_ms + 1000 > run->from_ms) {
         run->hung_ms = run->last_ms;
-        run_write(account, run, account->events[account->count - 1].gpus, now_ms);
+        run_write(account, run, account_held(account), now_ms);
     }
     run->running = run->told = 0;
 }
@@ -225,6 +240,7 @@ static bool account_is(const struct account *account, const struct account *othe
         if (account->events[i].at_ms != other->events[i].at_ms ||
             account->events[i].gpus != other->events[i].gpus ||
             account->events[i].state != other->events[i].state ||
+            account->events[i].spare_gpus != other->events[i].spare_gpus ||
             account->saving_ms[i] != other->saving_ms[i])
             return false;
     return true;
@@ -239,27 +255,28 @@ bool account_take(struct account *account,
     enum account_state state = account_state_of(seen);
     bool hung = state == ACCOUNT_HUNG;
     struct account before = *account;
+    struct held held = {account_gpus(gpus), account_gpus(seen->spare_gpus)};
+    struct held last = account->count ? account_held(account) : held;
 
-    gpus = account_gpus(gpus);
     if (state != ACCOUNT_TRAINING && !hung) {
         if (run->running && account->count)
             run_leave(account, run, seen, now_ms);
-        note(account, now_ms, now_ms, gpus, state);
+        note(account, now_ms, now_ms, held, state);
         return !account_is(account, &before);
     }
     if (!run->running) {
         run_enter(account, run, now_ms);
         run->saving_before_ms = run->told ? 0 : run->saving_ms;
         run->running = 1;
-    } else if ((!hung && run->hung_ms) ||
-               (account->count && account->events[account->count - 1].gpus != gpus)) {
+    } else if ((!hung && run->hung_ms) || last.gpus != held.gpus ||
+               last.spare_gpus != held.spare_gpus) {
         run_enter(account, run,
                   !hung && run->woke_ms && run->woke_ms < now_ms ? run->woke_ms : now_ms);
         run->saving_before_ms = run->saving_ms;
     }
     if (hung && !run->hung_ms)
         run->hung_ms = run->told && run->last_ms ? run->last_ms : now_ms;
-    run_write(account, run, gpus, now_ms);
+    run_write(account, run, held, now_ms);
     return !account_is(account, &before);
 }
 

@@ -33,7 +33,7 @@ static struct job job_running(void)
 {
     struct job job = {0};
 
-    (void)account_note(&job.account, (struct account_event){0, 4, ACCOUNT_QUEUED});
+    (void)account_note(&job.account, (struct account_event){0, 4, ACCOUNT_QUEUED, 0});
     status(&job, 10 * S, "Running");
     return job;
 }

@@ -1,4 +1,5 @@
 #include "api/account.h"
+#include "api/account_run.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -14,9 +15,10 @@
 TEST(account_of_a_job_that_was_restarted_and_suspended)
 {
     static const struct account_event events[] = {
-        {1000, 8, ACCOUNT_QUEUED},     {61000, 8, ACCOUNT_STARTING},  {71000, 8, ACCOUNT_TRAINING},
-        {171000, 8, ACCOUNT_STARTING}, {176000, 8, ACCOUNT_TRAINING}, {276000, 8, ACCOUNT_IDLE},
-        {376000, 4, ACCOUNT_TRAINING},
+        {1000, 8, ACCOUNT_QUEUED, 0},     {61000, 8, ACCOUNT_STARTING, 0},
+        {71000, 8, ACCOUNT_TRAINING, 0},  {171000, 8, ACCOUNT_STARTING, 0},
+        {176000, 8, ACCOUNT_TRAINING, 0}, {276000, 8, ACCOUNT_IDLE, 0},
+        {376000, 4, ACCOUNT_TRAINING, 0},
     };
     struct account account = {0};
     struct account_sums sums = {0};
@@ -24,7 +26,7 @@ TEST(account_of_a_job_that_was_restarted_and_suspended)
     for (size_t i = 0; i < COUNT_OF(events); i++)
         EXPECT(account_note(&account, events[i]));
     test_case("what is known is no event");
-    EXPECT(!account_note(&account, (struct account_event){380000, 4, ACCOUNT_TRAINING}));
+    EXPECT(!account_note(&account, (struct account_event){380000, 4, ACCOUNT_TRAINING, 0}));
     account_add(&account, 0, 386000, &sums);
     EXPECT(sums.wall_ms[ACCOUNT_QUEUED] == 60000 && sums.wall_ms[ACCOUNT_STARTING] == 15000);
     EXPECT(sums.wall_ms[ACCOUNT_TRAINING] == 210000 && sums.wall_ms[ACCOUNT_IDLE] == 100000);
@@ -107,8 +109,8 @@ TEST(account_survives_being_written_and_bad_lines)
     struct account back;
     struct json *json = NULL;
 
-    (void)account_note(&account, (struct account_event){5, 2, ACCOUNT_QUEUED});
-    (void)account_note(&account, (struct account_event){9, 2, ACCOUNT_HUNG});
+    (void)account_note(&account, (struct account_event){5, 2, ACCOUNT_QUEUED, 0});
+    (void)account_note(&account, (struct account_event){9, 2, ACCOUNT_HUNG, 0});
     account.end_ms = 12;
     json_write(&text, account_json(&arena, &account));
     EXPECT(str_is(buf_str(&text), "{\"events\":[[5,\"queued\",2],[9,\"hung\",2]],\"end\":12}"));
@@ -117,4 +119,27 @@ TEST(account_survives_being_written_and_bad_lines)
     EXPECT(json_parse(&arena, STR("{\"events\":[[5,\"what\",2],[-1,\"idle\",2],3]}"), &json,
                       NULL) == 0);
     EXPECT(!account_read(json, &back));
+}
+
+TEST(gpus_of_spare_pods_are_idle_while_the_job_trains)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct account account = {0};
+    struct account read;
+    struct account_run run = {0};
+    struct account_sums sums = {0};
+    struct account_seen seen = {.phase = STR("Running"), .bound = true};
+
+    (void)account_note(&account, (struct account_event){0, 4, ACCOUNT_QUEUED, 0});
+    EXPECT(account_take(&account, &run, &seen, 4, 100));
+    seen.spare_gpus = 2;
+    EXPECT(account_take(&account, &run, &seen, 4, 200));
+    EXPECT(!account_take(&account, &run, &seen, 4, 250));
+    seen.spare_gpus = 0; /* it took a place */
+    EXPECT(account_take(&account, &run, &seen, 4, 300));
+    EXPECT(account_read(account_json(&arena, &account), &read));
+    account_add(&read, 0, 1000, &sums);
+    EXPECT(sums.gpu_ms[ACCOUNT_IDLE] == 100 * 2 && sums.wall_ms[ACCOUNT_IDLE] == 0);
+    EXPECT(sums.gpu_ms[ACCOUNT_TRAINING] == 900 * 4 && sums.gpu_ms[ACCOUNT_QUEUED] == 100 * 4);
+    EXPECT(account_total(sums.wall_ms) == 1000);
 }

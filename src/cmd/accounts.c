@@ -37,6 +37,13 @@
 #define QUEUES_MAX  1000 /* a job may name any queue, also one that never was */
 #define QUEUE_OTHER "(other)"
 
+/* What a pod is to its job, or all of its pods. */
+struct pod_share {
+    size_t bound; /* has a node */
+    size_t running;
+    int64_t spare_gpus; /* waits to take the place of another, with so many GPUs */
+};
+
 /* A job that is not over, or the owner of pods that nobody knows yet. */
 struct entry {
     struct arena arena; /* of the strings */
@@ -44,8 +51,8 @@ struct entry {
     struct str phase;
     const struct kind *kind; /* NULL: not known yet */
     int64_t gpus;
-    size_t bound;             /* pods that have a node */
-    size_t running;           /* of those */
+    size_t pods;              /* places of them that are known */
+    struct pod_share all;     /* of these */
     struct pod_place *leader; /* the pod whose rank 0 counts; NULL: none yet */
     bool seen;                /* the job itself, since the start */
     bool in_set;              /* its JobSet says how it is, and its GPUs */
@@ -59,7 +66,7 @@ struct entry {
 struct pod_place {
     struct str uid; /* of the pod; behind this struct */
     struct entry *entry;
-    bool running;
+    struct pod_share share;
     char bytes[];
 };
 
@@ -249,7 +256,8 @@ static struct str entry_phase(const struct entry *entry)
         return entry->phase;
     if (entry->restarting)
         return STR("Restarting");
-    bool runs = entry->running && (entry->running == entry->bound || entry->kind == &kind_job);
+    bool runs =
+        entry->all.running && (entry->all.running == entry->all.bound || entry->kind == &kind_job);
     return runs ? STR("Running") : STR("");
 }
 
@@ -257,9 +265,10 @@ static struct str entry_phase(const struct entry *entry)
 static void entry_look(struct accounts *accounts, struct entry *entry)
 {
     struct account_seen seen = {.phase = entry_phase(entry),
-                                .bound = entry->bound > 0,
+                                .bound = entry->all.bound > 0,
                                 .hung = entry->hung,
-                                .failed_hung_ms = entry->failed_hung_ms};
+                                .failed_hung_ms = entry->failed_hung_ms,
+                                .spare_gpus = entry->all.spare_gpus};
 
     if (accounts->synced < accounts->watch_count || !entry->seen)
         return;
@@ -275,7 +284,7 @@ static void entry_look(struct accounts *accounts, struct entry *entry)
  * part. Until all has been told it may still turn out to be one. */
 static void entry_drop_unknown(struct accounts *accounts, struct entry *entry)
 {
-    if (accounts->synced < accounts->watch_count || entry->seen || entry->bound ||
+    if (accounts->synced < accounts->watch_count || entry->seen || entry->pods ||
         entry->spent.account.count)
         return;
     (void)map_remove(&accounts->entries, entry->spent.uid);
@@ -363,8 +372,10 @@ static void entry_move(struct accounts *accounts, struct entry *from, struct ent
         if (place->entry == from)
             place->entry = to;
     }
-    to->bound += from->bound;
-    to->running += from->running;
+    to->pods += from->pods;
+    to->all.bound += from->all.bound;
+    to->all.running += from->all.running;
+    to->all.spare_gpus += from->all.spare_gpus;
     for (size_t i = 0; i < from->spent.node_count; i++)
         entry_add_node(to, from->spent.nodes[i]);
     if (!to->spent.run.told)
@@ -449,6 +460,21 @@ static void on_job(void *user, const struct api_change *change)
 
 /* ---- pods ---- */
 
+static void pod_set(struct accounts *accounts, struct pod_place *place, struct pod_share share)
+{
+    struct entry *entry = place->entry;
+    struct pod_share before = place->share;
+
+    if (before.bound == share.bound && before.running == share.running &&
+        before.spare_gpus == share.spare_gpus)
+        return;
+    entry->all.bound += share.bound - before.bound;
+    entry->all.running += share.running - before.running;
+    entry->all.spare_gpus += share.spare_gpus - before.spare_gpus;
+    place->share = share;
+    entry_look(accounts, entry);
+}
+
 static void pod_gone(struct accounts *accounts, struct str uid, bool succeeded)
 {
     struct pod_place *place = map_remove(&accounts->pods, uid);
@@ -456,40 +482,48 @@ static void pod_gone(struct accounts *accounts, struct str uid, bool succeeded)
     if (!place)
         return;
     struct entry *entry = place->entry;
-    entry->bound--;
-    entry->running -= place->running;
     if (entry->leader == place) {
         entry->leader = NULL;
         if (succeeded)
             account_done(&entry->spent.account, &entry->spent.run, clock_now_ms());
     }
-    entry_look(accounts, entry);
+    pod_set(accounts, place, (struct pod_share){0});
+    entry->pods--;
     entry_drop_unknown(accounts, entry);
     mem_free(place);
 }
 
-static void pod_bound(struct accounts *accounts, struct str uid, struct str job, struct str node)
+static struct pod_place *pod_add(struct accounts *accounts, struct str uid, struct str job)
 {
     struct pod_place *place = mem_alloc(sizeof(*place) + uid.len + 1);
 
     memcpy(place->bytes, uid.p, uid.len);
     place->uid = (struct str){place->bytes, uid.len};
     place->entry = entry_get(accounts, job);
+    place->entry->pods++;
     (void)map_set(&accounts->pods, place->uid, place);
-    place->entry->bound++;
-    entry_add_node(place->entry, node);
-    entry_look(accounts, place->entry);
+    return place;
 }
 
-static void pod_runs(struct accounts *accounts, struct str uid, bool running)
+/* It has a node. A spare pod has GPUs there that do nothing, until it takes a place. */
+static void pod_bound(struct accounts *accounts,
+                      const struct object *pod,
+                      const struct json *tree,
+                      struct str job)
 {
-    struct pod_place *place = map_get(&accounts->pods, uid);
+    struct pod_place *place = map_get(&accounts->pods, pod->uid);
+    struct pod_share share = {0};
 
-    if (!place || place->running == running)
-        return;
-    place->entry->running += (size_t)running - (size_t)place->running;
-    place->running = running;
-    entry_look(accounts, place->entry);
+    if (!place)
+        place = pod_add(accounts, pod->uid, job);
+    if (str_is(object_label(pod, ROLE_LABEL), "spare")) {
+        share.spare_gpus = spent_pod_gpus(tree);
+    } else {
+        share.bound = 1;
+        share.running = str_is(json_str_at(tree, "status.phase"), "Running");
+        entry_add_node(place->entry, json_str_at(tree, "spec.nodeName"));
+    }
+    pod_set(accounts, place, share);
 }
 
 /* Whether what is told of its ranks counts. In a job whose pods may train each for itself, one of them
@@ -539,21 +573,17 @@ static void on_pod(void *user, const struct api_change *change)
     if (change->event == API_SYNCED)
         accounts_synced(accounts);
     const struct object_owner *owner = pod && pod->uid.len ? counted_owner(pod) : NULL;
-    if (!owner || str_is(object_label(pod, ROLE_LABEL), "sync") ||
-        str_is(object_label(pod, ROLE_LABEL), "spare")) /* until it takes a place */
+    if (!owner || str_is(object_label(pod, ROLE_LABEL), "sync"))
         return;
     struct str job = job_of(accounts, owner->uid);
     if (map_get(&accounts->over, job))
         return;
     struct json *tree = object_json(pod, &arena);
-    struct str node = json_str_at(tree, "spec.nodeName");
     struct str phase = json_str_at(tree, "status.phase");
     bool ended =
         change->event == API_DELETED || str_is(phase, "Succeeded") || str_is(phase, "Failed");
-    if (!ended && node.len && !map_get(&accounts->pods, pod->uid))
-        pod_bound(accounts, pod->uid, job, node);
-    if (!ended)
-        pod_runs(accounts, pod->uid, str_is(phase, "Running"));
+    if (!ended && json_str_at(tree, "spec.nodeName").len)
+        pod_bound(accounts, pod, tree, job);
     pod_heard(accounts, pod, job, str_is(owner->kind, kind_job.name));
     if (ended)
         pod_gone(accounts, pod->uid, str_is(phase, "Succeeded"));

@@ -341,3 +341,38 @@ TEST(pods_of_a_batch_job_that_train_each_for_itself_repeat_nothing)
     EXPECT(str_contains(lines(&stage, &out), STR("recomputing")));
     stage_close(&stage);
 }
+
+static void tell_worker(struct stage *stage, const char *uid, const char *role, const char *phase)
+{
+    tell(stage, &kind_pod, API_MODIFIED,
+         "{'metadata':{'name':'%s','namespace':'ns','uid':'%s','labels':{'torchrun.ai/"
+         "role':'%s'}" OWNED(
+             "torchrun.ai/v1alpha1", "TorchrunJob",
+             "run") "},'spec':{'nodeName':'n-%s','containers':[{'name':'c',"
+                    "'resources':{'limits':{'nvidia.com/gpu':2}}}]},'status':{'phase':'%s'}}",
+         uid, uid, role, uid, phase);
+}
+
+TEST(gpus_of_a_spare_pod_are_idle_until_it_takes_a_place)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    struct stage stage;
+
+    stage_open(&stage);
+    synced(&stage);
+    tell_worker(&stage, "s", "spare", "Running"); /* before anybody knows the job */
+    tell(&stage, &kind_torchrunjob, API_ADDED,
+         "{" META("r", "run", "") ",'spec':{'numGPUs':2},'status':{'phase':'Queued'}}");
+    EXPECT(state_is(&stage, ACCOUNT_QUEUED, 2)); /* a spare is no pod of the gang */
+    tell_worker(&stage, "w", "worker", "Running");
+    tell(&stage, &kind_torchrunjob, API_MODIFIED,
+         "{" META("r", "run", "") ",'spec':{'numGPUs':2},'status':{'phase':'Running'}}");
+    EXPECT(state_is(&stage, ACCOUNT_TRAINING, 2));
+    EXPECT(str_contains(last_line(&stage, &out), STR("\"training\",2,0,2]")));
+    EXPECT(str_contains(last_line(&stage, &out), STR("\"nodes\":[\"n-w\"]")));
+    tell_worker(&stage, "w", "worker", "Failed");
+    tell_worker(&stage, "s", "worker", "Running");
+    EXPECT(str_contains(last_line(&stage, &out), STR("\"training\",2]]")));
+    EXPECT(str_contains(last_line(&stage, &out), STR("\"nodes\":[\"n-w\",\"n-s\"]")));
+    stage_close(&stage);
+}

@@ -112,11 +112,11 @@ static int64_t resources_gpus(const struct json *resources)
     return account_gpus(limit ? limit : job_gpus(json_get(resources, "requests")));
 }
 
-static int64_t pod_gpus(const struct json *template)
+int64_t spent_pod_gpus(const struct json *pod)
 {
     int64_t gpus = 0;
 
-    JSON_FOREACH(json_at(template, "spec.containers"), container)
+    JSON_FOREACH(json_at(pod, "spec.containers"), container)
         gpus = account_gpus(gpus + resources_gpus(json_get(container, "resources")));
     return gpus;
 }
@@ -127,7 +127,7 @@ static int64_t roles_gpus(const struct json *roles)
     int64_t gpus = 0;
 
     JSON_FOREACH(roles, role)
-        gpus = account_gpus(gpus + times(pod_gpus(json_get(role, "template")),
+        gpus = account_gpus(gpus + times(spent_pod_gpus(json_get(role, "template")),
                                          json_i64_or(json_get(role, "replicas"), 1)));
     return gpus;
 }
@@ -138,7 +138,7 @@ static int64_t batch_gpus(const struct json *spec)
     int64_t parallel = json_i64_or(json_get(spec, "parallelism"), 1);
     int64_t wanted = json_i64_or(json_get(spec, "completions"), parallel);
 
-    return times(pod_gpus(json_get(spec, "template")), wanted < parallel ? wanted : parallel);
+    return times(spent_pod_gpus(json_get(spec, "template")), wanted < parallel ? wanted : parallel);
 }
 
 static int64_t set_gpus(const struct json *parts)
@@ -243,11 +243,11 @@ void spent_from_status(struct spent *spent,
     *account = (struct account){0};
     if (!created)
         return;
-    (void)account_note(account, (struct account_event){created, gpus, ACCOUNT_QUEUED});
+    (void)account_note(account, (struct account_event){created, gpus, ACCOUNT_QUEUED, 0});
     if (state->start_ms)
         (void)account_note(
             account, (struct account_event){state->start_ms, gpus,
-                                            over ? ACCOUNT_TRAINING : account_state_of(&seen)});
+                                            over ? ACCOUNT_TRAINING : account_state_of(&seen), 0});
     if (over) {
         int64_t last = account->events[account->count - 1].at_ms;
         int64_t end = state->end_ms ? state->end_ms : now_ms;

@@ -29,10 +29,10 @@ static void write_job(struct buf *out, const char *uid, const char *name, const 
     (void)spent_add_node(&spent, STR("n1"));
     (void)spent_add_node(&spent, STR("n2"));
     (void)spent_add_node(&spent, STR("n1"));
-    (void)account_note(&spent.account, (struct account_event){HOUR, 4, ACCOUNT_QUEUED});
+    (void)account_note(&spent.account, (struct account_event){HOUR, 4, ACCOUNT_QUEUED, 0});
     spent_write(out, &spent); /* as it was then: the next line counts */
     (void)account_note(&spent.account,
-                       (struct account_event){HOUR + HOUR / 2, 4, ACCOUNT_TRAINING});
+                       (struct account_event){HOUR + HOUR / 2, 4, ACCOUNT_TRAINING, 0});
     spent.account.end_ms = 3 * HOUR;
     spent_write(out, &spent);
 }
