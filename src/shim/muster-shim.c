@@ -25,6 +25,7 @@
  * One thread, one poll(). Everything that must survive is in files before it is told: a spec is
  * read from its file, a beginning is a .begun file, an end is an .exit file. */
 #define EXECS_MAX     64 /* exec sessions at a time */
+#define GROUPS_MAX    32 /* of a container: one or two for each kind of limit */
 #define POLLS_MAX     (3 + 2 * SHIM_CONTAINERS_MAX)
 #define END_BYTES     512  /* of an exit file: five numbers and 256 bytes of words */
 #define SETTLE_MIN_MS 50   /* before an exit file that could not be written is tried again; */
@@ -255,19 +256,22 @@ static void container_end(struct container *c, const char *flags, const char *wo
     (void)container_settle(c);
 }
 
-/* The container's groups, then the pod's, which stay while another container is in them. */
+/* The container's groups, each before the pod's, which stay while another container is in them. */
 static void remove_groups(const struct container *c)
 {
     char path[SHIM_NAME_BYTES + 32];
+    const char *made[GROUPS_MAX];
+    size_t count = 0;
     struct records spec = {0};
     struct record record;
     (void)snprintf(path, sizeof(path), "c/%s/%u.spec", c->name, c->instance);
     if (records_open(&spec, shim.folder_fd, path) < 0)
         return;
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t offset = 0; records_next(&spec, &offset, &record);)
-            if (record_is(&record, "cgroup.make"))
-                (void)rmdir(record.value);
+    for (size_t offset = 0; count < GROUPS_MAX && records_next(&spec, &offset, &record);)
+        if (record_is(&record, "cgroup.make"))
+            made[count++] = record.value;
+    while (count > 0)
+        (void)rmdir(made[--count]);
     records_close(&spec);
 }
 
