@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MOUNTINFO_BYTES 8192
+
 /* ---- mounts ---- */
 
 /* "36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw", cut into its words. */
@@ -79,7 +81,9 @@ static int mounts_read(struct mounts *ret)
     FILE *file = fopen("/proc/self/mountinfo", "re");
     size_t size = 0, room = 0;
     int r = file ? 0 : -errno;
-    char *line = NULL;
+    char *line = NULL, buffer[MOUNTINFO_BYTES];
+    if (file) /* else it would be read by the kilobyte */
+        (void)setvbuf(file, buffer, _IOFBF, sizeof(buffer));
     while (r == 0 && getline(&line, &size, file) > 0) {
         if (mounts.count == room) {
             room = room ? 2 * room : 64;
@@ -192,7 +196,10 @@ static int mounts_know(struct hidden *hidden)
     if (hidden->mounts)
         return 0;
     hidden->mounts = calloc(1, sizeof(*hidden->mounts));
-    return hidden->mounts ? mounts_read(hidden->mounts) : -ENOMEM;
+    int r = hidden->mounts ? mounts_read(hidden->mounts) : -ENOMEM;
+    if (r)
+        mounts_forget(hidden);
+    return r;
 }
 
 /* Things are added one after the other: their mounts are read once, and again where one is newer. */
@@ -297,6 +304,14 @@ void hidden_type(int fd, char out[static 32])
     const struct mount *mount = mounts_read(&mounts) == 0 ? mount_of(&mounts, fd) : NULL;
     (void)snprintf(out, 32, "%s", mount ? mount->type : "");
     mounts_free(&mounts);
+}
+
+int hidden_mounts(struct hidden *hidden, hidden_mount_fn *each, void *user)
+{
+    int r = mounts_know(hidden);
+    for (size_t i = 0; r == 0 && i < hidden->mounts->count; i++)
+        r = each(user, hidden->mounts->items[i].point, hidden->mounts->items[i].type);
+    return r;
 }
 
 /* Is the mount what is seen at its point, or is another one over it? */

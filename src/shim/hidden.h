@@ -48,5 +48,10 @@ void hidden_type(int fd, char out[static 32]);
 typedef int hidden_place_fn(void *user, const char *path);
 int hidden_places(const struct hidden *hidden, const char *top, hidden_place_fn *place, void *user);
 
+/* Every mount of this process, as of when the first thing was added, or of now where none was. Stops at the
+ * first error of `each`. */
+typedef int hidden_mount_fn(void *user, const char *point, const char *type);
+int hidden_mounts(struct hidden *hidden, hidden_mount_fn *each, void *user);
+
 /* A path of /proc/self/mountinfo has \040 and the like for blanks: undo in place. */
 void mountinfo_unescape(char *text);

@@ -267,16 +267,6 @@ static int carry_mount(struct root *root, const char *path)
     return (r == -ENOENT || r == -EINVAL) && !is_mount_point(path) ? 0 : r;
 }
 
-/* The n-th word of a line, from 0, ended where it ends; NULL: it has fewer. */
-static char *word(char *line, unsigned n)
-{
-    while (n-- && line)
-        line = (line = strchr(line, ' ')) ? line + 1 : NULL;
-    if (line)
-        line[strcspn(line, " \n")] = '\0';
-    return line;
-}
-
 static bool is_masked(const struct records *spec, const char *path)
 {
     struct record record;
@@ -287,33 +277,35 @@ static bool is_masked(const struct records *spec, const char *path)
     return false;
 }
 
-/* Those inside the pod's folder are the new root itself and memory volumes: not for carrying. */
+struct carrier {
+    struct root *root;
+    const struct records *spec;
+    const char *folder;
+    int count;
+};
+
+static int carry_one(void *user, const char *path, const char *type)
+{
+    struct carrier *carrier = user;
+    if (carrier->count == MOUNTS_MAX || !carried(path, type) || under(path, carrier->folder) ||
+        is_masked(carrier->spec, path))
+        return 0;
+    carrier->count++;
+    int r = carry_mount(carrier->root, path);
+    errno = -r;
+    return r ? shim_fail(carrier->root->words, "carry over", path) : 0;
+}
+
+/* Those inside the pod's folder are memory volumes: not for carrying. The new root is not among them. */
 static int carry_mounts(struct root *root, const struct records *spec, const char *folder)
 {
-    FILE *file = fopen("/proc/self/mountinfo", "re");
-    if (!file)
-        return shim_fail(root->words, "open", "/proc/self/mountinfo");
-    char line[2 * PATH_BYTES];
-    int count = 0;
-    while (fgets(line, sizeof(line), file) && count < MOUNTS_MAX) {
-        char *dash = strstr(line, " - ");
-        const char *type = dash ? word(dash, 2) : NULL;
-        char *path = type ? word(line, 4) : NULL;
-        if (!path)
-            continue;
-        mountinfo_unescape(path);
-        if (!carried(path, type) || under(path, folder) || is_masked(spec, path))
-            continue;
-        count++;
-        int r = carry_mount(root, path);
-        if (r) {
-            (void)fclose(file);
-            errno = -r;
-            return shim_fail(root->words, "carry over", path);
-        }
+    struct carrier carrier = {root, spec, folder, 0};
+    int r = hidden_mounts(&root->hidden, carry_one, &carrier);
+    if (r && !root->words[0]) {
+        errno = -r;
+        return shim_fail(root->words, "read", "/proc/self/mountinfo");
     }
-    (void)fclose(file);
-    return 0;
+    return r;
 }
 
 /* The folder and every mount below it. */

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /* shim_spawner: a shim for every packet, without the cost of starting a program. */
@@ -41,6 +42,7 @@ int spawner_run(const char *points, char *const paths[], int (*run)(const char *
     if (r < 0)
         return 1;
     (void)signal(SIGCHLD, SIG_IGN); /* nobody waits for shims */
+    tzset();                        /* or the first line of every log would read a file for it */
     while (take_order(folder, sizeof(folder), fds) > 0) {
         pid_t pid = fds[0] >= 0 ? fork() : -1;
         if (pid == 0) {
