@@ -36,6 +36,8 @@
  * Invariants: a work is in its unit's map from the first event until it is idle, and in the dirty
  * queue at most once (work->queued); nothing reconciles before every watch has synced. */
 
+#define KEY_BYTES 512 /* of nearly every key: 63 of a namespace, 253 of a name */
+
 int64_t runner_clock(const struct runner *runner)
 {
     return runner->now ? runner->now(runner->now_user) : clock_now_ms();
@@ -70,25 +72,39 @@ static struct str work_name(const struct work *work)
     return (struct str){work->text + work->ns_len + 1, work->text_len - work->ns_len - 1};
 }
 
+/* "namespace/name" in `text`, which has room for it; its length. */
+static size_t key_write(char *text, struct str ns, struct str name)
+{
+    if (ns.len)
+        memcpy(text, ns.p, ns.len);
+    text[ns.len] = '/';
+    if (name.len)
+        memcpy(text + ns.len + 1, name.p, name.len);
+    return ns.len + 1 + name.len;
+}
+
+/* NULL: nothing is known of the key. */
+static struct work *work_find(const struct unit *unit, struct str ns, struct str name)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    char text[KEY_BYTES];
+    size_t len = ns.len + 1 + name.len;
+    char *key = len <= sizeof(text) ? text : ARENA_ARRAY(&arena, char, len);
+
+    return map_get(&unit->works, (struct str){key, key_write(key, ns, name)});
+}
+
 static struct work *work_make(struct unit *unit, struct str ns, struct str name)
 {
-    size_t len = ns.len + 1 + name.len;
-    struct work *work = mem_alloc(sizeof(*work) + len);
+    struct work *work = work_find(unit, ns, name);
 
+    if (work)
+        return work;
+    work = mem_alloc(sizeof(*work) + ns.len + 1 + name.len);
     work->unit = unit;
     work->ns_len = ns.len;
-    work->text_len = len;
-    if (ns.len)
-        memcpy(work->text, ns.p, ns.len);
-    work->text[ns.len] = '/';
-    if (name.len)
-        memcpy(work->text + ns.len + 1, name.p, name.len);
-    struct work *old = map_get(&unit->works, (struct str){work->text, len});
-    if (old) {
-        mem_free(work);
-        return old;
-    }
-    map_set(&unit->works, (struct str){work->text, len}, work);
+    work->text_len = key_write(work->text, ns, name);
+    map_set(&unit->works, (struct str){work->text, work->text_len}, work);
     return work;
 }
 
@@ -192,23 +208,61 @@ static bool passes_by(const struct controller *controller, const struct api_chan
            controller->passes_by(change->previous, change->object);
 }
 
+/* Whether the change is what the controller wrote at its last look at this key. */
+static bool is_own(const struct unit *unit,
+                   const struct control_key *key,
+                   const struct api_change *change)
+{
+    const struct work *work = NULL;
+
+    if (!unit->controller->ignores_own || !change)
+        return false;
+    work = work_find(unit, key->ns, key->name);
+    for (size_t i = 0; work && i < work->awaits.count; i++)
+        if (work->awaits.items[i].watch->kind == change->object->kind &&
+            work->awaits.items[i].revision == change->revision)
+            return true;
+    return false;
+}
+
 /* `change`: what brought the object; NULL: something else. */
-static void mark(struct runner *runner,
-                 const struct kind *kind,
-                 const struct object *object,
-                 const struct api_change *change)
+static void mark_unit(struct unit *unit,
+                      const struct object *object,
+                      const struct api_change *change,
+                      struct arena *arena)
+{
+    struct control_keys keys = {.arena = arena};
+
+    unit->controller->keys(unit->runner->cache, object, &keys);
+    for (size_t i = 0; i < keys.list.count; i++)
+        if (!is_own(unit, &keys.list.items[i], change))
+            touch(work_make(unit, keys.list.items[i].ns, keys.list.items[i].name));
+}
+
+static void mark(struct runner *runner, const struct kind *kind, const struct object *object)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    for (size_t u = 0; u < runner->units.count; u++)
+        if (watches_kind(runner->units.items[u], kind))
+            mark_unit(runner->units.items[u], object, NULL, &arena);
+}
+
+/* Of what was, and of what is. */
+static void mark_change(struct runner *runner,
+                        const struct kind *kind,
+                        const struct api_change *change)
 {
     _cleanup_(arena_done) struct arena arena = {0};
 
     for (size_t u = 0; u < runner->units.count; u++) {
         struct unit *unit = runner->units.items[u];
-        struct control_keys keys = {.arena = &arena};
 
-        if (!watches_kind(unit, kind) || (change && passes_by(unit->controller, change)))
+        if (!watches_kind(unit, kind) || passes_by(unit->controller, change))
             continue;
-        unit->controller->keys(runner->cache, object, &keys);
-        for (size_t i = 0; i < keys.list.count; i++)
-            touch(work_make(unit, keys.list.items[i].ns, keys.list.items[i].name));
+        if (change->previous)
+            mark_unit(unit, change->previous, change, &arena);
+        mark_unit(unit, change->object, change, &arena);
     }
 }
 
@@ -265,13 +319,11 @@ static void on_change(void *user, const struct api_change *change)
     case API_ADDED:
     case API_MODIFIED:
         cache_put(runner->cache, change->object);
-        if (change->previous)
-            mark(runner, watch->kind, change->previous, change);
-        mark(runner, watch->kind, change->object, change);
+        mark_change(runner, watch->kind, change);
         break;
     case API_DELETED:
         cache_drop(runner->cache, change->object);
-        mark(runner, watch->kind, change->object, NULL);
+        mark(runner, watch->kind, change->object);
         break;
     case API_SYNCED: on_synced(watch); break;
     case API_BOOKMARK: arm(runner, 0); break;
@@ -542,7 +594,7 @@ void runner_set_trainer(struct runner *runner, struct str url, struct str ca)
     runner->started_config.trainer_ca = runner->config.trainer_ca;
     arena_done(&old);
     while ((job = cache_next(runner->cache, &kind_trainjob, STR(""), &cursor)))
-        mark(runner, &kind_trainjob, job, NULL);
+        mark(runner, &kind_trainjob, job);
 }
 
 static void drop_lingering(struct runner *runner, int64_t now_ms)

@@ -87,6 +87,8 @@ struct controller {
     bool embedded; /* a cluster has its own; runs only where runner_options.embedded is set */
     /* Whether such a change is none to it: it is not asked for keys then. NULL: none is so. */
     bool (*passes_by)(const struct object *before, const struct object *after);
+    /* What it writes it has no more to say about: a change that is its own write wakes no key. */
+    bool ignores_own;
     /* How long after it was touched a key is looked at, in milliseconds, so that several changes in
      * a row become one write: for what only tells. NULL: at once. */
     int64_t (*settle)(const struct cache *cache, const struct control_key *key);

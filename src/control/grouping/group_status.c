@@ -318,6 +318,7 @@ static int64_t settle(const struct cache *cache, const struct control_key *key)
 static const struct kind *const watches[] = {&kind_podgroup, &kind_pod, &kind_priorityclass, NULL};
 
 const struct controller group_status_controller = {.name = "podgroupstatus",
+                                                   .ignores_own = true,
                                                    .settle = settle,
                                                    .watches = watches,
                                                    .keys = keys,
