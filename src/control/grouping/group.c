@@ -1,11 +1,14 @@
 #include "control/grouping/group.h"
 
 #include "api/array.h"
+#include "api/gpu.h"
 #include "api/group.h"
 #include "api/karta.h"
 #include "api/kind.h"
+#include "api/numa.h"
 #include "api/object.h"
 #include "api/scheduler_name.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -493,6 +496,20 @@ static bool stays(struct run *run, const struct object *pod, struct str group)
     return true;
 }
 
+/* The group that was written with its pod, which is alone in it, while nobody has changed one of
+ * them since: their revisions follow each other. */
+static bool is_made(const struct control_input *input, const struct object *pod)
+{
+    struct str named = object_annotation(pod, GROUP_ANNOTATION);
+    const struct object *group = NULL;
+
+    if (pod->owner_count || !named.len)
+        return false;
+    group = cache_get(input->cache, &kind_podgroup, pod->ns, named);
+    return group && group->revision == pod->revision + 1 && group->owner_count == 1 &&
+           str_eq(group->owners[0].uid, pod->uid);
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -502,7 +519,7 @@ static void reconcile(const struct control_input *input,
     struct grouping grouping = {0};
     struct err err = {0};
 
-    if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len)
+    if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len || is_made(input, pod))
         return;
     const struct json *root = tree(&run, pod);
     struct str name = group_named_by(root);
@@ -709,13 +726,37 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     }
 }
 
-/* A pod has several statuses in its life, and is grouped once. Of some owners' pods it counts
- * whether they ended or where they are. */
+/* Annotations that come with a node; no group depends on them. */
+static bool is_of_bind(struct str key)
+{
+    static const char *const keys_of_bind[] = {
+        GPU_ANNOTATION_DEVICES, GPU_ANNOTATION_TYPE, GPU_ANNOTATION_PORTION,
+        GPU_ANNOTATION_MEMORY,  SUSPEND_MAY,         NUMA_ANNOTATION_PREDICTED};
+
+    for (size_t i = 0; i < COUNT_OF(keys_of_bind); i++)
+        if (str_is(key, keys_of_bind[i]))
+            return true;
+    return false;
+}
+
+/* `after` without what a bind added behind the annotations that were there. */
+static bool same_but_bind(const struct object *before, const struct object *after)
+{
+    struct object bare = *after;
+
+    while (bare.annotation_count > before->annotation_count &&
+           is_of_bind(bare.annotations[bare.annotation_count - 1].key))
+        bare.annotation_count--;
+    return object_same_but_status(before, &bare);
+}
+
+/* A pod has several statuses in its life and one node, and is grouped once. Of some owners' pods it
+ * counts whether they ended or where they are. */
 static bool passes_by(const struct object *before, const struct object *after)
 {
     return after->kind == &kind_pod &&
            (!after->owner_count || str_is(after->owners[0].kind, kind_torchrunjob.name)) &&
-           object_same_but_status(before, after);
+           same_but_bind(before, after);
 }
 
 static const struct kind *const watches[] = {&kind_pod,

@@ -653,16 +653,25 @@ TEST(what_a_pods_group_follows_from_wakes_the_pod)
     stage_close(&stage);
 }
 
-TEST(a_status_wakes_only_pods_of_owners_that_count_them)
+TEST(a_status_or_a_node_wakes_only_pods_of_owners_that_count_them)
 {
     static const struct {
         const char *why;
         const char *meta;
+        const char *before; /* annotations */
+        const char *after;
         bool passes;
     } rows[] = {
-        {"nobody's", "", true},
-        {"a TorchrunJob's", OWNED("torchrun.ai/v1alpha1", "TorchrunJob", "t"), true},
-        {"another's", OF_JOB, false},
+        {"nobody's", "", "", "", true},
+        {"a TorchrunJob's", OWNED("torchrun.ai/v1alpha1", "TorchrunJob", "t"), "", "", true},
+        {"another's", OF_JOB, "", "", false},
+        {"bound", "", "'a':'b'",
+         "'a':'b','received-resource-type':'Regular','torchrun.ai/gpu-devices':'0'", true},
+        {"bound, with none before", "", "", "'torchrun.ai/gpu-devices':'0'", true},
+        {"bound, another's", OF_JOB, "", "'torchrun.ai/gpu-devices':'0'", false},
+        {"annotated by a person", "", "'a':'b'", "'a':'b','c':'d'", false},
+        {"annotated and bound", "", "'a':'b'", "'a':'c','torchrun.ai/gpu-devices':'0'", false},
+        {"its group's name was taken away", "", "'pod-group-name':'g'", "", false},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -676,13 +685,50 @@ TEST(a_status_wakes_only_pods_of_owners_that_count_them)
                        &kind_pod,
                        text_of(&stage, str_c(&stage.arena,
                                              str_printf(&stage.arena,
-                                                        "{'metadata':{'name':'p','generation':1%s},"
+                                                        "{'metadata':{'name':'p','generation':1,"
+                                                        "'annotations':{%s}%s},"
                                                         "'status':{'phase':'%zu'}}",
+                                                        j ? rows[i].after : rows[i].before,
                                                         rows[i].meta, j))),
                        &pods[j], NULL) == 0);
         EXPECT(group_controller.passes_by(pods[0], pods[1]) == rows[i].passes);
         object_unref(pods[0]);
         object_unref(pods[1]);
+        stage_close(&stage);
+    }
+}
+
+/* One that stood on another revision may have been changed by somebody: it is made as it should be. */
+TEST(a_group_that_was_written_with_its_pod_is_not_looked_at_again)
+{
+    static const struct {
+        const char *why;
+        const char *group; /* metadata of it */
+        bool looks;
+    } rows[] = {
+        {"written behind the pod", "'resourceVersion':'8','ownerReferences':[{'uid':'pu'}]", false},
+        {"changed since", "'resourceVersion':'9','ownerReferences':[{'uid':'pu'}]", true},
+        {"before the pod changed", "'resourceVersion':'6','ownerReferences':[{'uid':'pu'}]", true},
+        {"of another pod", "'resourceVersion':'8','ownerReferences':[{'uid':'qu'}]", true},
+        {"somebody's", "'resourceVersion':'8'", true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct stage stage;
+
+        stage_open(&stage);
+        test_case(rows[i].why);
+        put(&stage, &kind_pod,
+            "{'metadata':{'name':'p','namespace':'d','uid':'pu','resourceVersion':'7','annotations'"
+            ":{'pod-group-name':'pg-p-pu'}},'spec':{'schedulerName':'kai-scheduler'}}");
+        put(&stage, &kind_podgroup,
+            str_c(&stage.arena,
+                  str_printf(&stage.arena,
+                             "{'metadata':{'name':'pg-p-pu','namespace':'d',%s},'spec':{"
+                             "'minMember':3}}",
+                             rows[i].group)));
+        react(&stage, "p");
+        EXPECT((done(&stage, ACTION_PATCH, &kind_podgroup) != NULL) == rows[i].looks);
         stage_close(&stage);
     }
 }
