@@ -510,6 +510,14 @@ static bool is_made(const struct control_input *input, const struct object *pod)
            str_eq(group->owners[0].uid, pod->uid);
 }
 
+/* Grouped by hand: left alone. Its own group's name is what admission wrote. */
+static bool is_by_hand(const struct object *pod, struct arena *arena)
+{
+    struct str named = object_annotation(pod, GROUP_ANNOTATION);
+
+    return named.len && !pod->owner_count && !str_eq(named, group_name(pod, arena));
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -521,6 +529,9 @@ static void reconcile(const struct control_input *input,
 
     if (!pod || pod->deleted_ms || object_annotation(pod, GROUP_MIRROR).len || is_made(input, pod))
         return;
+    bool by_hand = is_by_hand(pod, run.arena);
+    if (by_hand && !group_named(pod, run.arena).len)
+        return; /* nothing of it has to be read */
     const struct json *root = tree(&run, pod);
     struct str name = group_named_by(root);
     if (!group_is_ours(input, root)) {
@@ -532,9 +543,7 @@ static void reconcile(const struct control_input *input,
         reconcile_named(&run, pod, name);
         return;
     }
-    /* Grouped by hand: left alone. Its own group's name is what admission wrote. */
-    struct str named = object_annotation(pod, GROUP_ANNOTATION);
-    if (named.len && !pod->owner_count && !str_eq(named, group_name(pod, run.arena)))
+    if (by_hand)
         return;
     struct grouping_input in = input_of(&run, root);
     int r = 0;

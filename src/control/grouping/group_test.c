@@ -1,3 +1,4 @@
+#include "api/group.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -731,4 +732,18 @@ TEST(a_group_that_was_written_with_its_pod_is_not_looked_at_again)
         EXPECT((done(&stage, ACTION_PATCH, &kind_podgroup) != NULL) == rows[i].looks);
         stage_close(&stage);
     }
+}
+
+TEST(a_pod_that_names_a_group_and_ignores_its_workload_stays_where_it_is)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_pod,
+        "{'metadata':{'name':'p','namespace':'d','uid':'pu','annotations':{'pod-group-name':'mine',"
+        "'" GROUP_IGNORE_WORKLOAD "':'true'}},'spec':{'schedulerName':'kai-scheduler',"
+        "'schedulingGroup':{'podGroupName':'theirs'}}}");
+    react(&stage, "p");
+    EXPECT(stage.actions.list.count == 0);
+    stage_close(&stage);
 }
