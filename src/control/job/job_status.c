@@ -125,7 +125,7 @@ static bool node_is_ready(const struct object *node)
 {
     _cleanup_(arena_done) struct arena arena = {0};
 
-    return condition_is_true(json_get(object_json(node, &arena), "status"), "Ready");
+    return condition_is_true(json_get(object_tree(node, &arena), "status"), "Ready");
 }
 
 /* Heartbeats of one that is only suspected move nobody. */
@@ -133,7 +133,7 @@ static bool node_is_left(const struct object *node)
 {
     _cleanup_(arena_done) struct arena arena = {0};
 
-    return suspect_is_named(node) && suspect_leave(object_json(node, &arena)).len;
+    return suspect_is_named(node) && suspect_leave(object_tree(node, &arena)).len;
 }
 
 static void unfinished(const struct kind *kind, const struct cache *cache, struct control_keys *ret)
