@@ -17,6 +17,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -99,6 +100,7 @@ static void group_count(struct group *group)
         pod->set = pod_find_set(group, name_text(pod->subgroup));
         if (pod->set == SET_NONE)
             continue;
+        assert(pod->set < group->set_count);
         group->sets[pod->set].count[pod->status]++;
         group->count[pod->status]++;
     }

@@ -25,6 +25,7 @@
 #include "sched/state.h"
 #include "sched/tasks.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -649,6 +650,7 @@ static struct str reason_text(struct matter *matter, enum sched_reason reason)
     case SCHED_REASON_INVALID:
         if (group->refusal)
             return name_text(group->refusal);
+        assert(matter->pod);
         return str_printf(arena, "pod " STR_FMT " cannot be placed: " STR_FMT,
                           STR_ARG(pod_name(matter->pod)),
                           STR_ARG(matter->pod->shape->spec.invalid.len

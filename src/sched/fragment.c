@@ -12,6 +12,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -208,6 +209,7 @@ static struct demand *count_new(struct sched *sched, struct shape *shape)
     if (at < FRAGMENT_COUNTED_MAX) {
         VEC_PUSH(NULL, &fragment->counted, demand_of(shape));
     } else {
+        assert(fragment->counted.items);
         at = 0;
         for (size_t i = 1; i < fragment->counted.count; i++)
             if (fragment->counted.items[i].seen <= fragment->counted.items[at].seen)

@@ -212,7 +212,7 @@ static bool nodes_scan(struct sched *sched,
 
     affinity_scale(affinity, set);
     for (size_t i = 0; i < set->count; i++) {
-        struct placement placement = {0};
+        struct placement placement = {.node = set->nodes[i]};
 
         if (try_node(sched, pod, affinity, set->nodes[i], &placement) != PLACE_OK)
             continue;

@@ -25,6 +25,7 @@
 #include "sched/shape.h"
 #include "sched/state.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -352,6 +353,7 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     else
         number_whole(sched, pod);
     bind_devices(sched, pod, &bind);
+    assert(more || (!pod->zones && !pod->claim_count));
     if (pod->zones)
         bind_zones(sched, pod, more);
     if (pod->claim_count)
