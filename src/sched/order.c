@@ -11,6 +11,7 @@
 #include "sched/tasks.h"
 #include "sched/victims.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -138,19 +139,18 @@ static const struct queue_rank *node_rank(struct order *order, struct order_node
     const struct order_entry *best = best_entry(order, node);
     const struct queue *queue = node->queue;
 
-    if (node->ranked && !order->sched->config.plain && node->ranked_for_group == (best != NULL) &&
+    assert(best); /* a queue without groups is taken out of its parent's heap */
+    if (node->ranked && !order->sched->config.plain &&
         same_amounts(node->ranked_allocated, queue->allocated) &&
-        (!best || same_amounts(node->ranked_request, best->request)) &&
+        same_amounts(node->ranked_request, best->request) &&
         same_amounts(node->ranked_popped, node->popped))
         return &node->rank;
     node->ranked = true;
-    node->ranked_for_group = best != NULL;
     memcpy(node->ranked_allocated, queue->allocated, sizeof(node->ranked_allocated));
-    if (best)
-        memcpy(node->ranked_request, best->request, sizeof(node->ranked_request));
+    memcpy(node->ranked_request, best->request, sizeof(node->ranked_request));
     memcpy(node->ranked_popped, node->popped, sizeof(node->ranked_popped));
     node->rank = queue_rank((struct queue_side){
-        queue, best ? best->request : NULL, order->kind == ORDER_VICTIMS ? node->popped : NULL});
+        queue, best->request, order->kind == ORDER_VICTIMS ? node->popped : NULL});
     return &node->rank;
 }
 

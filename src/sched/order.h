@@ -35,7 +35,6 @@ struct order_node {
     int64_t popped[SCHED_RESOURCES];
     /* The queue's rank, and what it was made from: it is compared far more often than that changes. */
     bool ranked;
-    bool ranked_for_group; /* with a request */
     int64_t ranked_allocated[SCHED_RESOURCES];
     int64_t ranked_request[SCHED_RESOURCES];
     int64_t ranked_popped[SCHED_RESOURCES];
