@@ -21,6 +21,7 @@ struct filled {
     bool gang;    /* two of them are one gang */
     bool other;   /* somebody else's pod is on a node */
     bool restart; /* one goes, and another one comes in its place */
+    bool waits;   /* one is about to end, and another one is promised its place */
 };
 
 static void run(struct cluster *cluster, const char *name, int node, const struct job *like)
@@ -66,6 +67,10 @@ static void fill(struct cluster *cluster, const struct filled *filled)
         cluster_drop(cluster, "r0-5-0"); /* of n2: it was the last victim there */
         run(cluster, "later", 2, &(struct job){.gpus = 1, .kind = SCHED_PREEMPTIBLE});
         cluster_decide(cluster, 1000);
+    }
+    if (filled->waits) { /* on the first node that a gang gets */
+        run(cluster, "r2-1", 0, &(struct job){.gpus = 1, .ending = true});
+        cluster_put(cluster, &(struct job){.name = "waits", .queue = "q", .gpus = 1});
     }
 }
 
@@ -117,6 +122,7 @@ TEST(whole_nodes_are_emptied_in_the_order_in_which_victims_would_leave_them)
         {.why = "two go together", .gang = true},
         {.why = "somebody else's does not go", .other = true},
         {.why = "the order changes between cycles", .restart = true},
+        {.why = "one was only promised its place", .waits = true},
         {.why = "all at once", .fixed = true, .bare = true, .other = true, .restart = true},
     };
 
