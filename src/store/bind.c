@@ -33,7 +33,6 @@ static void set_scheduled(struct write *write, struct json *root)
 static int binding_check(struct write *write, const struct api_binding *binding, struct json **ret)
 {
     const struct object *pod = write->old;
-    struct str bound = STR_NONE;
 
     if (!pod)
         return reply_not_found(write->reply, &kind_pod, binding->pod);
@@ -49,7 +48,7 @@ static int binding_check(struct write *write, const struct api_binding *binding,
     if (!binding->node.len)
         return reply_fail(write->reply, 422, "Invalid", "target.name: Required value");
     *ret = object_json(pod, write->arena);
-    bound = json_str_at(*ret, "spec.nodeName");
+    struct str bound = json_str_at(*ret, "spec.nodeName");
     if (bound.len)
         return reply_fail(write->reply, 409, "Conflict",
                           "pod " STR_FMT " is already assigned to node \"" STR_FMT "\"",

@@ -184,6 +184,7 @@ const struct kind *custom_version(const struct store *store,
     version = str_sub(version, slash + 1, version.len);
     if (str_is(version, kind->version))
         return kind;
+    assert(kind->group && kind->plural);
     const struct kind *served =
         kinds_by_plural(store->api.kinds, str_from(kind->group), version, str_from(kind->plural));
     const struct kind *made = made_kind(store, &(struct kind){.group = kind->group,

@@ -32,6 +32,7 @@
 #include "store/watch.h"
 #include "store/write.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -216,6 +217,7 @@ static int load_object(void *user, const struct db_row *row, struct err *err)
 
     if (r < 0 || !shelf)
         return r;
+    assert(object);
     if (shelf->kind == &kind_crd)
         custom_register(store, object);
     struct change change = {
