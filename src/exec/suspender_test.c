@@ -271,3 +271,26 @@ TEST(suspender_tries_again_where_the_container_was_not_reached)
     EXPECT(is_gone(&bench));
     close_bench(&bench);
 }
+
+TEST(suspender_counts_tries_anew_once_a_step_went_well)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    patch(&bench, "\"yield\"");
+    for (int i = 1; i < SUSPENSION_TRIES_OUT; i++) {
+        answer(&bench, -EPIPE, 0, "", "the connection was lost");
+        bench.now_ms += SUSPENSION_RETRY_MS;
+        settle(&bench);
+    }
+    answer(&bench, 0, 0, "ok out 1 40\n", "");
+    patch(&bench, "null");
+    answer(&bench, 0, 0, "ok in 1 0\n", "");
+    patch(&bench, "\"yield\"");
+    answer(&bench, -EPIPE, 0, "", "the connection was lost");
+    EXPECT(!is_gone(&bench));
+    bench.now_ms += SUSPENSION_RETRY_MS;
+    settle(&bench);
+    EXPECT(strcmp(bench.way, "out") == 0 && bench.runs == SUSPENSION_TRIES_OUT + 3);
+    close_bench(&bench);
+}
