@@ -172,6 +172,26 @@ TEST(one_that_is_stuck_on_its_way_out_keeps_the_others_for_five_minutes_only)
     EXPECT(str_is(wish(&scene, "p"), "unused") && str_is(wish(&scene, "r"), "unused"));
 }
 
+TEST(the_next_gives_way_five_seconds_after_the_last_and_not_before)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    noon(&scene);
+    scene_put(&scene, &kind_podgroup, GROUP("w", WAITS("NotEnoughResources")));
+    look(&scene, 0);
+    look(&scene, 5);
+    EXPECT(!wish(&scene, "p").len && str_is(wish(&scene, "r"), "unused"));
+    scene_patch(&scene, &kind_pod, "r",
+                "{'status':{'conditions':[{'type':'Suspended','status':'True','reason':'Frozen',"
+                "'lastTransitionTime':'2026-01-01T12:06:00Z'}]}}");
+    scene.now_ms = NOON + 6 * MINUTE + 4999;
+    look(&scene, 0);
+    EXPECT(!wish(&scene, "p").len);
+    scene.now_ms++;
+    look(&scene, 0);
+    EXPECT(str_is(wish(&scene, "p"), "unused"));
+}
+
 TEST(a_job_whose_gpus_were_unused_is_back_in_line_when_it_is_resumed)
 {
     _cleanup_(scene_close) struct scene scene;
