@@ -461,6 +461,61 @@ TEST(a_terminal_in_a_pod_is_as_large_as_the_clients)
     world_close(&world);
 }
 
+struct pod_port {
+    struct podio podio;
+    int inside; /* the pod's end; -1: nobody came */
+};
+
+static int port_dial(struct podio *podio,
+                     struct str ns,
+                     struct str pod,
+                     uint16_t port,
+                     struct err *err)
+{
+    int ends[2];
+
+    (void)err;
+    EXPECT(str_is(ns, "default") && str_is(pod, "p") && port == 8080);
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+    ((struct pod_port *)podio)->inside = ends[1];
+    return ends[0];
+}
+
+TEST(a_request_through_the_proxy_is_answered_by_the_pod)
+{
+    static const struct podio_ops ops = {.dial = port_dial};
+    static const struct str reply = STR("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong");
+    struct pod_port port = {.podio = {&ops}, .inside = -1};
+    struct world world;
+
+    world_open(&world, NULL);
+    server_set_podio(world.server, &port.podio);
+    int fd = dial(&world, STR("GET /api/v1/namespaces/default/pods/p:8080/proxy/a/b?x=1 HTTP/1.1"
+                              "\r\nHost: localhost\r\nAuthorization: Bearer " OWNER_TOKEN
+                              "\r\nConnection: close\r\n\r\n"));
+    for (int ms = 0; ms < ANSWER_MS_MAX && port.inside < 0; ms++) {
+        struct pollfd answered = {.fd = fd, .events = POLLIN};
+
+        (void)uv_run(&world.harness.loop, UV_RUN_NOWAIT);
+        if (poll(&answered, 1, 1) > 0)
+            break; /* without the pod */
+    }
+    EXPECT(port.inside >= 0);
+    if (port.inside >= 0) {
+        struct str heard = received(&world, port.inside, "\r\n\r\n");
+
+        EXPECT(str_starts(heard, STR("GET /a/b?x=1 HTTP/1.1\r\n")));
+        EXPECT(!str_contains(heard, STR(OWNER_TOKEN)));
+        EXPECT(send(port.inside, reply.p, reply.len, MSG_NOSIGNAL) == (ssize_t)reply.len);
+        EXPECT(str_contains(received(&world, fd, "pong"), STR("pong")));
+        (void)close(port.inside);
+    }
+    (void)close(fd);
+    harness_settle(&world.harness);
+    server_set_podio(world.server, NULL);
+    world_close(&world);
+}
+
 TEST(discovery_says_in_which_version_objects_are_kept)
 {
     static const struct {
