@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "server/openapi.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -155,6 +156,7 @@ static struct json *value_schema(struct arena *arena,
         return any_schema(arena, schemas);
     if (field->form != TYPE_MESSAGE)
         return primitive(arena, (enum type_form)field->form);
+    assert(field->type);
     add_type(arena, schemas, field->type);
     return reference(arena, openapi_type_name(arena, field->type));
 }
