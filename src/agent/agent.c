@@ -134,12 +134,13 @@ static void on_other(void *user, const struct api_change *change)
         agent->watches[agent->watch_count++] =
             api_watch(agent->api, &(struct api_watch_request){.kind = &kind_pod}, on_pod, agent);
     }
-    if (change->object && change->object->kind == &kind_service)
+    if (!change->object)
+        return;
+    if (change->object->kind == &kind_service)
         on_service(agent, change);
     /* One that is optional may come later, and go. */
-    if (change->object &&
-        (change->object->kind == &kind_configmap || change->object->kind == &kind_secret ||
-         change->object->kind == &kind_serviceaccount))
+    if (change->object->kind == &kind_configmap || change->object->kind == &kind_secret ||
+        change->object->kind == &kind_serviceaccount)
         volume_refresh(agent, change->object);
     if (change->event == API_DELETED && change->object->kind == &kind_pvc)
         volume_claim_gone(agent, change->object);
@@ -273,6 +274,7 @@ static void nodes_make(struct agent *agent)
         (void)snprintf(agent->nodes[i].name, sizeof(agent->nodes[i].name), "%s-%u",
                        options->node_prefix, i);
     }
+    assert(options->node_count);
     /* What there is once is advertised once. */
     agent->cpu_milli_per_node =
         options->cpus_per_node ? options->cpus_per_node * 1000

@@ -8,6 +8,7 @@
 #include "mover/driver.h"
 #include "mover/gpu_copy.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -255,7 +256,7 @@ int checkpoint_do(const struct checkpoint_order *order,
     _cleanup_(arena_done) struct arena arena = {0};
     pid_t *pids = ARENA_ARRAY(&arena, pid_t, order->pid_count + 1);
     struct gpu_page **pages = ARENA_ARRAY(&arena, struct gpu_page *, order->pid_count + 1);
-    struct cuda cuda;
+    struct cuda cuda = {0};
     size_t count = cuda_processes(order, pids);
     int64_t used_mib = order->out ? cards_used(order) : 0;
     int64_t held_mib = 0, away_mib = 0; /* away: an earlier helper saw to it */
@@ -271,6 +272,7 @@ int checkpoint_do(const struct checkpoint_order *order,
     int64_t need_mib = used_mib > held_mib ? used_mib : held_mib;
     int r = order->out ? out_refuse(count, need_mib, err) : 0;
     r = r ? r : cuda_open(&cuda, err);
+    assert(r || cuda.unlock); /* the last that is looked for */
     if (r == 0 && order->out)
         r = all_out(&cuda, pids, pages, count, ret, err);
     for (size_t i = 0; r == 0 && !order->out && i < count; i++)

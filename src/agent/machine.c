@@ -91,6 +91,7 @@ static void read_user(struct machine *machine)
 #define PERMITS_USER    1
 #define PERMITS_MOUNT   2
 #define PERMITS_OVERLAY 4
+#define OVERLAY         "lowerdir=/,upperdir=up,workdir=work"
 
 static int write_text(const char *path, const char *text)
 {
@@ -121,11 +122,9 @@ static int try_namespaces(bool root, const char *folder)
     if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC) < 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || chdir(folder) < 0)
         return permits;
-    static const char *const options[] = {"lowerdir=/,upperdir=up,workdir=work",
-                                          "lowerdir=/,upperdir=up,workdir=work,userxattr"};
-    for (size_t i = 0; i < 2 && !(permits & PERMITS_OVERLAY); i++)
-        if (mount("overlay", "root", "overlay", 0, options[i]) == 0)
-            permits |= PERMITS_OVERLAY;
+    if (mount("overlay", "root", "overlay", 0, OVERLAY) == 0 ||
+        mount("overlay", "root", "overlay", 0, OVERLAY ",userxattr") == 0)
+        permits |= PERMITS_OVERLAY;
     if (!(permits & PERMITS_OVERLAY) && mount("tmpfs", "root", "tmpfs", 0, "size=64k") < 0)
         return permits;
     /* The whole way: in a chroot there are namespaces, but no other root to be had in them. */
