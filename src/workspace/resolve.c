@@ -165,6 +165,11 @@ size_t resolve_answer(const unsigned char *p,
     return count;
 }
 
+bool resolve_is_cut(const unsigned char *p, size_t len, size_t count, size_t max)
+{
+    return len > DNS_HEAD_BYTES && (p[2] & DNS_CUT) && count < max;
+}
+
 struct server {
     struct sockaddr_storage at;
     socklen_t size;
@@ -221,7 +226,7 @@ static ptrdiff_t ask_type(const struct server *server,
 
         if (got >= DNS_HEAD_BYTES && (packet[3] & 15) == 0)
             count = (ptrdiff_t)resolve_answer(packet, (size_t)got, question->id, out, max);
-        if (got > DNS_HEAD_BYTES && (packet[2] & DNS_CUT) && count < (ptrdiff_t)max) {
+        if (got > 0 && resolve_is_cut(packet, (size_t)got, count > 0 ? (size_t)count : 0, max)) {
             size_t more = ask_stream(server, query, size, &long_answer);
 
             if (more)

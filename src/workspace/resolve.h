@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "workspace/address.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,3 +45,5 @@ size_t resolve_answer(const unsigned char *p,
                       uint16_t id,
                       struct address *out,
                       size_t max);
+/* Whether more was to be said than fits into the answer, and more than `count` of `max` is wanted. */
+bool resolve_is_cut(const unsigned char *p, size_t len, size_t count, size_t max);

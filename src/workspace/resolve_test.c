@@ -100,3 +100,28 @@ TEST(resolve_asks_and_reads_dns)
         EXPECT(resolve_query(&bad, packet, sizeof(packet)) == 0);
     }
 }
+
+TEST(resolve_asks_for_a_long_answer_only_where_more_is_wanted)
+{
+    static const struct {
+        unsigned char flags;
+        size_t len;
+        size_t count;
+        bool cut;
+        const char *why;
+    } rows[] = {
+        {0x82, 512, 0, true, "nothing of it came"},
+        {0x82, 512, 7, true, "one more would do"},
+        {0x82, 512, 8, false, "there are as many as are wanted"},
+        {0x80, 512, 0, false, "that was all"},
+        {0x82, 12, 0, false, "a head alone"},
+        {0x82, 13, 0, true, "a little more than the head"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        unsigned char packet[512] = {0x12, 0x34, rows[i].flags};
+
+        test_case(rows[i].why);
+        EXPECT(resolve_is_cut(packet, rows[i].len, rows[i].count, 8) == rows[i].cut);
+    }
+}
