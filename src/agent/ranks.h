@@ -12,14 +12,8 @@ struct buf;
 struct err;
 struct pod;
 
-/* ranks: how the ranks of a pod get on (api/ranks.h), seen from outside.
- *
- * Containers of training pods have a folder for pages (api/rank_page.h) and hook.py as their
- * sitecustomize, at the front of PYTHONPATH. Every RANKS_LOOK_MS the pages are read; the processes
- * of a rank only while it is silent. What changed its meaning goes to an annotation of the pod, at
- * most every RANKS_TELL_MS, and seldom for one that changes all the time. */
-#define RANKS_LOOK_MS 1000
-#define RANKS_TELL_MS 2000
+/* ranks: how the ranks of a node's pods get on (observe/ranks.h), told in an annotation of each pod
+ * (api/ranks.h). */
 
 /* hook.py in the data folder. */
 int ranks_start(struct agent *agent, struct err *err);
@@ -40,7 +34,7 @@ bool ranks_have_stepped(const struct pod *pod);
 void ranks_begin(struct pod *pod);
 /* A container of the pod has ended: how far its ranks came is told before anything else of that. */
 void ranks_end(struct pod *pod, size_t index);
-/* At all of them, as every RANKS_LOOK_MS. */
+/* At all of them, as every OBSERVED_LOOK_MS. */
 void ranks_look(struct agent *agent, int64_t now_ms);
 /* The pod goes. */
 void ranks_free(struct pod *pod);

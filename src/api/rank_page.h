@@ -4,7 +4,7 @@
 
 /* rank_page: what a training process tells of itself, without a socket or a thread: one file of one
  * page a process in the folder that RANK_PAGE_ENV names, mapped by the process and read from
- * outside. Its name is "RANK-PID"; src/agent/hook.py writes it, src/agent/ranks.c reads it.
+ * outside. Its name is "RANK-PID"; src/observe/hook.py writes it, src/observe/ranks.c reads it.
  *
  * All members are of eight bytes, in the machine's byte order, and written one at a time: each is
  * whole, but two that belong together may be a step apart. Moments are of CLOCK_MONOTONIC, which is

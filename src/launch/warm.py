@@ -96,7 +96,7 @@ def reseed():
 
 
 def watch():
-    """The hook that counts steps began when there was no rank yet (src/agent/hook.py)."""
+    """The hook that counts steps began when there was no rank yet (src/observe/hook.py)."""
     path = os.path.join(os.environ.get("PYTHONPATH", "").partition(":")[0], "sitecustomize.py")
     if "MUSTER_RANKS_DIR" in os.environ and os.path.isfile(path):
         with open(path, "rb") as f:

@@ -1,4 +1,4 @@
-"""A training that is watched (src/agent/hook.py) behaves as if it were not, and its steps are counted."""
+"""A training that is watched (src/observe/hook.py) behaves as if it were not, and its steps are counted."""
 
 import os
 import shutil
@@ -115,7 +115,7 @@ class Hook:
         self.folder = tempfile.mkdtemp(prefix="muster-hook-")
         for name in ("hook", "user", "ranks"):
             os.mkdir(os.path.join(self.folder, name))
-        shutil.copy(os.path.join(ROOT, "src/agent/hook.py"), os.path.join(self.folder, "hook/sitecustomize.py"))
+        shutil.copy(os.path.join(ROOT, "src/observe/hook.py"), os.path.join(self.folder, "hook/sitecustomize.py"))
         with open(os.path.join(self.folder, "user/sitecustomize.py"), "w") as f:
             f.write(SITE)
         return self

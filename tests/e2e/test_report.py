@@ -17,7 +17,7 @@ def spent(m, state, name="two"):
     return rows(m, "job").get(f"default/{name}", {"milliseconds": {}})["milliseconds"].get(state, 0)
 
 
-# What src/agent/hook.py writes for a training that fails after 40 steps, with a checkpoint after 20, and goes on from there.
+# What src/observe/hook.py writes for a training that fails after 40 steps, with a checkpoint after 20, and goes on from there.
 PAGE = """
 import mmap, os, sys, time
 first = not os.path.exists(sys.argv[1])

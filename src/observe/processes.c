@@ -1,12 +1,13 @@
-#include "agent/processes.h"
+#include "observe/processes.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "tool/files.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,9 +25,25 @@
 static bool proc_read(int64_t pid, const char *name, struct buf *ret)
 {
     char path[96];
+    int fd;
 
     (void)snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
-    return files_read(path, FILE_BYTES_MAX, ret);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    buf_clear(ret);
+    while (ret->len < FILE_BYTES_MAX) {
+        char *room = buf_room(ret, FILE_BYTES_MAX - ret->len);
+        ssize_t got = room ? read(fd, room, FILE_BYTES_MAX - ret->len) : 0;
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        ret->len += (size_t)got;
+    }
+    close(fd);
+    return true;
 }
 
 static bool stat_parse(struct str text, struct process *ret)

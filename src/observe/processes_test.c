@@ -1,4 +1,4 @@
-#include "agent/processes.h"
+#include "observe/processes.h"
 #include "test.h"
 
 #include <stdbool.h>

@@ -1,0 +1,159 @@
+#include "api/rank_page.h"
+#include "api/ranks.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "observe/ranks.h"
+#include "test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOW_MS INT64_C(1700000000000)
+
+struct scene {
+    char folder[32];
+    char file[64];
+    pid_t child; /* stopped by a signal */
+    struct observed ranks;
+};
+
+static uint64_t ago_ns(uint64_t seconds)
+{
+    struct timespec clock;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
+    return ((uint64_t)clock.tv_sec - seconds) * 1000000000;
+}
+
+/* As hook.py writes it. */
+static void page_write(const struct scene *scene, uint64_t silent_s)
+{
+    const struct rank_page page = {.magic = RANK_PAGE_MAGIC,
+                                   .pid = (uint64_t)scene->child,
+                                   .rank = 3,
+                                   .local_rank = 1,
+                                   .started_ns = ago_ns(silent_s + 60),
+                                   .steps = 40,
+                                   .step_ns = ago_ns(silent_s),
+                                   .first_ns = ago_ns(silent_s + 50)};
+    int fd = open(scene->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    EXPECT(write(fd, &page, sizeof(page)) == sizeof(page));
+    close(fd);
+}
+
+static bool scene_open(struct scene *scene)
+{
+    int status = 0;
+
+    *scene = (struct scene){.folder = "/tmp/observed-XXXXXX"};
+    EXPECT(mkdtemp(scene->folder));
+    (void)snprintf(scene->file, sizeof(scene->file), "%s/3-1", scene->folder);
+    scene->child = fork();
+    if (scene->child == 0) {
+        (void)raise(SIGSTOP);
+        _exit(0);
+    }
+    bool stopped = scene->child > 0 && waitpid(scene->child, &status, WUNTRACED) == scene->child;
+    EXPECT(stopped && WIFSTOPPED(status));
+    return stopped;
+}
+
+static void scene_close(struct scene *scene)
+{
+    (void)kill(scene->child, SIGKILL);
+    (void)waitpid(scene->child, NULL, 0);
+    (void)unlink(scene->file);
+    (void)rmdir(scene->folder);
+    observed_done(&scene->ranks);
+}
+
+static void turn(struct scene *scene, int64_t now_ms, int64_t pid)
+{
+    struct observed_look look = observed_look_begin(now_ms, 1);
+    bool said;
+
+    (void)observed_look(&scene->ranks, &look, scene->folder, pid, &said);
+    observed_look_end(&look);
+}
+
+TEST(a_rank_that_is_stopped_is_seen_to_be_by_whoever_started_it)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct rank_report reports[RANKS_MAX];
+    struct scene scene;
+
+    if (!scene_open(&scene))
+        return;
+    page_write(&scene, 10);
+    turn(&scene, NOW_MS, getpid());
+    EXPECT(scene.ranks.urgent && observed_is_due(&scene.ranks, NOW_MS));
+    struct str text = observed_tell(&scene.ranks, NOW_MS, NULL, 0, &arena);
+    EXPECT(ranks_parse(&arena, text, reports) == 1);
+    EXPECT(reports[0].rank == 3 && reports[0].act == RANK_STOPPED && reports[0].steps == 40);
+    EXPECT(reports[0].gpu == 0); /* none is known */
+    scene_close(&scene);
+}
+
+TEST(a_process_that_is_not_below_the_container_is_no_rank_of_it)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct rank_report reports[RANKS_MAX];
+    struct scene scene;
+
+    if (!scene_open(&scene))
+        return;
+    page_write(&scene, 10);
+    turn(&scene, NOW_MS, scene.child + 1000000);
+    EXPECT(ranks_parse(&arena, observed_tell(&scene.ranks, NOW_MS, NULL, 0, &arena), reports) == 1);
+    EXPECT(reports[0].act == RANK_GONE);
+    scene_close(&scene);
+}
+
+TEST(what_was_told_is_told_again_only_when_it_was_lost_or_is_old)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct scene scene;
+
+    if (!scene_open(&scene))
+        return;
+    page_write(&scene, 10);
+    turn(&scene, NOW_MS, getpid());
+    EXPECT(observed_tell(&scene.ranks, NOW_MS, NULL, 0, &arena).len);
+    EXPECT(!observed_is_due(&scene.ranks, NOW_MS + OBSERVED_TELL_MS));
+    EXPECT(observed_is_due(&scene.ranks, NOW_MS + RANKS_REFRESH_MS));
+    EXPECT(!observed_tell(&scene.ranks, NOW_MS + RANKS_REFRESH_MS, NULL, 0, &arena).len);
+    observed_lost(&scene.ranks);
+    int64_t later_ms = NOW_MS + RANKS_REFRESH_MS + OBSERVED_TELL_MS * 4;
+    EXPECT(observed_is_due(&scene.ranks, later_ms));
+    EXPECT(observed_tell(&scene.ranks, later_ms, NULL, 0, &arena).len);
+    scene_close(&scene);
+}
+
+TEST(what_ranks_came_to_is_told_when_they_have_ended)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct rank_report reports[RANKS_MAX];
+    const uint32_t gpus[] = {4, 7};
+    struct scene scene;
+
+    if (!scene_open(&scene))
+        return;
+    page_write(&scene, 1);
+    observed_last(&scene.ranks, scene.folder, NOW_MS);
+    struct str text = observed_tell(&scene.ranks, NOW_MS, gpus, 2, &arena);
+    EXPECT(ranks_parse(&arena, text, reports) == 1);
+    EXPECT(reports[0].steps == 40 && reports[0].last_ms && reports[0].gpu == 8);
+    observed_clear(&scene.ranks);
+    EXPECT(str_is(observed_tell(&scene.ranks, NOW_MS, gpus, 2, &arena), "[]"));
+    scene_close(&scene);
+}
