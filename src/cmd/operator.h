@@ -2,6 +2,7 @@
 
 #include "exec/runner.h"
 #include "server/progress_elsewhere.h"
+#include "server/ranks_elsewhere.h"
 #include "tool/log.h"
 
 #include <stdbool.h>
@@ -49,6 +50,7 @@ struct operator
     struct operator_page *page;       /* NULL: none */
     struct operator_inside *inside;   /* NULL: pods are not suspended */
     struct progress_elsewhere progress;
+    struct ranks_elsewhere ranks;
     uint64_t seed;
     bool leading;
     bool stopping;
@@ -75,7 +77,8 @@ void operator_inside_stop(struct operator* op);
 void operator_inside_free(struct operator* op);
 
 /* The admission webhooks (server/webhook.h) and their certificates (keys/certificates.h); the same
- * server takes what trainings tell of themselves (server/progress_elsewhere.h). */
+ * server takes what trainings tell of themselves (server/progress_elsewhere.h), and pods of their ranks
+ * (server/ranks_elsewhere.h). */
 struct operator_webhook_options {
     const char *listen; /* empty: none */
     const char *ns;

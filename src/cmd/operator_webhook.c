@@ -12,6 +12,7 @@
 #include "keys/certificates.h"
 #include "kube/kube.h"
 #include "server/progress_elsewhere.h"
+#include "server/ranks_elsewhere.h"
 #include "server/webhook.h"
 #include "tool/log.h"
 
@@ -20,8 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The admission webhooks of `muster operator`, and where trainings tell their progress: every
- * replica answers, leading or not, from the moment it has a certificate. */
+/* The admission webhooks of `muster operator`, and where trainings tell their progress and
+ * pods of their ranks: every replica answers, leading or not, from the moment it has a certificate. */
 
 struct operator_webhook {
     struct operator* op;
@@ -39,6 +40,8 @@ static void on_begin(void *user, struct http_exchange *x)
 {
     (void)user;
     progress_elsewhere_begin(x);
+    if (!x->user)
+        ranks_elsewhere_begin(x);
 }
 
 static void on_request(void *user, struct http_exchange *x)
@@ -47,6 +50,10 @@ static void on_request(void *user, struct http_exchange *x)
     struct str answer = STR_NONE;
     struct err err = {0};
 
+    if (ranks_elsewhere_is(x)) {
+        ranks_elsewhere_handle(&webhook->op->ranks, x);
+        return;
+    }
     if (x->user) {
         progress_elsewhere_handle(&webhook->op->progress, x);
         return;
@@ -144,6 +151,8 @@ int operator_webhook_start(struct operator* op,
         return r;
     }
     op->progress = (struct progress_elsewhere){.api = kube_api(op->kube), .log = &op->log};
+    op->ranks = (struct ranks_elsewhere){
+        .api = kube_api(op->kube), .log = &op->log, .told = {.pods = {.seed = op->seed}}};
     webhook->rules = (struct webhook_rules){
         .kinds = kube_api(op->kube)->kinds,
         .scheduler_name = str_from(options->scheduler_name),
@@ -199,6 +208,7 @@ void operator_webhook_stop(struct operator* op)
         return;
     certificates_stop(op->webhook->certificates);
     http_server_stop(op->webhook->server);
+    ranks_elsewhere_done(&op->ranks);
     buf_done(&op->webhook->authorities);
     mem_free(op->webhook);
     op->webhook = NULL;

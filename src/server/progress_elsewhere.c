@@ -32,6 +32,20 @@ struct check {
     struct request *request;
 };
 
+void token_review(struct api *api,
+                  struct arena *arena,
+                  struct str token,
+                  struct str audience,
+                  api_done_fn *done,
+                  void *user)
+{
+    api_call(api,
+             &(struct api_request){.verb = API_CREATE,
+                                   .kind = &kind_tokenreview,
+                                   .body = progress_review(arena, token, audience)},
+             done, user);
+}
+
 void progress_elsewhere_begin(struct http_exchange *x)
 {
     struct request *request = ARENA_NEW(&x->arena, struct request);
@@ -93,10 +107,5 @@ void progress_elsewhere_handle(struct progress_elsewhere *elsewhere, struct http
     *check = (struct check){elsewhere, request};
     elsewhere->unknown++;
     (void)http_ref(x);
-    api_call(elsewhere->api,
-             &(struct api_request){
-                 .verb = API_CREATE,
-                 .kind = &kind_tokenreview,
-                 .body = progress_review(&x->arena, token, progress_audience(request))},
-             on_reviewed, check);
+    token_review(elsewhere->api, &x->arena, token, progress_audience(request), on_reviewed, check);
 }

@@ -1,9 +1,12 @@
 #pragma once
 
+#include "api/api.h"
+#include "base/str.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
-struct api;
+struct arena;
 struct http_exchange;
 struct log;
 
@@ -28,3 +31,11 @@ struct progress_elsewhere {
 void progress_elsewhere_begin(struct http_exchange *x);
 /* As its handle, for exchanges that are marked. */
 void progress_elsewhere_handle(struct progress_elsewhere *elsewhere, struct http_exchange *x);
+
+/* Asks the API server whose token that is, and whether it is for this audience. */
+void token_review(struct api *api,
+                  struct arena *arena,
+                  struct str token,
+                  struct str audience,
+                  api_done_fn *done,
+                  void *user);

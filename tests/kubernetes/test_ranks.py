@@ -1,0 +1,78 @@
+"""What pods tell of their ranks, on a real API server: every replica takes it, from the pod that it is about."""
+
+import json
+
+from harness import check, wait_for
+from test_progress import tell
+from test_webhook import secret_data
+from webhooks import WebhookCluster
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: {ns}, annotations: {{hollow.muster.dev/run-ms: "600000"}}}}
+spec:
+  schedulerName: kai-scheduler
+  containers: [{{name: c, image: x}}]
+"""
+STOPPED = [{"rank": 2, "pid": 70, "act": "stopped", "since": 5, "phase": 0, "steps": 41, "note": "not kept"}]
+
+
+def audience(pod, ns="default"):
+    return f"v1/namespaces/{ns}/pods/{pod}/ranks"
+
+
+def token_of(m, pod, path=None, ns="default", bound=True):
+    """As kubelet makes it for the volume of a pod, for the path of another one if that is said."""
+    of = ["--bound-object-kind", "Pod", "--bound-object-name", pod] if bound else []
+    return m.kubectl("create", "token", "default", "-n", ns, "--audience", path or audience(pod, ns), *of).stdout.strip()
+
+
+def annotation(m, pod):
+    return json.loads(m.get("pod", pod)["metadata"].get("annotations", {}).get("muster.dev/ranks", "null"))
+
+
+def test_a_pod_tells_of_its_own_ranks_to_any_replica_and_of_no_others():
+    with WebhookCluster(operators=2) as m:
+        m.kubectl("create", "namespace", "other", ok=False)
+        for name, ns in (("p", "default"), ("q", "default"), ("p", "other")):
+            m.apply(POD.format(name=name, ns=ns))
+        ca = secret_data(m)["ca.crt"]
+        p, q = "/api/" + audience("p"), "/api/" + audience("q")
+        for operator in m.operators:
+            def answer(token, body=STOPPED, path=p):
+                return tell(operator.webhook_port, ca, token, body if isinstance(body, str) else json.dumps(body), path)
+            good = token_of(m, "p")
+            rows = (("another pod's token", answer(token_of(m, "q")), 403),
+                    ("another pod's token for this path", answer(token_of(m, "q", audience("p"))), 403),
+                    ("this pod's token for another path", answer(good, path=q), 403),
+                    ("a token of no pod", answer(token_of(m, "p", bound=False)), 403),
+                    ("the pod of that name in another namespace", answer(token_of(m, "p", audience("p"), "other")), 403),
+                    ("no token of anybody's", answer("x.y.z"), 403), ("no token", answer(""), 401),
+                    ("too much", answer(good, "[" * 70000), 413),
+                    ("another subresource", answer(good, path="/api/v1/namespaces/default/pods/p/log"), 404))
+            wrong = [f"{why}: {got}, not {wanted}" for why, got, wanted in rows if got != wanted]
+            check(not wrong and annotation(m, "p") is None and annotation(m, "q") is None, f"{operator.name}: {wrong}")
+            check(answer(good) == 200, "the pod's own")
+            check(answer(good) == 429, "not again at once")
+            told = annotation(m, "p")
+            check(len(told) == 1 and told[0]["act"] == "stopped" and "note" not in told[0], str(told))
+            check(annotation(m, "q") is None, "nothing is said of the other pod")
+            for body, wanted in (("{}", 422), ("x", 400), ("[]", 200)):
+                got = wait_for(lambda: (code := answer(good, body)) != 429 and code, "its next turn", 10)
+                check(got == wanted, f"{body}: {got}, not {wanted}")
+            m.kubectl("annotate", "pod", "p", "muster.dev/ranks-")
+
+
+def test_a_token_of_a_pod_that_was_deleted_writes_nothing_to_the_next_of_its_name():
+    with WebhookCluster() as m:
+        m.apply(POD.format(name="p", ns="default"))
+        port, ca, old = m.operators[0].webhook_port, secret_data(m)["ca.crt"], token_of(m, "p")
+        path, body = "/api/" + audience("p"), json.dumps(STOPPED)
+        check(tell(port, ca, old, body, path) == 200, "while it is there")
+        m.kubectl("delete", "pod", "p", "--force", "--grace-period=0")
+        m.apply(POD.format(name="p", ns="default"))
+        got = wait_for(lambda: (code := tell(port, ca, old, body, path)) != 429 and code, "its next turn", 10)
+        check(got in (404, 409), f"{got}: the operator still knew the token, the pod is another")
+        check(annotation(m, "p") is None, "nothing was written")
+        check(tell(port, ca, token_of(m, "p"), body, path) in (200, 429), "the new one is heard")
