@@ -56,6 +56,13 @@
 #define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"     /* http://host:port; unset: no workspace */
 /* Set for the first pod on a cluster: the sync pod keeps what it wrote when it has ended. */
 #define LAUNCH_ENV_KEEP_RESULTS "MUSTER_KEEP_RESULTS"
+/* Set on a cluster, where no node agent of ours looks at ranks: where this pod tells how they get on
+ * (control/cluster/ranks_told.h), and the certificate of who signed that server's, PEM. The token is
+ * in a volume. */
+#define LAUNCH_ENV_RANKS_URL    "MUSTER_RANKS_URL"
+#define LAUNCH_ENV_RANKS_CA     "MUSTER_RANKS_CA"
+#define LAUNCH_RANKS_DIR        "/var/run/secrets/muster.dev/ranks"
+#define LAUNCH_RANKS_TOKEN_FILE LAUNCH_RANKS_DIR "/token"
 /* The GPUs that the self-test has to find. Of a worker: it is tested before its ranks start. */
 #define LAUNCH_ENV_TEST_GPUS "MUSTER_TEST_GPUS"
 /* A further test, of the administrator: run by a shell, it passes if it ends with 0. */
@@ -89,6 +96,8 @@
 #define LAUNCH_ENV_WARM "MUSTER_WARM"
 /* In LAUNCH_ENV_RUN_DIR: the process that torchrun is, when it came from there. */
 #define LAUNCH_WARM_FILE "warm.pid"
+/* In LAUNCH_ENV_RUN_DIR: the Python that torchrun is started with. */
+#define LAUNCH_PYTHON_FILE "python"
 /* In LAUNCH_ENV_RUN_DIR: why torchrun could not be started, in words. */
 #define LAUNCH_REASON_FILE "reason"
 /* In LAUNCH_ENV_RUN_DIR: what the ranks printed, for the sync pod to keep. Lines beyond the bound

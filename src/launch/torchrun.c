@@ -256,15 +256,13 @@ static int check_rendezvous(const struct python *python, struct err *err)
                    backend, python->path);
 }
 
-/* For the launcher, which puts it into the termination message. */
-static void leave_reason(const char *text)
+/* For the launcher, in a file of the run's folder. */
+static void leave_word(const char *file, const char *text)
 {
     char path[PATH_MAX];
     int fd;
 
-    fprintf(stderr, "muster-launch: %s\n", text);
-    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_REASON_FILE,
-                   env_or(LAUNCH_ENV_RUN_DIR, "/tmp"));
+    (void)snprintf(path, sizeof(path), "%s/%s", env_or(LAUNCH_ENV_RUN_DIR, "/tmp"), file);
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
@@ -291,9 +289,12 @@ int torchrun_main(const char *self, const struct python *known)
     if (r == 0)
         r = torchrun_args(&python, self, args, room, sizeof(room), &err);
     if (r < 0) {
-        leave_reason(err.text);
+        fprintf(stderr, "muster-launch: %s\n", err.text);
+        leave_word(LAUNCH_REASON_FILE, err.text); /* for the termination message */
         return r == -ENOENT || r == -ENOPKG ? EXIT_NOT_POSSIBLE : EXIT_FOR_NOW;
     }
+    if (getenv(LAUNCH_ENV_RUN_DIR))
+        leave_word(LAUNCH_PYTHON_FILE, python.path);
     torchrun_environment(&python);
     warm_become((char *const *)(uintptr_t)args);
     (void)execv(python.path, (char *const *)(uintptr_t)args);

@@ -13,6 +13,7 @@
 #include "launch/record.h"
 #include "launch/selftest.h"
 #include "launch/shell.h"
+#include "launch/tell.h"
 #include "launch/torchrun.h"
 #include "launch/warm.h"
 #include "workspace/disk.h"
@@ -76,6 +77,7 @@ struct worker {
     bool spare; /* it starts no rank: its pod waits to take the place of another */
     bool warm;  /* `python` has torch imported, and waits (launch/warm.h) */
     struct python python;
+    struct tell tell;
     int64_t linger_ms; /* since when torchrun has no ranks left, and one has failed; 0: not so */
 };
 
@@ -158,6 +160,7 @@ static void start_ranks(struct worker *worker)
         (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)worker->restart);
         (void)setenv(LAUNCH_ENV_RESTART, number, 1);
         record_clear(worker->run_dir);
+        tell_restart(&worker->tell);
     }
     worker->child = fork();
     if (worker->child == 0)
@@ -236,7 +239,7 @@ static void worker_reap(struct worker *worker)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid != worker->child)
+        if (tell_reaped(&worker->tell, pid, status, now_ms()) || pid != worker->child)
             continue;
         worker->child = 0;
         worker->status = status;
@@ -364,6 +367,8 @@ static int turn_timeout(const struct worker *worker, int64_t now)
         until = now + STOP_LOOK_MS;
     if (worker->synced && worker->keep_ms < until)
         until = worker->keep_ms;
+    if (tell_next_ms(&worker->tell) < until)
+        until = tell_next_ms(&worker->tell);
     return until > now ? (int)(until - now) : 0;
 }
 
@@ -434,6 +439,7 @@ static void worker_turn(struct worker *worker)
         (now >= worker->kill_ms || !worker_has_ranks(worker)))
         family_kill(SIGKILL); /* torchrun alone is not waited for: it has nothing left to end */
     worker_linger(worker, now);
+    tell_turn(&worker->tell, now);
     if (worker->synced && now >= worker->keep_ms) {
         (void)keep_some(worker);
         worker->keep_ms = now_ms() + KEEP_INTERVAL_MS;
@@ -638,12 +644,15 @@ int worker_main(const char *self)
     worker.spare = role && strcmp(role, LAUNCH_ROLE_SPARE) == 0;
     if (worker.spare)
         worker_say("this pod is a spare: it waits to take the place of one that is lost");
+    tell_start(&worker.tell, worker.run_dir, &worker.old_mask);
     start_ranks(&worker);
     while (!worker.ended)
         worker_turn(&worker);
     keep_rest(&worker);
     r = worker_finish(&worker);
+    tell_last(&worker.tell);
     keep_results(&worker);
+    tell_done(&worker.tell);
     if (worker.synced)
         pull_done(&worker.pull);
     (void)disk_remove_path(worker.run_dir);
