@@ -12,9 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* One table a kind. An entry is in the table's own map, in the map of its namespace and in one map
- * an owner; all three walk in the order entries first appeared, because a map does. A bucket that
- * has become empty is freed, so uids of long-gone owners cost nothing. */
+/* One table a kind. An entry is in the table's own map, in one map an owner and, once somebody has
+ * asked for a namespace of that kind, in the map of its namespace: of most kinds nobody does, and a
+ * map costs what all of its keys cost. All three walk in the order entries first appeared, because
+ * a map does. A bucket that has become empty is freed, so uids of long-gone owners cost nothing. */
 struct entry {
     const struct object *object;
     size_t key_len;
@@ -30,7 +31,8 @@ struct bucket {
 struct table {
     const struct kind *kind;
     struct map all;    /* entry->key -> entry */
-    struct map spaces; /* namespace -> bucket */
+    struct map spaces; /* namespace -> bucket, if `spaced` */
+    bool spaced;
     struct map owners; /* uid -> bucket */
     struct map groups; /* name of the pod group -> bucket, in whatever namespace */
 };
@@ -236,7 +238,8 @@ void cache_put(struct cache *cache, const struct object *object)
     entry->key_len = len;
     memcpy(entry->key, key, len);
     map_set(&table->all, entry_key(entry), entry);
-    bucket_add(&table->spaces, object->ns, entry);
+    if (table->spaced)
+        bucket_add(&table->spaces, object->ns, entry);
     owners_add(table, entry);
 }
 
@@ -248,7 +251,8 @@ void cache_drop(struct cache *cache, const struct object *object)
     if (!entry || entry->object->revision > object->revision)
         return;
     owners_drop(table, entry);
-    bucket_drop(&table->spaces, object->ns, entry);
+    if (table->spaced)
+        bucket_drop(&table->spaces, object->ns, entry);
     map_remove(&table->all, entry_key(entry));
     object_unref(entry->object);
     mem_free(entry);
@@ -285,17 +289,31 @@ static const struct object *objects_next(const struct map *map, size_t *cursor)
     return ((const struct entry *)at->value)->object;
 }
 
+/* By namespace, from now on. */
+static void table_space(struct table *table)
+{
+    if (table->spaced)
+        return;
+    table->spaced = true;
+    MAP_FOREACH(&table->all, at) {
+        struct entry *entry = at->value;
+
+        bucket_add(&table->spaces, entry->object->ns, entry);
+    }
+}
+
 const struct object *cache_next(const struct cache *cache,
                                 const struct kind *kind,
                                 struct str ns,
                                 size_t *cursor)
 {
-    const struct table *table = table_find(cache, kind);
+    struct table *table = table_find(cache, kind);
 
     if (!table)
         return NULL;
     if (!ns.len)
         return objects_next(&table->all, cursor);
+    table_space(table);
     const struct bucket *bucket = map_get(&table->spaces, ns);
     return bucket ? objects_next(&bucket->members, cursor) : NULL;
 }

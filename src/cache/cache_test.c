@@ -206,3 +206,34 @@ TEST(cache_leaves_names_out_that_nothing_can_have)
     EXPECT(!cache_get(cache, &kind_pod, STR(""), STR("")));
     cache_free(NULL);
 }
+
+static bool walk_is(const struct cache *cache, const char *ns, const char *names)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str walked = STR_NONE;
+    const struct object *object;
+    size_t cursor = 0;
+
+    while ((object = cache_next(cache, &kind_pod, str_from(ns), &cursor)))
+        walked = str_printf(&arena, STR_FMT STR_FMT " ", STR_ARG(walked), STR_ARG(object->name));
+    return str_is(walked, names);
+}
+
+/* The map of namespaces is made when somebody first asks, and followed from then on. */
+TEST(cache_walks_a_namespace_alike_before_and_after_it_was_first_asked_for)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(cache_freep) struct cache *cache = cache_new(7);
+
+    put(cache, &arena, "a", "one", 1, "u");
+    const struct object *two = put(cache, &arena, "a", "two", 2, "u");
+    put(cache, &arena, "b", "other", 3, "u");
+    cache_drop(cache, put(cache, &arena, "a", "gone", 4, "u"));
+    EXPECT(walk_is(cache, "a", "one two "));
+    put(cache, &arena, "a", "three", 5, "u");
+    put(cache, &arena, "a", "one", 6, "u");
+    cache_drop(cache, two);
+    EXPECT(walk_is(cache, "a", "one three "));
+    EXPECT(walk_is(cache, "b", "other ") && walk_is(cache, "c", ""));
+    EXPECT(walk_is(cache, "", "one other three "));
+}

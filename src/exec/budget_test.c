@@ -1,7 +1,9 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/object.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cache/cache.h"
 #include "exec/runner.h"
 #include "exec/scheduler.h"
 #include "store/faulty.h"
@@ -398,4 +400,31 @@ TEST(a_write_that_waits_for_the_disk_costs_two_texts_of_its_object)
     EXPECT(bytes < 2048);
     harness_settle(&h);
     harness_close(&h);
+}
+
+#define CACHED 4096
+
+/* The operator has two caches: a map more, of namespaces that nobody asks for, would be 43 bytes a pod in
+ * each. */
+TEST(a_pod_costs_a_cache_one_entry_in_one_map)
+{
+    struct cache *cache = cache_new(1);
+    struct object *pods[CACHED];
+    char body[64];
+
+    for (size_t i = 0; i < CACHED; i++) {
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"name\":\"p-%zu\",\"namespace\":\"d\"}}", i);
+        EXPECT(object_new(&kind_pod, str_from(body), &pods[i], NULL) == 0);
+    }
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (size_t i = 0; i < CACHED; i++)
+        cache_put(cache, pods[i]);
+    size_t bytes = (mallinfo2().uordblks + mallinfo2().hblkhd - before) / CACHED;
+    if (bytes >= 100)
+        printf("%zu bytes a pod\n", bytes);
+    EXPECT(bytes < 100);
+    cache_free(cache);
+    for (size_t i = 0; i < CACHED; i++)
+        object_unref(pods[i]);
 }

@@ -36,7 +36,8 @@
  * Invariants: a work is in its unit's map from the first event until it is idle, and in the dirty
  * queue at most once (work->queued); nothing reconciles before every watch has synced. */
 
-#define KEY_BYTES 512 /* of nearly every key: 63 of a namespace, 253 of a name */
+#define WORKS_SLOTS_KEPT 1024 /* 20 KiB a controller */
+#define KEY_BYTES        512  /* of nearly every key: 63 of a namespace, 253 of a name */
 
 int64_t runner_clock(const struct runner *runner)
 {
@@ -128,7 +129,11 @@ static void work_drop_if_idle(struct work *work)
         VEC_PUSH(NULL, &work->unit->runner->lingering, work);
         return;
     }
-    map_remove(&work->unit->works, (struct str){work->text, work->text_len});
+    struct unit *unit = work->unit;
+    map_remove(&unit->works, (struct str){work->text, work->text_len});
+    /* A map keeps the room of the most it ever held, and the start alone brings every pod. */
+    if (!unit->works.count && unit->works.slot_count > WORKS_SLOTS_KEPT)
+        map_done(&unit->works);
     work_free(work);
 }
 
