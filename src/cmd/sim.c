@@ -30,6 +30,7 @@ struct sim_values {
     bool one_by_one;
     bool suspend;
     bool wide;
+    bool operators;
     bool every_write;
     bool trace;
     bool after;
@@ -50,6 +51,8 @@ static const struct option sim_option_table[] = {
      .help = "suspend work that gives way instead of evicting it; not with --one-by-one"},
     {"wide", 0, OPTION_BOOL, offsetof(struct sim_values, wide),
      .help = "users share queues, jobs restart in place and have spare pods, machines evict"},
+    {"operators", 0, OPTION_BOOL, offsetof(struct sim_values, operators),
+     .help = "two operators of different versions compete for the lease; with --one-by-one"},
     {"every-write", 0, OPTION_BOOL, offsetof(struct sim_values, every_write),
      .help = "run the gang scenario repeatedly, with a crash before and after each write"},
     {"crash-at", 0, OPTION_I64, offsetof(struct sim_values, crash_at), .fallback = "0", .min = 0,
@@ -139,9 +142,9 @@ static void print_again(const struct sim_options *options, const char *how)
 {
     const char *comma = " --only ";
 
-    (void)printf("again: build/sim --seed %" PRIu64 " %s%s%s%s", options->seed, how,
+    (void)printf("again: build/sim --seed %" PRIu64 " %s%s%s%s%s", options->seed, how,
                  options->one_by_one ? " --one-by-one" : "", options->suspend ? " --suspend" : "",
-                 options->wide ? " --wide" : "");
+                 options->wide ? " --wide" : "", options->operators ? " --operators" : "");
     if (options->steps)
         (void)printf(" --steps %" PRIu64, options->steps);
     if (options->story == SIM_GANG)
@@ -232,6 +235,7 @@ static void options_fill(const struct sim_values *values, struct sim_options *re
     ret->one_by_one = values->one_by_one;
     ret->suspend = values->suspend;
     ret->wide = values->wide;
+    ret->operators = values->operators;
     ret->order = (uint64_t)values->order;
 }
 
@@ -298,6 +302,11 @@ static int sim_main(struct invocation *invocation)
     if (values->suspend && values->one_by_one) {
         (void)fprintf(stderr, "sim: --suspend: a cluster's device plugin hands out the GPUs of "
                               "--one-by-one, and nothing can be suspended there\n");
+        return EXIT_FAILURE;
+    }
+    if (values->operators && !values->one_by_one) {
+        (void)fprintf(stderr, "sim: --operators: only operators of a cluster are several; give "
+                              "--one-by-one, too\n");
         return EXIT_FAILURE;
     }
     if (values->only && !events_parse(invocation->arena, values->only, &options)) {

@@ -5,11 +5,12 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sim/link_internal.h"
+#include "sim/version.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,11 +23,9 @@
  * Invariant: the store is settled whenever link_step() returns, so no call of ours is under way
  * below; whatever exists lies in `parcels` or in a watch's `queue`. */
 
-#define MAP_SEED     7
 #define TEXT_BYTES   400
 #define HEAL_OF_1000 50
 #define NO_ROOM      "the disk is full; the store is read-only, but for deletes"
-#define EVENTS_MAX   100000 /* of one watch, not told yet; a simulation that gets there is broken */
 
 enum parcel_state {
     PARCEL_OUT,     /* on its way to the store */
@@ -38,8 +37,10 @@ struct parcel {
     struct link *link;
     enum parcel_state state;
     struct arena arena;
-    api_done_fn *done;
+    api_done_fn *done; /* NULL: its client is dead */
     void *user;
+    int64_t sent_ms;
+    int64_t due_ms; /* it does not arrive before this */
     bool is_bind;
     struct api_request request;
     struct api_binding *bindings;
@@ -51,52 +52,6 @@ struct parcel {
     bool came;
 };
 
-struct told {
-    enum api_event event;
-    const struct object *object;
-    const struct object *previous;
-    uint64_t revision;
-    bool unordered;
-};
-
-/* What a watch has told its client of one object. */
-struct seen {
-    const struct object *object;
-    bool listed; /* while healing: still there */
-    size_t len;
-    char text[];
-};
-
-struct api_watch {
-    struct link *link;
-    struct api_watch *below;
-    struct api_watch_request request;
-    struct arena arena;
-    api_watch_fn *fn;
-    void *user;
-    VEC(struct told) queue;
-    size_t head;
-    struct map seen; /* "ns/name" -> struct seen: as queued, not as told */
-    bool broken;     /* nothing arrives until it heals */
-    bool healing;
-    bool synced; /* has queued SYNCED once */
-    bool stopped;
-};
-
-struct link {
-    struct api api;
-    struct link_options options;
-    struct link_faults faults;
-    struct rng luck;
-    VEC(struct parcel *) parcels;
-    VEC(struct api_watch *) watches;
-    uint64_t writes;
-    uint64_t crash_at;
-    enum link_crash crash_when;
-    bool full;
-    bool cutting;
-};
-
 /* The numbers are drawn whether or not it is left out, so that what comes later stays the same. */
 static bool link_fails(struct link *link, enum link_fault fault, uint32_t of_1000)
 {
@@ -104,9 +59,7 @@ static bool link_fails(struct link *link, enum link_fault fault, uint32_t of_100
            link->options.happens(link->options.user, fault);
 }
 
-__attribute__((format(printf, 2, 3))) static void trace(const struct link *link,
-                                                        const char *fmt,
-                                                        ...)
+void link_trace(const struct link *link, const char *fmt, ...)
 {
     char text[TEXT_BYTES];
     va_list args;
@@ -117,9 +70,7 @@ __attribute__((format(printf, 2, 3))) static void trace(const struct link *link,
     link->options.trace(link->options.user, text);
 }
 
-__attribute__((format(printf, 2, 3))) static void tell(const struct link *link,
-                                                       const char *fmt,
-                                                       ...)
+void link_tell(const struct link *link, const char *fmt, ...)
 {
     char text[TEXT_BYTES];
     va_list args;
@@ -130,6 +81,11 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct link *link,
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     link->options.tell(link->options.user, text);
+}
+
+static int64_t link_now(const struct link *link)
+{
+    return link->options.now(link->options.user);
 }
 
 static const char *verb_word(const struct parcel *parcel)
@@ -145,209 +101,22 @@ static struct str parcel_name(const struct parcel *parcel)
     return parcel->is_bind ? parcel->bindings[0].pod : parcel->request.name;
 }
 
-/* ---- watches ---- */
-
-static struct seen *seen_of(struct api_watch *watch, const struct object *object)
-{
-    char key[1024];
-    int len =
-        snprintf(key, sizeof(key), STR_FMT "/" STR_FMT, STR_ARG(object->ns), STR_ARG(object->name));
-
-    assert(len > 0 && (size_t)len < sizeof(key));
-    struct seen *seen = map_get(&watch->seen, (struct str){key, (size_t)len});
-    if (seen)
-        return seen;
-    seen = mem_alloc(sizeof(*seen) + (size_t)len);
-    seen->len = (size_t)len;
-    memcpy(seen->text, key, (size_t)len);
-    map_set(&watch->seen, (struct str){seen->text, seen->len}, seen);
-    return seen;
-}
-
-static void seen_drop(struct api_watch *watch, struct seen *seen)
-{
-    map_remove(&watch->seen, (struct str){seen->text, seen->len});
-    object_unref(seen->object);
-    mem_free(seen);
-}
-
-static void watch_push(struct api_watch *watch, const struct api_change *change)
-{
-    assert(watch->queue.count < EVENTS_MAX);
-    VEC_PUSH(NULL, &watch->queue,
-             (struct told){.event = change->event,
-                           .object = change->object ? object_ref(change->object) : NULL,
-                           .previous = change->previous ? object_ref(change->previous) : NULL,
-                           .revision = change->revision,
-                           .unordered = watch->healing && watch->synced});
-}
-
-/* What was there when the watch broke and is not any more. */
-static void heal_end(struct api_watch *watch, uint64_t revision)
-{
-    MAP_FOREACH(&watch->seen, entry) {
-        struct seen *seen = entry->value;
-
-        if (seen->listed)
-            continue;
-        watch_push(watch, &(struct api_change){
-                              .event = API_DELETED, .object = seen->object, .revision = revision});
-        seen_drop(watch, seen);
-    }
-    watch->healing = false;
-}
-
-static void on_event(void *user, const struct api_change *change)
-{
-    struct api_watch *watch = user;
-    struct api_change told = *change;
-
-    if (watch->stopped)
-        return;
-    if (change->event == API_SYNCED && watch->healing) {
-        heal_end(watch, change->revision);
-        if (watch->synced)
-            return;
-    }
-    watch->synced = watch->synced || change->event == API_SYNCED;
-    if (change->object) {
-        struct seen *seen = seen_of(watch, change->object);
-        bool same = watch->healing && seen->object && seen->object->revision == change->revision &&
-                    change->event == API_ADDED;
-
-        told.previous = seen->object;
-        seen->listed = true;
-        if (seen->object && change->event == API_ADDED)
-            told.event = API_MODIFIED;
-        if (!same)
-            watch_push(watch, &told);
-        if (change->event == API_DELETED) {
-            seen_drop(watch, seen);
-            return;
-        }
-        const struct object *before = seen->object;
-        seen->object = object_ref(change->object);
-        object_unref(before);
-        return;
-    }
-    watch_push(watch, &told);
-}
-
-static struct api_watch *watch_start(struct api *api,
-                                     const struct api_watch_request *request,
-                                     api_watch_fn *fn,
-                                     void *user)
-{
-    struct link *link = (struct link *)api;
-    struct api_watch *watch = MEM_NEW(struct api_watch);
-
-    watch->link = link;
-    watch->request = *request;
-    watch->request.ns = str_dup(&watch->arena, request->ns);
-    watch->request.label_selector = str_dup(&watch->arena, request->label_selector);
-    watch->request.field_selector = str_dup(&watch->arena, request->field_selector);
-    watch->fn = fn;
-    watch->user = user;
-    watch->seen.seed = MAP_SEED;
-    watch->below = api_watch(link->options.below, &watch->request, on_event, watch);
-    VEC_PUSH(NULL, &link->watches, watch);
-    return watch;
-}
-
-static void watch_empty(struct api_watch *watch)
-{
-    for (size_t i = watch->head; i < watch->queue.count; i++) {
-        object_unref(watch->queue.items[i].object);
-        object_unref(watch->queue.items[i].previous);
-    }
-    watch->queue.count = watch->head = 0;
-}
-
-static void watch_stop(struct api *api, struct api_watch *watch)
-{
-    struct link *link = (struct link *)api;
-
-    watch->stopped = true;
-    api_watch_stop(link->options.below, watch->below);
-    watch->below = NULL;
-    watch_empty(watch);
-}
-
-static void watch_free(struct api_watch *watch)
-{
-    watch_empty(watch);
-    VEC_DONE(&watch->queue);
-    MAP_FOREACH(&watch->seen, entry)
-        seen_drop(watch, entry->value);
-    map_done(&watch->seen);
-    arena_done(&watch->arena);
-    mem_free(watch);
-}
-
-static void sweep_watches(struct link *link)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < link->watches.count; i++) {
-        if (link->watches.items[i]->stopped)
-            watch_free(link->watches.items[i]);
-        else
-            link->watches.items[kept++] = link->watches.items[i];
-    }
-    link->watches.count = kept;
-}
-
-static void watch_break(struct api_watch *watch)
-{
-    struct link *link = watch->link;
-
-    if (watch->broken)
-        return;
-    trace(link, "watch of %s breaks", watch->request.kind->plural);
-    tell(link, "%s hears nothing more of %s: the watch breaks.", link->options.name,
-         watch->request.kind->plural);
-    api_watch_stop(link->options.below, watch->below);
-    watch->below = NULL;
-    watch->broken = true;
-}
-
-/* What has changed meanwhile is found by comparing with the state. What arrived before the break is
- * still told: the queue stays. */
-static void watch_heal(struct api_watch *watch)
-{
-    struct link *link = watch->link;
-
-    trace(link, "watch of %s heals", watch->request.kind->plural);
-    tell(link, "%s hears of %s again, from the state as it is now.", link->options.name,
-         watch->request.kind->plural);
-    MAP_FOREACH(&watch->seen, entry)
-        ((struct seen *)entry->value)->listed = false;
-    watch->broken = false;
-    watch->healing = true;
-    watch->below = api_watch(link->options.below, &watch->request, on_event, watch);
-    link->options.settle(link->options.user);
-}
-
-static void watch_tell(struct api_watch *watch)
-{
-    struct told told = watch->queue.items[watch->head++];
-
-    if (watch->head == watch->queue.count)
-        watch->queue.count = watch->head = 0;
-    if (told.object)
-        trace(watch->link, "event %s " STR_FMT "/" STR_FMT " @%llu", watch->request.kind->plural,
-              STR_ARG(told.object->ns), STR_ARG(told.object->name),
-              (unsigned long long)told.revision);
-    watch->fn(watch->user, &(struct api_change){.event = told.event,
-                                                .object = told.object,
-                                                .previous = told.previous,
-                                                .revision = told.revision,
-                                                .unordered = told.unordered});
-    object_unref(told.object);
-    object_unref(told.previous);
-}
-
 /* ---- calls ---- */
+
+static struct parcel *parcel_new(struct link *link, api_done_fn *done, void *user)
+{
+    struct parcel *parcel = MEM_NEW(struct parcel);
+
+    parcel->link = link;
+    parcel->done = done;
+    parcel->user = user;
+    parcel->sent_ms = link_now(link);
+    if (link->faults.slow && rng_below(&link->luck, 1000) < link->faults.slow)
+        parcel->due_ms =
+            parcel->sent_ms + (int64_t)rng_below(&link->luck, (uint64_t)link->options.slow_ms);
+    VEC_PUSH(NULL, &link->parcels, parcel);
+    return parcel;
+}
 
 static void link_call(struct api *api,
                       const struct api_request *request,
@@ -355,23 +124,20 @@ static void link_call(struct api *api,
                       void *user)
 {
     struct link *link = (struct link *)api;
-    struct parcel *parcel = MEM_NEW(struct parcel);
+    struct parcel *parcel = parcel_new(link, done, user);
     struct arena *arena = &parcel->arena;
 
-    parcel->link = link;
-    parcel->done = done;
-    parcel->user = user;
     parcel->request = *request;
     parcel->request.ns = str_dup(arena, request->ns);
     parcel->request.name = str_dup(arena, request->name);
     parcel->request.subresource = str_dup(arena, request->subresource);
-    parcel->request.body = str_dup(arena, request->body);
+    parcel->request.body = link->options.older ? version_write(arena, request->kind, request->body)
+                                               : str_dup(arena, request->body);
     parcel->request.label_selector = str_dup(arena, request->label_selector);
     parcel->request.field_selector = str_dup(arena, request->field_selector);
     parcel->request.continue_token = str_dup(arena, request->continue_token);
     parcel->request.field_manager = str_dup(arena, request->field_manager);
     parcel->request.uid = str_dup(arena, request->uid);
-    VEC_PUSH(NULL, &link->parcels, parcel);
 }
 
 static void link_bind(struct api *api,
@@ -381,12 +147,9 @@ static void link_bind(struct api *api,
                       void *user)
 {
     struct link *link = (struct link *)api;
-    struct parcel *parcel = MEM_NEW(struct parcel);
+    struct parcel *parcel = parcel_new(link, done, user);
     struct arena *arena = &parcel->arena;
 
-    parcel->link = link;
-    parcel->done = done;
-    parcel->user = user;
     parcel->is_bind = true;
     parcel->bindings = ARENA_ARRAY(arena, struct api_binding, count);
     parcel->binding_count = count;
@@ -396,15 +159,15 @@ static void link_bind(struct api *api,
             .pod = str_dup(arena, bindings[i].pod),
             .uid = str_dup(arena, bindings[i].uid),
             .node = str_dup(arena, bindings[i].node),
-            .annotations = str_dup(arena, bindings[i].annotations),
+            .annotations = link->options.older ? version_notes(arena, bindings[i].annotations)
+                                               : str_dup(arena, bindings[i].annotations),
         };
-    VEC_PUSH(NULL, &link->parcels, parcel);
 }
 
 static const struct api_ops ops = {.call = link_call,
                                    .bind = link_bind,
-                                   .watch = watch_start,
-                                   .watch_stop = watch_stop};
+                                   .watch = link_watch_start,
+                                   .watch_stop = link_watch_stop};
 
 static void parcel_fail(struct parcel *parcel, int code, int http_status, const char *text)
 {
@@ -412,6 +175,12 @@ static void parcel_fail(struct parcel *parcel, int code, int http_status, const 
     (void)err_set(&parcel->err, code, "%s", text);
     parcel->err.http_status = http_status;
     parcel->came = true;
+}
+
+/* The object as the client knows it, with a reference. */
+static struct object *parcel_sees(const struct parcel *parcel, const struct object *object)
+{
+    return parcel->link->options.older ? version_see(object) : object_ref(object);
 }
 
 /* The store's answer; what it points to lives only until this returns. */
@@ -431,14 +200,20 @@ static void on_done(void *user, const struct api_result *result)
     parcel->result.continue_token = str_dup(arena, result->continue_token);
     parcel->result.causes = NULL;
     parcel->result.cause_count = 0;
-    if (result->object)
-        arena_defer(arena, object_release, object_ref(result->object));
+    if (result->object) {
+        struct object *seen = parcel_sees(parcel, result->object);
+
+        arena_defer(arena, object_release, seen);
+        parcel->result.object = seen;
+    }
     if (result->item_count) {
         const struct object **items = ARENA_ARRAY(arena, const struct object *, result->item_count);
 
         for (size_t i = 0; i < result->item_count; i++) {
-            items[i] = result->items[i];
-            arena_defer(arena, object_release, object_ref(items[i]));
+            struct object *seen = parcel_sees(parcel, result->items[i]);
+
+            arena_defer(arena, object_release, seen);
+            items[i] = seen;
         }
         parcel->result.items = items;
     }
@@ -453,23 +228,26 @@ static void parcel_free(struct parcel *parcel)
 static void parcel_answer(struct parcel *parcel)
 {
     if (!parcel->result.code)
-        trace(parcel->link, "answer to %s " STR_FMT, verb_word(parcel),
-              STR_ARG(parcel_name(parcel)));
+        link_trace(parcel->link, "answer to %s " STR_FMT, verb_word(parcel),
+                   STR_ARG(parcel_name(parcel)));
     else
-        trace(parcel->link, "answer to %s " STR_FMT ": %s", verb_word(parcel),
-              STR_ARG(parcel_name(parcel)), parcel->err.text);
+        link_trace(parcel->link, "answer to %s " STR_FMT ": %s", verb_word(parcel),
+                   STR_ARG(parcel_name(parcel)), parcel->err.text);
     parcel->done(parcel->user, &parcel->result);
     parcel_free(parcel);
 }
 
 /* True: the client died at this write. */
-static bool is_crash(struct link *link, enum link_crash when)
+static bool is_crash(struct parcel *parcel, enum link_crash when)
 {
+    struct link *link = parcel->link;
+
     if (link->crash_when != when || link->writes != link->crash_at)
         return false;
     link->crash_when = LINK_CRASH_NEVER;
-    trace(link, "crash at write %llu, %s", (unsigned long long)link->writes,
-          when == LINK_CRASH_BEFORE ? "before it happens" : "after it happened");
+    link_trace(link, "crash at write %llu, %s", (unsigned long long)link->writes,
+               when == LINK_CRASH_BEFORE ? "before it happens" : "after it happened");
+    parcel->state = PARCEL_HOME; /* what is left of it does not arrive */
     link->options.crash(link->options.user);
     return true;
 }
@@ -477,6 +255,12 @@ static bool is_crash(struct link *link, enum link_crash when)
 static bool is_write(const struct parcel *parcel)
 {
     return parcel->is_bind || (parcel->request.verb != API_GET && parcel->request.verb != API_LIST);
+}
+
+/* Renewals of a lease come and go with time: they have no number. */
+static bool is_counted(const struct parcel *parcel)
+{
+    return is_write(parcel) && (parcel->is_bind || parcel->request.kind != &kind_lease);
 }
 
 /* Deletes make room, and how a pod does cannot be told again later: the store keeps some room for them. */
@@ -498,7 +282,7 @@ static bool undo_one(struct parcel *parcel)
     const struct api_binding *binding = &parcel->bindings[--parcel->bound];
     struct parcel probe = {.link = link};
 
-    trace(link, "undo bind of " STR_FMT, STR_ARG(binding->pod));
+    link_trace(link, "undo bind of " STR_FMT, STR_ARG(binding->pod));
     api_call(link->options.below,
              &(struct api_request){.verb = API_DELETE,
                                    .kind = &kind_pod,
@@ -565,28 +349,28 @@ static void tell_write(const struct parcel *parcel)
         size_t end = link->options.whole_gangs ? parcel->binding_count : parcel->bound;
 
         for (size_t i = first; i < end; i++)
-            tell(link, "%s binds pod " STR_FMT " to " STR_FMT "%s", link->options.name,
-                 STR_ARG(parcel->bindings[i].pod), STR_ARG(parcel->bindings[i].node),
-                 i + 1 < end ? ", in one write with the next." : ".");
+            link_tell(link, "%s binds pod " STR_FMT " to " STR_FMT "%s", link->options.name,
+                      STR_ARG(parcel->bindings[i].pod), STR_ARG(parcel->bindings[i].node),
+                      i + 1 < end ? ", in one write with the next." : ".");
     } else if (str_is(request->subresource, "eviction")) {
-        tell(link, "%s evicts pod " STR_FMT ".", link->options.name, STR_ARG(request->name));
+        link_tell(link, "%s evicts pod " STR_FMT ".", link->options.name, STR_ARG(request->name));
     } else if (request->verb == API_CREATE && request->kind != &kind_event &&
                !request->subresource.len) {
         struct str name = parcel->result.object ? parcel->result.object->name : request->name;
 
-        tell(link, "%s makes %s " STR_FMT ".", link->options.name, request->kind->name,
-             STR_ARG(name));
+        link_tell(link, "%s makes %s " STR_FMT ".", link->options.name, request->kind->name,
+                  STR_ARG(name));
     } else if (request->verb == API_DELETE) {
-        tell(link, "%s deletes %s " STR_FMT ".", link->options.name, request->kind->name,
-             STR_ARG(request->name));
+        link_tell(link, "%s deletes %s " STR_FMT ".", link->options.name, request->kind->name,
+                  STR_ARG(request->name));
     }
 }
 
 static void tell_fault(const struct parcel *parcel, const char *what)
 {
-    tell(parcel->link, "%s: its %s of %s " STR_FMT " %s.", parcel->link->options.name,
-         verb_word(parcel), parcel->is_bind ? "pod" : parcel->request.kind->name,
-         STR_ARG(parcel_name(parcel)), what);
+    link_tell(parcel->link, "%s: its %s of %s " STR_FMT " %s.", parcel->link->options.name,
+              verb_word(parcel), parcel->is_bind ? "pod" : parcel->request.kind->name,
+              STR_ARG(parcel_name(parcel)), what);
 }
 
 static void carry_out(struct link *link, struct parcel *parcel)
@@ -596,15 +380,16 @@ static void carry_out(struct link *link, struct parcel *parcel)
             parcel->state = PARCEL_HOME;
         return;
     }
-    if (is_write(parcel)) {
+    if (is_counted(parcel)) {
         link->writes++;
-        if (is_crash(link, LINK_CRASH_BEFORE))
+        if (is_crash(parcel, LINK_CRASH_BEFORE))
             return;
     }
     bool begun = parcel->is_bind && parcel->bound;
-    trace(link, "%s %s " STR_FMT "%s" STR_FMT, verb_word(parcel),
-          parcel->is_bind ? "gang of" : parcel->request.kind->plural, STR_ARG(parcel_name(parcel)),
-          parcel->request.subresource.len ? "/" : "", STR_ARG(parcel->request.subresource));
+    link_trace(link, "%s %s " STR_FMT "%s" STR_FMT, verb_word(parcel),
+               parcel->is_bind ? "gang of" : parcel->request.kind->plural,
+               STR_ARG(parcel_name(parcel)), parcel->request.subresource.len ? "/" : "",
+               STR_ARG(parcel->request.subresource));
     if (!begun && link_fails(link, LINK_REFUSE, link->faults.refuse)) {
         tell_fault(parcel, "is refused on the way");
         parcel_fail(parcel, -EIO, 503, "the link refused it");
@@ -626,7 +411,7 @@ static void carry_out(struct link *link, struct parcel *parcel)
     if (link->options.evicted && !parcel->result.code &&
         str_is(parcel->request.subresource, "eviction"))
         link->options.evicted(link->options.user, parcel->request.ns, parcel->request.name);
-    if (is_write(parcel) && is_crash(link, LINK_CRASH_AFTER))
+    if (is_counted(parcel) && is_crash(parcel, LINK_CRASH_AFTER))
         return;
     if (!over)
         return;
@@ -646,16 +431,60 @@ static void parcel_take(struct link *link, size_t index)
     link->parcels.count--;
 }
 
+static void parcel_drop(struct link *link, size_t index)
+{
+    struct parcel *parcel = link->parcels.items[index];
+
+    parcel_take(link, index);
+    parcel_free(parcel);
+}
+
+/* A request of a client that is dead. Of a gang some more members may be on their way, too: they were
+ * sent side by side. */
+static void carry_late(struct link *link, size_t index)
+{
+    struct parcel *parcel = link->parcels.items[index];
+
+    if (link_now(link) > parcel->sent_ms + link->options.slow_ms || finds_no_room(parcel)) {
+        parcel_drop(link, index);
+        return;
+    }
+    link_trace(link, "late: %s %s " STR_FMT "%s" STR_FMT, verb_word(parcel),
+               parcel->is_bind ? "gang of" : parcel->request.kind->plural,
+               STR_ARG(parcel_name(parcel)), parcel->request.subresource.len ? "/" : "",
+               STR_ARG(parcel->request.subresource));
+    if (parcel->request.kind != &kind_lease)
+        tell_fault(parcel, "arrives late");
+    bool over = true;
+    if (parcel->is_bind && !link->options.whole_gangs)
+        over = bind_one(parcel) || parcel->result.code || rng_below(&link->luck, 3) == 0;
+    else
+        send_whole(parcel);
+    tell_write(parcel);
+    if (over)
+        parcel_drop(link, index);
+}
+
 static void parcel_move(struct link *link, size_t index)
 {
     struct parcel *parcel = link->parcels.items[index];
 
+    if (!parcel->done) {
+        carry_late(link, index);
+        return;
+    }
     if (parcel->state != PARCEL_HOME) {
         carry_out(link, parcel);
         return;
     }
     parcel_take(link, index);
     parcel_answer(parcel);
+}
+
+static bool may_move(const struct link *link, const struct parcel *parcel)
+{
+    return link->way != LINK_CLOSED && link_now(link) >= parcel->due_ms &&
+           (parcel->state == PARCEL_OUT || link->way == LINK_OPEN);
 }
 
 /* The nth thing that may move now; false when there are fewer. */
@@ -667,7 +496,7 @@ static bool move_nth(struct link *link, size_t nth, size_t *ret_count, bool coun
     for (size_t i = 0; i < link->parcels.count; i++) {
         bool home = link->parcels.items[i]->state == PARCEL_HOME;
 
-        if (!home && passed && link->options.ordered)
+        if ((!home && passed && link->options.ordered) || !may_move(link, link->parcels.items[i]))
             continue;
         passed = passed || !home;
         if (!count_only && at == nth) {
@@ -679,10 +508,10 @@ static bool move_nth(struct link *link, size_t nth, size_t *ret_count, bool coun
     for (size_t i = 0; i < link->watches.count; i++) {
         struct api_watch *watch = link->watches.items[i];
 
-        if (watch->head == watch->queue.count)
+        if (watch->head == watch->queue.count || link->way != LINK_OPEN)
             continue;
         if (!count_only && at == nth) {
-            watch_tell(watch);
+            link_watch_tell(watch);
             return true;
         }
         at++;
@@ -697,27 +526,38 @@ static void break_and_heal(struct link *link)
 
     for (size_t i = 0; i < link->watches.count; i++)
         if (link->watches.items[i]->broken && rng_below(link->options.rng, 1000) < HEAL_OF_1000)
-            watch_heal(link->watches.items[i]);
+            link_watch_heal(link->watches.items[i]);
     if (breaks)
-        watch_break(link->watches.items[rng_below(&link->luck, link->watches.count)]);
+        link_watch_break(link->watches.items[rng_below(&link->luck, link->watches.count)]);
 }
 
 bool link_step(struct link *link)
 {
     size_t count = 0;
 
-    sweep_watches(link);
-    break_and_heal(link);
+    link_watches_sweep(link);
+    if (link->way == LINK_OPEN)
+        break_and_heal(link);
     (void)move_nth(link, 0, &count, true);
-    for (size_t i = 0; !count && i < link->watches.count; i++)
+    for (size_t i = 0; !count && link->way == LINK_OPEN && i < link->watches.count; i++)
         if (link->watches.items[i]->broken) {
-            watch_heal(link->watches.items[i]);
+            link_watch_heal(link->watches.items[i]);
             return true;
         }
     if (!count)
         return false;
     (void)move_nth(link, rng_below(link->options.rng, count), &count, false);
     return true;
+}
+
+/* Its client is answered once more, with a failure. */
+static void parcel_fail_dead(struct parcel *parcel)
+{
+    if (!parcel->done)
+        return;
+    parcel_fail(parcel, -ECANCELED, 0, "the client is gone");
+    parcel->done(parcel->user, &parcel->result);
+    parcel->done = NULL;
 }
 
 void link_cut(struct link *link)
@@ -727,11 +567,29 @@ void link_cut(struct link *link)
         struct parcel *parcel = link->parcels.items[link->parcels.count - 1];
 
         link->parcels.count--;
-        parcel_fail(parcel, -ECANCELED, 0, "the client is gone");
-        parcel->done(parcel->user, &parcel->result);
+        parcel_fail_dead(parcel);
         parcel_free(parcel);
     }
-    sweep_watches(link);
+    link_watches_sweep(link);
+    link->options.settle(link->options.user);
+}
+
+void link_abandon(struct link *link)
+{
+    size_t sent = link->parcels.count, at = 0;
+
+    for (size_t i = 0; at < link->parcels.count; i++) {
+        struct parcel *parcel = link->parcels.items[at];
+        bool arrives = i < sent && parcel->state == PARCEL_OUT && is_write(parcel) &&
+                       rng_below(&link->luck, 2) == 0;
+
+        parcel_fail_dead(parcel);
+        if (arrives)
+            at++;
+        else
+            parcel_drop(link, at);
+    }
+    link_watches_sweep(link);
     link->options.settle(link->options.user);
 }
 
@@ -769,6 +627,35 @@ void link_set_faults(struct link *link, const struct link_faults *faults)
 void link_set_full(struct link *link, bool full)
 {
     link->full = full;
+}
+
+void link_set_way(struct link *link, enum link_way way)
+{
+    link->way = way;
+}
+
+bool link_is_writing(const struct link *link)
+{
+    for (size_t i = 0; i < link->parcels.count; i++) {
+        const struct parcel *parcel = link->parcels.items[i];
+
+        if (parcel->done && is_write(parcel) &&
+            (parcel->is_bind ||
+             (parcel->request.kind != &kind_lease && parcel->request.kind != &kind_event)))
+            return true;
+    }
+    return false;
+}
+
+int64_t link_due(const struct link *link)
+{
+    int64_t next = INT64_MAX;
+
+    for (size_t i = 0; link->way != LINK_CLOSED && i < link->parcels.count; i++)
+        if (link->parcels.items[i]->due_ms > link_now(link) &&
+            link->parcels.items[i]->due_ms < next)
+            next = link->parcels.items[i]->due_ms;
+    return next;
 }
 
 void link_crash_at(struct link *link, uint64_t write, enum link_crash when)

@@ -27,6 +27,7 @@ struct link_faults { /* of 1000 */
     uint32_t refuse;
     uint32_t lose_answer;
     uint32_t break_watch;
+    uint32_t slow; /* requests that take up to slow_ms to arrive */
 };
 
 enum link_fault {
@@ -41,12 +42,21 @@ enum link_crash {
     LINK_CRASH_AFTER,  /* it has happened, nobody was told */
 };
 
+/* What passes: all; only requests that are on their way, since the client stands still; nothing. */
+enum link_way {
+    LINK_OPEN,
+    LINK_ASLEEP,
+    LINK_CLOSED,
+};
+
 struct link_options {
     struct api *below;
     struct rng *rng;  /* chooses what moves next */
     uint64_t seed;    /* of what goes wrong */
     const char *name; /* of its client, as sentences begin: "The control plane" */
     bool ordered;
+    bool older;      /* its client does not know what came later: version.h */
+    int64_t slow_ms; /* the longest that a request is on its way, where some are slow */
     /* A gang's binds are one transaction. Otherwise they go one by one, each of them a write, and
      * are undone when one of them cannot be, as on a cluster. */
     bool whole_gangs;
@@ -63,6 +73,7 @@ struct link_options {
     void (*evicted)(void *user, struct str ns, struct str name);
     /* Let the store finish what it was given. */
     void (*settle)(void *user);
+    int64_t (*now)(void *user);
     void *user;
 };
 
@@ -77,8 +88,17 @@ void link_set_full(struct link *link, bool full);
 void link_crash_at(struct link *link, uint64_t write, enum link_crash when);
 uint64_t link_writes(const struct link *link);
 
-/* Carry one thing. False: nothing is on the way. */
+void link_set_way(struct link *link, enum link_way way);
+/* A write of the client, leases aside, has no answer yet. */
+bool link_is_writing(const struct link *link);
+/* When the next slow request may arrive; INT64_MAX: none is on the way. */
+int64_t link_due(const struct link *link);
+
+/* Carry one thing. False: nothing is on the way that may move now. */
 bool link_step(struct link *link);
+/* As link_cut(), but some of the writes that the client has sent arrive all the same, within
+ * slow_ms of when they were sent. Nobody hears their answers. */
+void link_abandon(struct link *link);
 /* The client is dead (its watches have been stopped): requests on the way are dropped, and every
  * call is answered once more, with a failure, so that what belongs to it can be freed. */
 void link_cut(struct link *link);

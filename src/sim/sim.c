@@ -2,19 +2,14 @@
 
 #include "api/api.h"
 #include "api/share.h"
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "control/cluster/sharing.h"
-#include "exec/runner.h"
-#include "exec/scheduler.h"
-#include "sched/sched.h"
-#include "sched/spec.h"
 #include "sim/check.h"
 #include "sim/link.h"
 #include "sim/machines.h"
+#include "sim/plane.h"
 #include "sim/process.h"
 #include "sim/work.h"
 #include "store/store.h"
@@ -39,13 +34,16 @@
 #define PRESSURE_OF_10000 20 /* in a wide run */
 #define FULL_OF_10000     6  /* in a wide run */
 #define FULL_MS           60000
+#define OPERATOR_OF_10000 20 /* with two operators */
+#define OPERATOR_MS       15000
+#define SLOW_OF_1000      30 /* requests of operators */
 #define TICK_MS           20 /* the most that passes between two things by itself */
 #define OFF_MS            45000
 #define REST_MS           (20 * 60 * 1000) /* nothing may go on for longer than this */
 #define MACHINES_MAX      6
 #define TEXT_BYTES        600
 #define STORY_EVERY_MS    20000
-#define SCHEDULER_NAME    "kai-scheduler"
+#define PLANES            2
 
 struct sim {
     const struct sim_options *options;
@@ -55,10 +53,9 @@ struct sim {
     int64_t now_ms;
     uv_loop_t loop;
     struct store *store;
-    struct link *plane;  /* of the control plane */
+    struct plane *planes[PLANES]; /* the control plane; or two operators, the older one first */
+    size_t plane_count;
     struct link *fields; /* of the machines */
-    struct runner *runner;
-    struct scheduler *scheduler;
     struct machines *machines;
     struct work *work;
     struct check *check;
@@ -80,15 +77,6 @@ static int64_t virtual_now(void *user)
     const struct sim *sim = user;
 
     return sim->now_ms;
-}
-
-/* Nobody guesses a simulated secret, and a seed must play the same run again. */
-static int same_again(struct buf *out, size_t count, struct err *err)
-{
-    (void)err;
-    for (size_t i = 0; i < 2 * count; i++)
-        buf_addc(out, '0');
-    return 0;
 }
 
 static void sim_trace(void *user, const char *text)
@@ -185,67 +173,46 @@ static void admit_pod(void *user, struct json *pod, struct arena *arena)
             if (json_get(volume, "configMap") && !json_at(volume, "configMap.defaultMode"))
                 json_add_i64(arena, json_get(volume, "configMap"), "defaultMode", 0644);
     }
-    runner_admit_pod(sim->runner, pod, arena);
+    for (size_t i = 0; i < sim->plane_count; i++)
+        if (plane_leads(sim->planes[i]))
+            plane_admit(sim->planes[i], pod, arena);
 }
 
-static void plane_start(struct sim *sim)
+static void plane_failed(void *user, const char *text)
 {
-    static const struct sharing_settings sharing = {
-        .ns = STR(SHARING_NAMESPACE), .image = STR("muster"), .service_account = STR("default")};
-    struct err err = {0};
-    struct sched_config config;
-
-    sched_config_default(&config);
-    config.seed = sim->options->seed;
-    if (sim->options->one_by_one) {
-        config.scheduler_name = STR(SCHEDULER_NAME);
-        config.devices = SCHED_DEVICES_RESERVED;
-        config.quirks |= SCHED_QUIRK(TWO_POD_SLOTS);
-    }
-    int r = runner_start(
-        NULL, link_api(sim->plane),
-        &(struct runner_options){.config = {.scheduler_name = STR(SCHEDULER_NAME),
-                                            .other_schedulers = sim->options->one_by_one},
-                                 .embedded = true,
-                                 .seed = sim->options->seed,
-                                 .now = virtual_now,
-                                 .now_user = sim,
-                                 .draw = same_again},
-        &sim->runner, &err);
-    if (r == 0)
-        r = scheduler_start(
-            NULL, link_api(sim->plane),
-            &(struct scheduler_options){.config = &config,
-                                        .sharing = sim->options->one_by_one ? &sharing : NULL,
-                                        .seed = sim->options->seed,
-                                        .now = virtual_now,
-                                        .now_user = sim},
-            &sim->scheduler, &err);
-    if (r < 0)
-        fail(sim, "the control plane does not start: %s", err.text);
-    store_set_admit_pod(sim->store, admit_pod, sim);
-    sim_settle(sim);
+    fail(user, "the control plane does not start: %s", text);
 }
 
-static void plane_stop(struct sim *sim)
+/* Who leads; without one, the one that is there last. */
+static struct plane *leading(struct sim *sim)
 {
-    store_set_admit_pod(sim->store, NULL, NULL);
-    scheduler_stop(sim->scheduler);
-    runner_stop(sim->runner);
-    sim->scheduler = NULL;
-    sim->runner = NULL;
-    link_cut(sim->plane);
+    return sim->plane_count > 1 && plane_leads(sim->planes[0]) ? sim->planes[0]
+                                                               : sim->planes[sim->plane_count - 1];
 }
 
 static void sim_crash(void *user)
 {
     struct sim *sim = user;
 
+    sim->result->crashes++;
+    if (sim->options->operators) {
+        plane_trouble(leading(sim), PLANE_KILLED, 0);
+        return;
+    }
     sim_trace(sim, "the control plane dies and starts again");
     tell(sim, "The control plane dies, and starts again with nothing but the store.");
-    sim->result->crashes++;
-    plane_stop(sim);
-    plane_start(sim);
+    plane_kill(sim->planes[0]);
+    plane_start(sim->planes[0]);
+}
+
+static void operator_trouble(struct sim *sim)
+{
+    size_t index = rng_below(&sim->luck, PLANES);
+    uint64_t trouble = rng_below(&sim->luck, PLANE_TROUBLES);
+    int64_t ms = (int64_t)rng_below(&sim->luck, OPERATOR_MS);
+
+    if (sim_happens(sim, SIM_EVENT_OPERATOR))
+        plane_trouble(sim->planes[index], (enum plane_trouble)trouble, ms);
 }
 
 /* ---- machines ---- */
@@ -348,7 +315,8 @@ static void disk_set_full(struct sim *sim, bool full)
 {
     sim_trace(sim, full ? "the disk is full" : "the disk has room again");
     tell(sim, full ? "The disk of the store is full." : "The disk of the store has room again.");
-    link_set_full(sim->plane, full);
+    for (size_t i = 0; i < sim->plane_count; i++)
+        link_set_full(plane_link(sim->planes[i]), full);
     link_set_full(sim->fields, full);
 }
 
@@ -408,47 +376,80 @@ static void something_bad(struct sim *sim)
         pressure(sim);
     else if (sim->options->wide && dice >= 10000 - PRESSURE_OF_10000 - FULL_OF_10000)
         disk_fills_up(sim);
+    else if (sim->options->operators && dice >= CRASH_OF_10000 + POWER_OF_10000 &&
+             dice < CRASH_OF_10000 + POWER_OF_10000 + OPERATOR_OF_10000)
+        operator_trouble(sim);
     else if (dice < CRASH_OF_10000 && sim_happens(sim, SIM_EVENT_CRASH))
         sim_crash(sim);
+}
+
+static int64_t planes_time(struct sim *sim)
+{
+    int64_t next = INT64_MAX;
+
+    for (size_t i = 0; i < sim->plane_count; i++) {
+        int64_t at = plane_time(sim->planes[i]);
+
+        if (at < next)
+            next = at;
+    }
+    return next;
 }
 
 /* Everybody has their turn. Returns when something is due, if nothing moves. */
 static int64_t turn_all(struct sim *sim)
 {
     int64_t next = outside_turn(sim);
-    int64_t at = runner_turn(sim->runner);
+    int64_t at = planes_time(sim);
 
-    if (at < next)
-        next = at;
-    at = scheduler_turn(sim->scheduler);
+    for (size_t i = 0; i < sim->plane_count; i++) {
+        if (at < next)
+            next = at;
+        at = plane_control(sim->planes[i]);
+        if (at < next)
+            next = at;
+        at = plane_schedule(sim->planes[i]);
+    }
     return at < next ? at : next;
+}
+
+static bool step_any(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->plane_count; i++)
+        if (plane_step(sim->planes[i]))
+            return true;
+    return link_step(sim->fields);
 }
 
 static void sim_step(struct sim *sim, int64_t until_ms)
 {
     uint64_t choice = rng_below(&sim->rng, 12);
+    struct plane *plane =
+        sim->planes[sim->plane_count > 1 ? rng_below(&sim->rng, sim->plane_count) : 0];
     bool moved = true;
 
     sim->result->steps++;
     something_bad(sim);
     if (choice < 6)
-        moved = link_step(sim->plane);
+        moved = plane_step(plane);
     else if (choice < 8)
         moved = link_step(sim->fields);
     else if (choice == 8)
-        (void)runner_turn(sim->runner);
+        (void)plane_control(plane);
     else if (choice == 9)
-        (void)scheduler_turn(sim->scheduler);
+        (void)plane_schedule(plane);
     else
         sim->now_ms += (int64_t)rng_below(&sim->rng, TICK_MS);
-    if (choice >= 10)
+    if (choice >= 10) {
+        (void)planes_time(sim);
         (void)outside_turn(sim);
+    }
     sim_settle(sim);
-    if (!moved && !link_step(sim->plane) && !link_step(sim->fields)) {
+    if (!moved && !step_any(sim)) {
         int64_t next = turn_all(sim);
 
         sim_settle(sim);
-        if (!link_step(sim->plane) && !link_step(sim->fields)) {
+        if (!step_any(sim)) {
             if (next > until_ms)
                 next = until_ms;
             if (next > sim->now_ms)
@@ -456,6 +457,8 @@ static void sim_step(struct sim *sim, int64_t until_ms)
         }
         sim_settle(sim);
     }
+    if (sim->plane_count > 1 && plane_leads(sim->planes[0]) && plane_leads(sim->planes[1]))
+        fail(sim, "two operators lead");
     const char *wrong = check_now(sim->check, sim->now_ms);
     if (wrong)
         fail(sim, "%s", wrong);
@@ -483,7 +486,12 @@ static void set_faults(struct sim *sim, bool on)
         some = none;
     if (sim->options->one_by_one == false)
         some.lose_answer = 0; /* in one process an answer is never lost */
-    link_set_faults(sim->plane, on ? &some : &none);
+    for (size_t i = 0; i < sim->plane_count; i++) {
+        struct link_faults mine = on ? some : none;
+
+        mine.slow = on && sim->options->operators ? SLOW_OF_1000 : 0;
+        link_set_faults(plane_link(sim->planes[i]), &mine);
+    }
     link_set_faults(sim->fields, on ? &some : &none);
 }
 
@@ -495,6 +503,7 @@ enum seed_use {
     SEED_PLANE,
     SEED_FIELDS,
     SEED_PEOPLE,
+    SEED_NEWER,
 };
 
 /* One sequence for each use, so that more or less of one of them moves no other. */
@@ -506,6 +515,27 @@ static uint64_t seed_for(const struct sim_options *options, enum seed_use use)
     for (unsigned i = 0; i < use; i++)
         seed = rng_next(&rng);
     return use == SEED_ORDER ? seed + options->order : seed;
+}
+
+static void open_planes(struct sim *sim, const struct link_options *link)
+{
+    const struct sim_options *options = sim->options;
+    struct plane_options plane = {
+        .sim = options, .link = *link, .competes = options->operators, .fail = plane_failed};
+
+    sim->plane_count = options->operators ? PLANES : 1;
+    if (options->operators) {
+        plane.link.name = "The older operator";
+        plane.link.older = true;
+        plane.link.slow_ms = PLANE_LATE_MS;
+    }
+    sim->planes[0] = plane_new(&plane);
+    if (!options->operators)
+        return;
+    plane.link.name = "The newer operator";
+    plane.link.older = false;
+    plane.link.seed = seed_for(options, SEED_NEWER);
+    sim->planes[1] = plane_new(&plane);
 }
 
 static int open_all(struct sim *sim, struct err *err)
@@ -536,8 +566,9 @@ static int open_all(struct sim *sim, struct err *err)
                                 .binding = on_binding,
                                 .evicted = on_evicted,
                                 .settle = sim_settle,
+                                .now = virtual_now,
                                 .user = sim};
-    sim->plane = link_new(&link);
+    open_planes(sim, &link);
     link.seed = seed_for(options, SEED_FIELDS);
     link.name = "A machine";
     sim->fields = link_new(&link);
@@ -564,19 +595,21 @@ static int open_all(struct sim *sim, struct err *err)
                                                             .ended = on_ended,
                                                             .user = sim},
                                  sim->now_ms);
-    plane_start(sim);
+    store_set_admit_pod(sim->store, admit_pod, sim);
+    for (size_t i = 0; i < sim->plane_count; i++)
+        plane_start(sim->planes[i]);
     return 0;
 }
 
 static void close_all(struct sim *sim)
 {
     if (sim->store) {
-        if (sim->runner)
-            plane_stop(sim);
+        store_set_admit_pod(sim->store, NULL, NULL);
         if (sim->machines)
             machines_stop(sim->machines);
+        for (size_t i = 0; i < sim->plane_count; i++)
+            plane_free(sim->planes[i]);
         link_free(sim->fields);
-        link_free(sim->plane);
         machines_free(sim->machines);
         work_free(sim->work);
         check_free(sim->check);
@@ -599,6 +632,10 @@ static void come_to_rest(struct sim *sim)
             sim->back_ms[i] = sim->now_ms;
     if (sim->room_ms)
         sim->room_ms = sim->now_ms;
+    if (sim->options->operators) { /* the upgrade is over */
+        plane_retire(sim->planes[0]);
+        plane_repair(sim->planes[1]);
+    }
     machines_hurry(sim->machines);
     work_release_all(sim->work);
     run_for(sim, REST_MS);
@@ -615,7 +652,8 @@ static void sim_play(struct sim *sim)
     work_queues(sim->work);
     sim->begun = true;
     set_faults(sim, true);
-    link_crash_at(sim->plane, link_writes(sim->plane) + options->crash_at,
+    link_crash_at(plane_link(leading(sim)),
+                  link_writes(plane_link(leading(sim))) + options->crash_at,
                   (enum link_crash)options->crash_when);
     sim->work_ms = sim->now_ms;
     if (options->story == SIM_GANG)
@@ -623,7 +661,8 @@ static void sim_play(struct sim *sim)
     else
         while (sim->result->steps < steps && !sim->result->failed)
             sim_step(sim, INT64_MAX);
-    sim->result->writes = link_writes(sim->plane);
+    for (size_t i = 0; i < sim->plane_count; i++)
+        sim->result->writes += link_writes(plane_link(sim->planes[i]));
     sim_trace(sim, "everything is repaired");
     if (!sim->result->failed)
         tell(sim, "Everything is repaired; from now on nothing goes wrong.");

@@ -28,7 +28,8 @@
     X(LOSE, "loss")         \
     X(BREAK, "break")       \
     X(PRESSURE, "pressure") \
-    X(FULL, "full")
+    X(FULL, "full")         \
+    X(OPERATOR, "operator")
 
 enum sim_event_class {
 #define SIM_EVENT_NAME(name, word) SIM_EVENT_##name,
@@ -66,6 +67,8 @@ struct sim_options {
     bool suspend;    /* work that gives way is suspended, and people suspend jobs; not one_by_one */
     /* Users share a queue, jobs restart in place and have spare pods, machines evict, the disk fills up. */
     bool wide;
+    /* Two operators of different versions compete for the lease, as in an upgrade; only one_by_one. */
+    bool operators;
     /* Of what comes from outside, only these, in no order; NULL: all. */
     const struct sim_event *only;
     size_t only_count;

@@ -22,6 +22,7 @@ import run as mutants  # noqa: E402
 
 EVENTS_MAX = 12
 SHRUNK = re.compile(r"^shrunk: (\d+) events from outside to (\d+), in (\d+) runs: (.*)$", re.M)
+OUTSIDE = re.compile(r"Somebody | dies| operator (is killed|is told to stop|stands still|is cut off)")
 AGAIN = re.compile(r"^again: build/sim (.*)$", re.M)
 
 
@@ -49,7 +50,7 @@ def judge(judges, fault, flags, seeds, place):
     told = play(program, [*[a for a in again if a != "--story"], "--story"])[1]
     if code == 0 or f"FAILED: {text}" not in story:
         return f"{' '.join(again)} does not fail again in the same way", row
-    if f"This must not be: {text}." not in told or (after and "Somebody " not in told and " dies" not in told):
+    if f"This must not be: {text}." not in told or (after and not OUTSIDE.search(told)):
         return "its story does not say what happened", row
     if after > EVENTS_MAX:
         return f"{after} events are left, more than {EVENTS_MAX}", row
