@@ -69,6 +69,17 @@ class Training:
                 return int(pid)
         return None
 
+    def torchrun(self, rank):
+        """The torchrun out here that the rank is of."""
+        pid = self.pid(rank)
+        while pid > 1:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if b"torch.distributed.run" in f.read().split(b"\0"):
+                    return pid
+            with open(f"/proc/{pid}/stat") as f:
+                pid = int(f.read().rsplit(")", 1)[1].split()[1])
+        return None
+
     def wait_training(self):
         wait_for(lambda: [r["act"] for r in self.ranks().values()] == ["stepping"] * 4, "four ranks to make steps", 90)
 
@@ -128,6 +139,27 @@ def test_a_gang_restarts_in_place_after_a_hang_and_after_a_failure():
         check(end.get("restartsInPlace") == 2 and end.get("generation", 0) == 0, f"{end}")
         check(end["failure"]["pod"] == "t-worker-1", f"{end}")
         check({p["metadata"]["uid"] for p in m.get("pods")} == pods, "the pods are the same")
+
+
+@needs("a node agent that looks at the ranks")
+def test_an_elastic_gang_restarts_in_place_after_a_hang_and_when_a_torchrun_ends():
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        training = Training(m, mode="InPlace}\n  elastic: {minNodes: 1, maxNodes: 2")
+        training.wait_training()
+
+        def workers():
+            return {p["metadata"]["uid"] for p in m.get("pods") if "-worker-" in p["metadata"]["name"]}
+        pods = workers()
+        first = training.pid(0)
+        os.kill(training.pid(2), signal.SIGSTOP)
+        wait_for(lambda: training.status().get("restartsInPlace") == 1, "the gang to restart in place")
+        wait_for(lambda: training.pid(0) not in (None, first), "a new rank 0", 90)
+        training.wait_training()
+        check(workers() == pods, "the pods are the same")
+        os.kill(training.torchrun(2), signal.SIGKILL)
+        end = training.finish(restarts=2)
+        check(end.get("restartsInPlace") == 2 and end.get("generation", 0) == 0, f"{end}")
+        check(workers() <= pods, "a pod was made anew")  # one that is done ends an elastic gang, and the others go
 
 
 @needs("a node agent that looks at the ranks")

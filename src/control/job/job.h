@@ -168,8 +168,9 @@ struct job_pod {
     size_t index; /* in its role */
     int64_t gpus;
     int64_t generation;
-    size_t pods; /* of this generation, all roles together */
-    bool spare;  /* index and role are told by its labels, which change */
+    int64_t round; /* of the restarts in place so far: it begins there */
+    size_t pods;   /* of this generation, all roles together */
+    bool spare;    /* index and role are told by its labels, which change */
 };
 
 struct job_model {
@@ -233,9 +234,11 @@ struct job_model {
         JOB_HANG_IGNORE, /* nor is it told */
     } on_hang;
     enum job_hang on_suspicion; /* the same for a mere suspicion, and JOB_ANNOTATION_SUSPICION */
-    /* What a restart of the gang keeps. Elastic gangs, pods that restart their containers themselves,
-     * and roles that come later are made again in any case. The annotation
+    /* What a restart of the gang keeps. Pods that restart their containers themselves, and roles that
+     * come later, are made again in any case, and so are elastic gangs unless `meets_by_round`: muster-launch
+     * runs their torchruns, so a pod that is made later meets those that have restarted. The annotation
      * JOB_ANNOTATION_RESTART_MODE has the last word. */
+    bool meets_by_round;
     enum job_mode {
         JOB_MODE_PODS,     /* nothing: its pods are made again */
         JOB_MODE_IN_PLACE, /* its pods, with their GPUs and nodes, as long as all are well */

@@ -143,7 +143,8 @@ static bool is_done(const struct job_run *run)
 
 /* ---- a gang ---- */
 
-/* Elastic: a pod that failed or was taken is replaced alone while enough others go on. */
+/* Elastic: a pod that failed or was taken is replaced alone while enough others go on. One that failed
+ * while all are there restarts in place, with the others. */
 static bool replace_alone(struct job_run *run, const struct job_look *gang)
 {
     if (!gang->elastic || gang->staying < gang->min)
@@ -154,11 +155,16 @@ static bool replace_alone(struct job_run *run, const struct job_look *gang)
             return false;
         if (job_failure_is_final(&run->model, gang->failed) || !job_may_restart(run, gang->failed))
             return false;
+        if (job_can_stay(run, gang)) {
+            job_stay(run);
+            return true;
+        }
         job_remove(run, gang->failed);
     }
     if (gang->disrupted && (gang->disrupted->lost || gang->disrupted->sick.len))
         job_remove(run, gang->disrupted);
     job_create_missing(run, STR_NONE);
+    job_say_started(run, gang);
     return true;
 }
 
@@ -200,10 +206,8 @@ static bool repair(struct job_run *run, const struct job_look *gang)
 
     if (gang->elastic && gang->surplus)
         job_remove_surplus(run);
-    if ((gang->failed || gang->disrupted || missing) && replace_alone(run, gang)) {
-        job_say_started(run, gang);
+    if ((gang->failed || gang->disrupted || missing) && replace_alone(run, gang))
         return true;
-    }
     if (!gang->elastic && resized) {
         on_resize(run, gang);
         return true;

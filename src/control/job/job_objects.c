@@ -111,7 +111,7 @@ struct json *job_make_pod(const struct job_model *model,
     merge(arena, annotations, role->annotations);
     json_add_str(arena, annotations, JOB_ANNOTATION_SIZE, str_printf(arena, "%zu", pod->pods));
     if (model->in_place)
-        json_add_str(arena, annotations, PLACE_ANNOTATION, place_text(arena, 0, true));
+        json_add_str(arena, annotations, PLACE_ANNOTATION, place_text(arena, pod->round, true));
     else /* a node would keep its pods for a word that nobody gives */
         json_remove(annotations, STR(PLACE_ANNOTATION));
     if (model->warm)

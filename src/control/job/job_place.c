@@ -26,9 +26,17 @@
  * would fail a second time there. */
 #define BACKOFF_LIMIT_MS 60000
 
+static bool is_elastic(const struct job_model *model)
+{
+    for (size_t i = 0; i < model->roles.count; i++)
+        if (model->roles.items[i].min != model->roles.items[i].max)
+            return true;
+    return false;
+}
+
 static bool pod_may_stay(const struct job_role *role)
 {
-    return role->min == role->max && (!role->later || role->last) &&
+    return (!role->later || role->last) &&
            str_is(json_str(json_get(role->pod_spec, "restartPolicy")), "Never");
 }
 
@@ -37,6 +45,8 @@ static bool roles_may_stay(const struct job_model *model)
 {
     bool restarts = false;
 
+    if (is_elastic(model) && !model->meets_by_round)
+        return false;
     for (size_t i = 0; i < model->roles.count; i++) {
         if (!pod_may_stay(&model->roles.items[i]))
             return false;
@@ -58,7 +68,7 @@ static void warm_read(struct job_run *run)
                                     "annotation " WARM_ANNOTATION " is \"" STR_FMT
                                     "\": it must be true or false; nothing is kept warm",
                                     STR_ARG(word));
-    if (model->warm && !(model->in_place && model->warmable)) {
+    if (model->warm && !(model->in_place && model->warmable && !is_elastic(model))) {
         model->warm = false;
         if (!model->warning.len)
             model->warning = STR("warm processes need a TorchrunJob with restartMode InPlace, of a "
@@ -85,6 +95,10 @@ void job_place_read(struct job_run *run)
     }
     model->in_place = model->restart_mode == JOB_MODE_IN_PLACE && model->scope == JOB_SCOPE_GANG &&
                       model->max_restarts != 0 && !model->parts && roles_may_stay(model);
+    if (model->restart_mode == JOB_MODE_IN_PLACE && is_elastic(model) && !model->meets_by_round &&
+        !model->warning.len)
+        model->warning = STR("restartMode InPlace needs a job of a fixed size, or an elastic "
+                             "TorchrunJob; pods are made again");
     warm_read(run);
 }
 

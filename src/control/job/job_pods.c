@@ -249,6 +249,7 @@ static void create_pod(struct job_run *run, const struct job_role *role, size_t 
                           .index = index,
                           .gpus = role->gpus ? role->gpus[index] : 0,
                           .generation = run->state.generation,
+                          .round = run->state.round,
                           .pods = job_size(&run->model)};
 
     struct json *body = job_make_pod(&run->model, &pod, run->arena);

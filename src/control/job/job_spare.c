@@ -39,7 +39,7 @@ void job_spare_read(struct job_run *run)
         model->spares = 0;
     if (!model->spares)
         return;
-    if (!model->in_place || model->roles.count != 1)
+    if (!model->in_place || model->roles.count != 1 || role->min != role->max)
         why = "need restartMode InPlace and a job of a fixed size that may restart";
     else if (!model->spareable)
         why = "need the rendezvous c10d without a port of its own, which every pod can reach";

@@ -167,6 +167,7 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
     model->on_hang = (enum job_hang)t->spec.on_hang;
     model->on_suspicion = (enum job_hang)t->spec.on_suspicion;
     model->restart_mode = (enum job_mode)t->spec.restart_mode;
+    model->meets_by_round = true;
     model->warm = t->spec.warm;
     model->spares = (size_t)t->spec.spares;
     model->warmable = !t->spec.setup_command.len;
