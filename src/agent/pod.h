@@ -101,8 +101,9 @@ struct pod {
     int64_t retry_ms; /* try again then */
     struct link link;
     struct run_shim shim;
-    bool awaited; /* no link, but perhaps a shim: recover_shim() finds out */
-    bool asked;   /* the shim has not said yet what there is */
+    bool prepared; /* its containers have what they need of it (prepare.h) */
+    bool awaited;  /* no link, but perhaps a shim: recover_shim() finds out */
+    bool asked;    /* the shim has not said yet what there is */
     bool dirty;
     bool silent; /* ended before this muster started: its status is as it should be */
     bool status_under_way;

@@ -310,6 +310,8 @@ static void container_start(struct pod *pod, size_t index)
         return;
     }
     const char *reason = image_trouble(pod, index, &err);
+    if (!reason && !pod->prepared && prepare_files(pod, &err) < 0)
+        reason = "FailedMount";
     int r = reason ? -EAGAIN : c->ephemeral ? prepare_ephemeral(pod, index, &err) : 0;
     if (r == 0)
         r = prepare_container(pod, index, &err);
@@ -358,8 +360,6 @@ static int pod_make_shim(struct pod *pod, struct err *err)
     if (lock_fd < 0)
         return lock_fd;
     r = prepare_pod(pod, err);
-    if (r == 0)
-        r = network_write_hosts(pod, err);
     if (r == 0)
         r = link_spawn(&pod->link, agent->loop,
                        &(struct link_order){agent->spawner, pod->folder, lock_fd}, err);

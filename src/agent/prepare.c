@@ -42,12 +42,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* prepare: the files a shim works from. */
+#define HOSTNAME_FILE "hostname"
 
 static struct str pod_hostname(const struct pod *pod)
 {
@@ -106,22 +108,77 @@ int prepare_ephemeral(struct pod *pod, size_t index, struct err *err)
     return r ? r : make_container_folder(pod, index, err);
 }
 
-int prepare_pod(struct pod *pod, struct err *err)
+static int write_hostname(const struct pod *pod, struct err *err)
 {
-    const struct machine *machine = &pod->agent->machine;
-    _cleanup_(buf_done) struct buf records = {0};
     char path[PATH_MAX];
-    int r = security_check(pod, err);
-    if (r == 0)
-        r = check_mounts(pod, 0, err);
-    if (r == 0)
-        r = files_make_folder(pod->folder, 0711, err);
+    _cleanup_(buf_done) struct buf line = {0};
+    struct str hostname = pod_hostname(pod);
+    (void)snprintf(path, sizeof(path), "%s/" HOSTNAME_FILE, pod->folder);
+    buf_addf(&line, STR_FMT "\n", STR_ARG(hostname));
+    return files_write(path, buf_str(&line), 0644, err);
+}
+
+bool prepare_was_done(const struct pod *pod)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/" HOSTNAME_FILE, pod->folder);
+    return access(path, F_OK) == 0;
+}
+
+int prepare_files(struct pod *pod, struct err *err)
+{
+    int r = 0;
     for (size_t i = 0; r == 0 && i < pod->run.count; i++)
         r = make_container_folder(pod, i, err);
     if (r == 0)
         r = volume_make_all(pod, err);
     if (r == 0)
         r = limit_make_region(pod, err);
+    if (r == 0)
+        r = network_write_hosts(pod, err);
+    bool own = network_has_bridge(pod) ||
+               (pod->agent->dns && resolv_is_cluster(json_get(pod->root, "spec")));
+    if (r == 0 && own)
+        r = write_resolv_conf(pod, err);
+    if (r == 0) /* the last one: where it is, the others are */
+        r = write_hostname(pod, err);
+    pod->prepared = r == 0;
+    return r;
+}
+
+/* Is there nothing in its volumes that could be missing, or that its shim needs at once? */
+static bool files_can_wait(const struct pod *pod)
+{
+    if (pod->agent->options.token_requests)
+        return false;
+    JSON_FOREACH(json_at(pod->root, "spec.volumes"), volume) {
+        const struct json *empty = json_get(volume, "emptyDir");
+        bool plain = empty && !json_get(empty, "medium");
+        if (!plain && !str_starts(json_str(json_get(volume, "name")), STR(ACCOUNT_VOLUME_PREFIX)))
+            return false;
+    }
+    return true;
+}
+
+static int write_pod_file(const struct pod *pod, struct buf *records, struct err *err)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/%s", pod->folder, SHIM_POD_FILE);
+    return files_write(path, buf_str(records), 0600, err);
+}
+
+int prepare_pod(struct pod *pod, struct err *err)
+{
+    const struct machine *machine = &pod->agent->machine;
+    _cleanup_(buf_done) struct buf records = {0};
+    pod->prepared = false;
+    int r = security_check(pod, err);
+    if (r == 0)
+        r = check_mounts(pod, 0, err);
+    if (r == 0)
+        r = files_make_folder(pod->folder, 0711, err);
+    if (r == 0 && !files_can_wait(pod))
+        r = prepare_files(pod, err);
     if (r)
         return r;
     record_add(&records, "hostname", pod_hostname(pod));
@@ -144,18 +201,7 @@ int prepare_pod(struct pod *pod, struct err *err)
     for (size_t i = 0; i < pod->gpu_count; i++)
         record_number(&records, "agent.gpu", pod->gpus[i]);
     record_number(&records, "agent.started", pod->started_ms);
-    (void)snprintf(path, sizeof(path), "%s/%s", pod->folder, SHIM_POD_FILE);
-    r = files_write(path, buf_str(&records), 0600, err);
-    if (r)
-        return r;
-    (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
-    struct str hostname = pod_hostname(pod);
-    _cleanup_(buf_done) struct buf line = {0};
-    buf_addf(&line, STR_FMT "\n", STR_ARG(hostname));
-    r = files_write(path, buf_str(&line), 0644, err);
-    bool own = network_has_bridge(pod) ||
-               (pod->agent->dns && resolv_is_cluster(json_get(pod->root, "spec")));
-    return r || !own ? r : write_resolv_conf(pod, err);
+    return write_pod_file(pod, &records, err);
 }
 
 /* ---- a container ---- */
@@ -315,7 +361,7 @@ static void add_names(const struct pod *pod, struct buf *records)
     } else {
         (void)snprintf(path, sizeof(path), "%s/hosts", pod->folder);
         add_bind(records, path, "/etc/hosts", "ro");
-        (void)snprintf(path, sizeof(path), "%s/hostname", pod->folder);
+        (void)snprintf(path, sizeof(path), "%s/" HOSTNAME_FILE, pod->folder);
         add_bind(records, path, "/etc/hostname", "ro");
     }
     (void)snprintf(path, sizeof(path), "%s/resolv.conf", pod->folder);

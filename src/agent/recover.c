@@ -10,6 +10,7 @@
 #include "agent/node.h"
 #include "agent/pod.h"
 #include "agent/pod_end.h"
+#include "agent/prepare.h"
 #include "agent/standby.h"
 #include "agent/suspend.h"
 #include "api/object.h"
@@ -117,6 +118,7 @@ void recover_running(struct pod *pod)
     for (size_t i = 0; i < pod->run.count; i++)
         recover_container(pod, &pod->run.containers[i]);
     suspend_recover(pod);
+    pod->prepared = prepare_was_done(pod);
     pod->stage = POD_RUNNING;
     pod->awaited = true;
     (void)recover_shim(pod);

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -189,3 +190,25 @@ def test_a_shim_that_is_still_coming_is_waited_for():
             os.unlink(os.path.join(folder, "shim.sock"))
         wait_phase(m, "slow", "Failed")
         check(ended(m, "slow")["reason"] == "ContainerStatusUnknown", f"{ended(m, 'slow')}")
+
+
+def test_a_pod_whose_files_were_not_made_yet_gets_them_from_the_next_muster():
+    """As if muster was killed between asking for a shim and making the files that the pod's containers need."""
+    with Muster() as m:
+        waits = container("cat /var/run/secrets/kubernetes.io/serviceaccount/namespace; ls -d /scratch",
+                          env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "a"}}}],
+                          volumeMounts=[{"name": "scratch", "mountPath": "/scratch"}])
+        apply(m, pod("early", waits, volumes=[{"name": "scratch", "emptyDir": {}}]))
+        uid = m.get("pod", "early")["metadata"]["uid"]
+        wait_for(lambda: uid in shims(m), "its shim")
+        folder = os.path.join(m.data, "pods", uid)
+        wait_for(lambda: os.path.exists(os.path.join(folder, "hostname")), "its files")
+        m.kill()
+        for name in ("hostname", "hosts"):
+            os.unlink(os.path.join(folder, name))
+        for name in ("volumes", "c"):
+            shutil.rmtree(os.path.join(folder, name))
+        m.start()
+        apply(m, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}, "data": {"a": "1"}})
+        wait_phase(m, "early", "Succeeded")
+        check(logs(m, "early") == "default/scratch\n", logs(m, "early"))
