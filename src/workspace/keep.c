@@ -71,7 +71,7 @@ int keep_add(int root_fd,
     _cleanup_(disk_closep) int folder = logs_folder(root_fd);
     _cleanup_(disk_closep) int fd = -1;
     char name[NAME_BYTES];
-    struct stat st;
+    struct stat st = {0};
     int r = folder < 0 ? folder : 0;
 
     if (r == 0) {

@@ -334,14 +334,13 @@ int resolve_host(struct str host, struct address *ret, struct err *err)
 
 int resolve_url(struct str url, struct str *ret_host, uint16_t *ret_port, struct err *err)
 {
-    struct str rest = url;
     uint64_t port = 80;
     size_t bracket; /* an IPv6 address has colons of its own */
     size_t colon;
 
     if (!str_starts(url, STR("http://")))
         return err_set(err, -EINVAL, "'" STR_FMT "' is not an http:// address", STR_ARG(url));
-    rest = str_sub(url, 7, url.len);
+    struct str rest = str_sub(url, 7, url.len);
     rest = str_sub(rest, 0, str_find(rest, '/'));
     bracket = rest.len && rest.p[0] == '[' ? str_find(rest, ']') : 0;
     colon = bracket + str_find(str_sub(rest, bracket, rest.len), ':');

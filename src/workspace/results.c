@@ -383,7 +383,7 @@ static int begin(struct results *results, struct buf *out, struct err *err)
 {
     struct str wanted = results->wanted;
     struct str parent = manifest_parent(wanted);
-    struct stat st;
+    struct stat st = {0};
     int fd;
     int r = wanted.len ? manifest_check_path(wanted, err) : 0;
 
