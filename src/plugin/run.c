@@ -170,7 +170,7 @@ static int run_run(struct invocation *invocation)
     struct submit_values *values = invocation->values;
     struct session session = session_closed(invocation);
     struct err err = {0};
-    struct str command;
+    struct str command = STR_NONE;
     int status = run_command_text(invocation->arena,
                                   &(struct run_words){.args = invocation->args,
                                                       .count = invocation->arg_count,

@@ -14,6 +14,7 @@
 #include "tool/timer.h"
 #include "workspace/door.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <pwd.h>
@@ -476,6 +477,7 @@ int sync_header(struct session *session, const char *job, struct str *ret, struc
     r = session_get(session, &kind_torchrunjob, job, &object, err);
     if (r < 0)
         return r;
+    assert(object);
     struct str name = LAUNCH_SECRET_NAME(arena, object->name, object->uid);
     r = session_get(session, &kind_secret, name.p, &secret, &why);
     *ret = STR_NONE;

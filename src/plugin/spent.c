@@ -188,12 +188,20 @@ static void report_nodes(struct report *report, const struct spent *spent, struc
     }
 }
 
+static struct str spent_key(struct arena *arena, const struct spent *spent, enum spent_by by)
+{
+    if (by == SPENT_BY_QUEUE)
+        return spent->queue;
+    if (by == SPENT_BY_USER)
+        return spent->user;
+    return str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(spent->ns), STR_ARG(spent->name));
+}
+
 static void report_job(struct report *report,
                        const struct spent *spent,
                        const struct spent_options *options)
 {
     struct account_sums sums = {0};
-    struct str key = STR_NONE;
 
     if (options->selector && !selector_matches_json(options->selector, spent->labels))
         return;
@@ -202,16 +210,11 @@ static void report_job(struct report *report,
         return;
     report->all.jobs++;
     sums_add(&report->all.sums, &sums);
-    switch (options->by) {
-    case SPENT_BY_NODE: report_nodes(report, spent, sums); return;
-    case SPENT_BY_QUEUE: key = spent->queue; break;
-    case SPENT_BY_USER: key = spent->user; break;
-    case SPENT_BY_JOB:
-        key = str_printf(report->arena, STR_FMT "/" STR_FMT, STR_ARG(spent->ns),
-                         STR_ARG(spent->name));
-        break;
+    if (options->by == SPENT_BY_NODE) {
+        report_nodes(report, spent, sums);
+        return;
     }
-    struct row *row = report_row(report, key);
+    struct row *row = report_row(report, spent_key(report->arena, spent, options->by));
     row->jobs++;
     sums_add(&row->sums, &sums);
 }

@@ -12,6 +12,7 @@
 #include "plugin/watch.h"
 #include "tool/clock.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,7 @@ static uint64_t status_seen(struct view_objects objects)
 {
     uint64_t seen = 0;
 
+    assert(objects.items || !objects.count);
     for (size_t i = 0; i < objects.count; i++)
         seen += objects.items[i]->revision + 1;
     return seen;

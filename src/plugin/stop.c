@@ -14,6 +14,7 @@
 #include "workspace/disk.h"
 #include "workspace/statcache.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -93,14 +94,15 @@ static int stop_await_pods(struct session *session, struct err *err)
     int64_t until = clock_monotonic_ms() + STOP_LIMIT_MS;
 
     for (;;) {
-        const struct object **pods;
-        size_t count;
+        const struct object **pods = NULL;
+        size_t count = 0;
         int r = stop_delete_all(session, &kind_pod, err);
 
         if (r == 0)
             r = session_list(session, &kind_pod, "*", STOP_SELECTOR, &pods, &count, err);
         if (r < 0 || count == 0)
             return r;
+        assert(pods);
         if (clock_monotonic_ms() > until)
             return err_set(err, -ETIMEDOUT,
                            "pod " STR_FMT "/" STR_FMT

@@ -84,7 +84,7 @@ static int submit_add_time(struct arena *arena,
                            struct json *spec,
                            struct err *err)
 {
-    int64_t ms;
+    int64_t ms = 0;
     int r = submit_time(text, &ms, err);
 
     if (r == 0)
