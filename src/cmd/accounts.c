@@ -594,18 +594,17 @@ static void on_pod(void *user, const struct api_change *change)
 struct accounts *accounts_start(struct api *api, const char *path, const struct log *log)
 {
     struct accounts *accounts = MEM_NEW(struct accounts);
-    const struct kind *kind;
 
     accounts->api = api;
     accounts->log = log;
     accounts->path = path;
     accounts->started_ms = clock_now_ms();
     accounts_load(accounts);
-    for (size_t i = 0; (kind = spent_kind(i)) && i + 1 < WATCHES_MAX; i++)
+    for (size_t i = 0; spent_kind(i) && i + 1 < WATCHES_MAX; i++)
         accounts->watch_count++;
     accounts->watch_count++;
     for (size_t i = 0; i < accounts->watch_count; i++) {
-        kind = i + 1 < accounts->watch_count ? spent_kind(i) : &kind_pod;
+        const struct kind *kind = i + 1 < accounts->watch_count ? spent_kind(i) : &kind_pod;
         accounts->watches[i] = api_watch(api, &(struct api_watch_request){.kind = kind},
                                          kind == &kind_pod ? on_pod : on_job, accounts);
     }

@@ -14,6 +14,7 @@
 #include "tool/clock.h"
 #include "tool/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -266,6 +267,7 @@ int datadir_open(struct arena *arena,
     struct datadir dir = {.lock_fd = -1};
     int r = absolute(arena, path, &dir.path, err);
 
+    assert(r < 0 || dir.path);
     if (r == 0)
         r = make_folders(dir.path, err);
     if (r == 0)
