@@ -449,7 +449,7 @@ int image_find(struct arena *arena,
 
 int image_remove(struct arena *arena, const char *data_dir, struct str name, struct err *err)
 {
-    struct image image, *list;
+    struct image image = {0}, *list;
     int r = image_find(arena, data_dir, name, &image, err);
     if (r)
         return r;

@@ -11,6 +11,7 @@
 #include "net/service.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -412,6 +413,7 @@ enum dns_found dns_zone_answer(const struct dns_zone *zone,
 {
     struct str name = str_from(query->name);
     struct asked asked = {zone, arena, query, writer, name};
+    assert(query);
     enum dns_found found = answer_reverse(&asked, name);
 
     if (found == DNS_ELSEWHERE)

@@ -466,7 +466,7 @@ static int cover_seen(void *user, const char *path)
 static int check_source(struct root *root, int fd, const struct mount_words *words)
 {
     struct stat st;
-    const struct hidden_thing *thing;
+    const struct hidden_thing *thing = NULL;
     int r = fstat(fd, &st) < 0 ? -errno : hidden_find(&root->hidden, fd, &thing);
     if (r) {
         errno = -r;

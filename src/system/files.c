@@ -37,7 +37,7 @@ int file_open_unnamed(const char *folder)
 int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat *ret)
 {
     char again[32];
-    int r = -errno;
+    int r;
     int fd = -1;
     int found = openat(parent_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
