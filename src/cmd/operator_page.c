@@ -40,8 +40,8 @@ static int identity_read(struct operator_page *page, struct tls_identity **ret, 
 {
     const struct operator_page_values *values = page->values;
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str certificate;
-    struct str key;
+    struct str certificate = STR_NONE;
+    struct str key = STR_NONE;
     struct str ca = STR_NONE;
     int r = file_read(&arena, values->certificate, &certificate, err);
 
