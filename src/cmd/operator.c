@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 #include <uv.h>
@@ -72,6 +73,9 @@ struct operator_values {
     const char *reservation_ns;
     const char *reservation_image;
     const char *reservation_runtime_class;
+    bool node_health;
+    const char *test_image;
+    const char *test_command;
     int log_level;
 };
 
@@ -184,6 +188,16 @@ static const struct option operator_options[] = {
      offsetof(struct operator_values, block_visible_devices), .fallback = "false",
      .help = "containers that ask for no GPU see none; pods that set NVIDIA_VISIBLE_DEVICES are "
              "refused"},
+    {"node-health", 0, OPTION_BOOL, offsetof(struct operator_values, node_health),
+     .fallback = "false",
+     .help = "taint nodes that several jobs fail on, and test them; needs deploy/rbac/health.yaml"},
+    {"self-test-image", 0, OPTION_STR, offsetof(struct operator_values, test_image),
+     .value = "IMAGE",
+     .help = "image of the pods that test suspect nodes, with PyTorch if GPUs are to be tested "
+             "(default: none; a suspect node stays so until somebody takes the taint away)"},
+    {"self-test-command", 0, OPTION_STR, offsetof(struct operator_values, test_command),
+     .value = "COMMAND",
+     .help = "a further test of a suspect node, for /bin/sh -c in that image; 0 is well"},
     OPERATOR_PAGE_OPTIONS(struct operator_values, page),
     {"log-level", 0, OPTION_CHOICE, offsetof(struct operator_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "log level"},
@@ -211,7 +225,7 @@ static void on_renamed(void *user, const struct scheduler_names *names)
     runner_rename(op->runner, names->scheduler_name, names->queue_label);
 }
 
-/* The controllers that stay off: those nobody wants, and those of whoever else is here. */
+/* The controllers that stay off: those nobody wants or asked for, and those of whoever else is here. */
 static const char *const *without_of(struct operator* op)
 {
     struct runner_names names = {0};
@@ -221,6 +235,8 @@ static const char *const *without_of(struct operator* op)
     for (size_t i = 0; i < COEXIST_OTHERS; i++)
         for (size_t k = 0; operator_leaves(op, i) && coexist_others[i].controllers[k]; k++)
             VEC_PUSH(op->arena, &names, coexist_others[i].controllers[k]);
+    if (!op->values->node_health)
+        VEC_PUSH(op->arena, &names, node_health_controller.name);
     VEC_PUSH(op->arena, &names, NULL);
     return names.items;
 }
@@ -233,19 +249,30 @@ static bool may_schedule(const struct operator* op)
     return true;
 }
 
+static struct control_config config_of(const struct operator_values *values)
+{
+    return (struct control_config){
+        .scheduler_name = str_from(values->scheduler_name),
+        .other_schedulers = *values->scheduler_name,
+        .cluster_domain = str_from(values->cluster_domain),
+        .launcher_image = str_from(values->launcher_image),
+        .results_ms = values->results_ms,
+        .node_health = values->node_health,
+        .kubelets = true,
+        .test_space = str_from(values->ns),
+        .test_image = str_from(values->test_image),
+        .test_class = str_from(values->gpu_pod_runtime_class),
+        .test_command = str_from(values->test_command),
+    };
+}
+
 /* Controllers and scheduler as they should be now. What already runs is replaced: everything here
  * decides from the state alone, and the new ones join the watches of the old. */
 static int set_up(struct operator* op, struct err *err)
 {
     const struct operator_values *values = op->values;
     struct runner *before = op->runner;
-    struct control_config config = {
-        .scheduler_name = str_from(values->scheduler_name),
-        .other_schedulers = *values->scheduler_name,
-        .cluster_domain = str_from(values->cluster_domain),
-        .launcher_image = str_from(values->launcher_image),
-        .results_ms = values->results_ms,
-    };
+    struct control_config config = config_of(values);
     struct sched_config sched;
     int r = scheduling_config(&values->scheduling, &sched, &config, err);
 
@@ -445,6 +472,28 @@ static int check_sharing(const struct operator_values *values, struct err *err)
     return 0;
 }
 
+static int check_health(const struct operator* op, struct err *err)
+{
+    const struct operator_values *values = op->values;
+    bool image = str_from(values->test_image).len, command = str_from(values->test_command).len;
+
+    if ((image || command) && !values->node_health)
+        return err_set(err, -EINVAL, "--self-test-%s: needs --node-health: nodes are not tested",
+                       image ? "image" : "command");
+    if (command && !image)
+        return err_set(err, -EINVAL,
+                       "--self-test-command: needs --self-test-image, which it is run in");
+    if (values->node_health && values->shadow)
+        return err_set(err, -EINVAL,
+                       "--shadow: a shadow changes nothing, and nodes that jobs fail on would be "
+                       "tainted: leave --node-health out");
+    for (size_t i = 0; values->node_health && i < op->without.count; i++)
+        if (strcmp(op->without.items[i], node_health_controller.name) == 0)
+            return err_set(err, -EINVAL,
+                           "--node-health: --controllers leaves out nodehealth, which does it");
+    return 0;
+}
+
 static int start(struct operator* op, struct err *err)
 {
     const struct operator_values *values = op->values;
@@ -454,6 +503,8 @@ static int start(struct operator* op, struct err *err)
         r = check_shadow(values, err);
     if (r == 0)
         r = check_sharing(values, err);
+    if (r == 0)
+        r = check_health(op, err);
     if (r < 0)
         return r;
     const struct connect_options connect = {

@@ -103,7 +103,8 @@ static void write_unready(struct buf *buf, const struct operator* op)
         buf_addf(buf, "a permission is missing: %s\n", refusals->items[i].text);
     if (refusals->count)
         buf_addf(buf, "Apply deploy/rbac/role.yaml, and webhook.yaml beside it for "
-                      "--webhook-listen, sharing.yaml for --gpu-sharing\n");
+                      "--webhook-listen, sharing.yaml for --gpu-sharing, health.yaml for "
+                      "--node-health\n");
 }
 
 static void on_request(void *user, struct http_exchange *x)

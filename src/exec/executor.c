@@ -32,6 +32,7 @@ struct execution {
     int code;
     bool stale;
     struct err err;
+    struct err lost; /* empty: nothing was */
     VEC(struct executor_write) writes;
 };
 
@@ -39,6 +40,7 @@ struct execution {
 struct step {
     struct execution *execution;
     enum action_type type;
+    bool lossy;
 };
 
 static void advance(struct execution *execution);
@@ -93,6 +95,9 @@ static void on_answer(void *user, const struct api_result *result)
     if (!result->code) {
         if (result->object && step->type != ACTION_DELETE)
             remember_write(execution, result->object);
+    } else if (step->lossy) {
+        if (result->err && !execution->lost.text[0])
+            execution->lost = *result->err;
     } else if (!is_done_anyway(step->type, result) && !execution->code) {
         execution->code = result->code;
         execution->stale = is_stale(step->type, result);
@@ -212,9 +217,10 @@ static void post(struct execution *execution, size_t index)
 
 static void send_action(struct execution *execution, size_t index)
 {
+    const struct action *action = &execution->actions->list.items[index];
     struct step *step = MEM_NEW(struct step);
 
-    *step = (struct step){execution, execution->actions->list.items[index].type};
+    *step = (struct step){execution, action->type, action->lossy};
     execution->under_way++;
     api_call(execution->call.api, &execution->requests[index], on_answer, step);
 }
@@ -274,6 +280,7 @@ static void advance(struct execution *execution)
                                  .code = execution->code,
                                  .err = execution->code ? &execution->err : NULL,
                                  .stale = execution->stale,
+                                 .lost = execution->lost.text[0] ? &execution->lost : NULL,
                                  .writes = execution->writes.items,
                                  .write_count = execution->writes.count,
                              });

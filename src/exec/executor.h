@@ -19,7 +19,7 @@ struct kind;
  * many; so is an action that says it may go beside the one before; everything else waits for what
  * comes before it. The first failure ends the list after the calls under way have come back. Events
  * about objects are sent and forgotten: a lost one harms nobody. What needs a time (look again) is
- * the caller's business and skipped here. */
+ * the caller's business and skipped here. An action that may get lost ends nothing. */
 #define EXECUTOR_WAVE_MAX 256 /* calls of one list under way at once */
 
 struct execution;
@@ -33,6 +33,7 @@ struct executor_result {
     int code; /* 0, or of the first action that failed */
     const struct err *err;
     bool stale; /* failed because the state we decided on has changed: look again, no back-off */
+    const struct err *lost;              /* the first action that failed and may; NULL: none did */
     const struct executor_write *writes; /* the newest revision written of each kind */
     size_t write_count;
 };

@@ -2,6 +2,7 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "control/core/action.h"
@@ -62,6 +63,51 @@ TEST(executor_needs_what_bodies_point_to_no_longer_than_its_own_call)
     EXPECT(harness_get(&h, &kind_configmap, "default", "last") == 0);
     harness_close(&h);
     arena_done(&arena);
+}
+
+struct ended {
+    int code;
+    bool lost;
+    char words[240];
+};
+
+static void on_ended(void *user, const struct executor_result *result)
+{
+    struct ended *ended = user;
+
+    *ended = (struct ended){.code = result->code, .lost = result->lost};
+    if (result->lost)
+        (void)snprintf(ended->words, sizeof(ended->words), "%s", result->lost->text);
+}
+
+/* What is said by the way, on an object that is gone for instance, keeps nobody from his work. */
+TEST(executor_goes_on_where_an_action_fails_that_may_get_lost)
+{
+    for (int lossy = 0; lossy < 2; lossy++) {
+        struct harness h;
+        struct arena arena = {0};
+        struct actions actions = {.arena = &arena};
+        struct execution *execution = NULL;
+        struct ended ended = {.code = 1};
+
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, &kind_configmap, "default",
+                              "{\"metadata\":{\"name\":\"gone\"}}") == 0);
+        struct json *patch = json_new_object(&arena);
+        json_add_c(&arena, json_add_object(&arena, patch, "data"), "word", "x");
+        action_delete(&actions, h.object);
+        action_patch(&actions, h.object, patch);
+        actions.list.items[1].lossy = lossy;
+        action_create(&actions, &kind_configmap, config_map(&arena, "last"));
+        EXPECT(executor_run(&(struct executor_call){.api = h.api, .done = on_ended, .user = &ended},
+                            &actions, &execution, NULL) == 0);
+        harness_settle(&h);
+        EXPECT((ended.code == 0) == lossy);
+        EXPECT(ended.lost == lossy && (!lossy || strstr(ended.words, "gone")));
+        EXPECT((harness_get(&h, &kind_configmap, "default", "last") == 0) == lossy);
+        harness_close(&h);
+        arena_done(&arena);
+    }
 }
 
 static int draw_same(struct buf *out, size_t count, struct err *err)

@@ -407,6 +407,9 @@ static void on_done(void *user, const struct executor_result *result)
             VEC_PUSH(NULL, &work->awaits, (struct await){watch, result->writes[i].revision});
     }
     keep_refusal(work, result);
+    if (result->lost)
+        log_warn(runner->log, "reconcile.lost", LOG_C("controller", work->unit->controller->name),
+                 LOG_STR("key", ((struct str){work->text, work->text_len})), LOG_ERR(result->lost));
     if (!result->code)
         work->failures = 0;
     else if (result->stale && work->failures++ == 0)

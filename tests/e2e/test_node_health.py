@@ -160,6 +160,17 @@ spec:
               in status["failure"]["message"], status["failure"]["message"])
 
 
+def test_the_operator_refuses_flags_that_would_do_nothing():
+    cases = ((["--self-test-image=i"], "--self-test-image: needs --node-health"),
+             (["--self-test-command=true"], "--self-test-command: needs --node-health"),
+             (["--node-health", "--self-test-command=true"], "--self-test-command: needs --self-test-image"),
+             (["--node-health", "--shadow"], "leave --node-health out"),
+             (["--node-health", "--controllers=-nodehealth"], "--controllers leaves out nodehealth"))
+    for flags, words in cases:
+        done = run([binary("muster"), "operator", "--kubeconfig", "/nowhere", *flags], ok=False)
+        check(done.returncode == 1 and words in done.stderr, f"{flags}: {done.stderr}")
+
+
 def test_a_gang_leaves_a_card_that_fell_off_the_bus():
     if not shutil.which("cc"):
         raise Skip("no compiler for a library that stands in for NVIDIA's")

@@ -137,8 +137,10 @@ def test_the_chart_grants_what_the_files_grant():
                 for o in objects if o["apiVersion"].startswith("rbac.")}
     plane = Cluster.plane
     files = granted(shipped(plane))
-    for flags, left_out in ((["--set", "global.gpuSharing=true"], ()), ([], ("muster-sharing", "muster-reservation")),
-                            (["--set", "admission.enabled=false"], ("muster-sharing", "muster-reservation", "muster-webhook"))):
+    wanted = [part for name in ("gpuSharing", "gpuMemoryLimits", "gpuSuspend", "nodeHealth") for part in
+              ("--set", f"global.{name}=true")]
+    unasked = ("muster-sharing", "muster-reservation", "muster-suspend", "muster-health")
+    for flags, left_out in ((wanted, ()), ([], unasked), (["--set", "admission.enabled=false"], (*unasked, "muster-webhook"))):
         text = render(*flags).stdout
         chart = granted(stream(plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", input=text).stdout))
         check(chart == {k: v for k, v in files.items() if k[2] not in left_out}, f"{flags}: {set(chart) ^ set(files)}")
@@ -264,6 +266,13 @@ def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
     check("--gpu-suspend" in done.stdout and "name: muster-suspend" in done.stdout, done.stderr[-500:])
     done = render("--set", "global.gpuSharing=true", "--set", "global.gpuSuspend=true")
     check(done.returncode != 0 and "global.gpuMemoryLimits" in done.stderr, done.stderr[-500:])
+    plain = render().stdout
+    check("--node-health" not in plain and "muster-health" not in plain, "nobody may change nodes unless asked")
+    done = render("--set", "global.nodeHealth=true", "--set", "global.selfTestImage=registry.example.org/torch:2")
+    check("--self-test-image=registry.example.org/torch:2" in done.stdout and "name: muster-health" in done.stdout,
+          done.stderr[-500:])
+    done = render("--set", "global.selfTestImage=registry.example.org/torch:2")
+    check(done.returncode != 0 and "global.nodeHealth" in done.stderr, done.stderr[-500:])
     old = render("--kube-version", "1.26.0").stdout
     check("matchConditions:" not in old and "failurePolicy: Fail" not in old, "an old server waits for nobody")
 

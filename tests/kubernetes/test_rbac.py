@@ -9,6 +9,7 @@ allows is. Which test takes the rules of which role away, each rule in turn:
     sharing.yaml  muster-sharing (Role and ClusterRole)                             each_rule_of_sharing_is_needed
     sharing.yaml  muster-reservation, which reservation pods have                   a_reservation_needs_its_rule
     suspend.yaml  muster-suspend                                                    each_rule_of_suspension_is_needed
+    health.yaml   muster-health                                                     each_rule_of_node_health_is_needed
 
 The chart renders the same files (deploy.the_chart_grants_what_the_files_grant).
 """
@@ -20,6 +21,7 @@ import os
 from cluster import RBAC, Cluster, Operator, words
 from controlplane import Process
 from harness import Failure, binary, check, wait_for
+from test_health import killed
 from test_progress import tell
 from test_sharing import RESERVED, Shared
 from test_webhook import secret_data
@@ -28,7 +30,8 @@ TAKEN_AWAY = {  # role: the test that takes its rules away
     "muster-leader": "each_rule_is_needed", "muster-jobs": "each_rule_is_needed", "muster-trainer": "each_rule_is_needed",
     "muster-kubeflow": "each_rule_is_needed", "muster-groups": "each_rule_is_needed", "muster-scheduler": "each_rule_is_needed",
     "muster-webhook": "each_rule_of_the_webhooks_is_needed", "muster-sharing": "each_rule_of_sharing_is_needed",
-    "muster-reservation": "a_reservation_needs_its_rule", "muster-suspend": "each_rule_of_suspension_is_needed"}
+    "muster-reservation": "a_reservation_needs_its_rule", "muster-suspend": "each_rule_of_suspension_is_needed",
+    "muster-health": "each_rule_of_node_health_is_needed"}
 LATER = {  # what only a later Kubernetes than this one serves: nobody can miss it here
     ("scheduling.k8s.io", "podgroups/status", "patch"),
     ("resource.k8s.io", "resourceclaims", "create"),
@@ -334,6 +337,22 @@ def test_each_rule_of_suspension_is_needed():
             return operator.kill
         each_is_missed(m, shipped(m.plane), "each_rule_of_suspension_is_needed", act)
         m.operators.clear()
+
+
+def test_each_rule_of_node_health_is_needed():
+    with Cluster(nodes=2, gpus_per_node=8, operators=0) as m:
+
+        def failed(name):
+            return any(c["type"] == "Failed" for c in m.get("pytorchjob", name).get("status", {}).get("conditions", []))
+
+        def act(name, rule):
+            operator = Operator(name, m.folder, m.operator_kubeconfig, ["--node-health"]).start()
+            m.apply(killed(name))
+            # What cannot be said of its node does not hold up the job.
+            wait_for(lambda: failed(name) and "event=reconcile.lost" in operator.tail(50),
+                     "the job to fail, and a line in the log")
+            return operator.kill
+        each_is_missed(m, shipped(m.plane), "each_rule_of_node_health_is_needed", act)
 
 
 def test_a_reservation_needs_its_rule():

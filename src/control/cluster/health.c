@@ -2,6 +2,7 @@
 
 #include "api/condition.h"
 #include "api/gpu.h"
+#include "api/install.h"
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
@@ -27,6 +28,10 @@
 #define DEVICES_MAX 1024 /* of one node */
 #define WORDS_MAX   400  /* bytes of a test's answer that are kept */
 
+/* Volumes of a test that a kubelet runs. */
+#define TEST_SHM     "shm"
+#define TEST_PROGRAM "muster-launch"
+
 /* ---- the rule ---- */
 
 static bool is_blamed(const struct health *health)
@@ -43,14 +48,17 @@ enum health_step health_judge(const struct health *health, int64_t now_ms, bool 
         return HEALTH_FORGET;
     if (!health->told) {
         bool cool = health->passed_ms && now_ms < health->passed_ms + HEALTH_COOL_MS;
+        bool faulty = health->faulty && !health->untestable;
 
-        *ret_again = health->faulty || is_blamed(health);
-        if (cool || !(health->faulty || (is_blamed(health) && health->may)))
+        *ret_again = faulty || is_blamed(health);
+        if (cool || !(faulty || (is_blamed(health) && health->may)))
             return HEALTH_LEAVE;
         return HEALTH_SUSPECT;
     }
     switch (health->test) {
     case HEALTH_TEST_NONE:
+        if (health->untestable)
+            break;
         *ret_again = true;
         return health->ready && !health->busy ? HEALTH_TEST : HEALTH_LEAVE;
     case HEALTH_TEST_RUNS: break;
@@ -147,17 +155,25 @@ static void look_at_taint(struct look *look)
         }
 }
 
+static struct str test_space(const struct look *look)
+{
+    struct str space = look->input->config->test_space;
+
+    return space.len ? space : STR(SUSPECT_TEST_SPACE);
+}
+
 static struct str test_name(const struct look *look)
 {
     return str_printf(look->arena, "self-test-" STR_FMT, STR_ARG(look->node->name));
 }
 
-/* A container that has ended says more than the phase: whoever was taken away has no answer. */
+/* A container that has ended says more than the phase: whoever was taken away has no answer, and
+ * one that never began, because its image could not be had for instance, tested nothing. */
 static void look_at_test(struct look *look)
 {
     struct health *health = &look->health;
 
-    look->pod = cache_get(look->input->cache, &kind_pod, STR(SUSPECT_TEST_SPACE), test_name(look));
+    look->pod = cache_get(look->input->cache, &kind_pod, test_space(look), test_name(look));
     if (!look->pod)
         return;
     const struct json *tree = object_json(look->pod, look->arena);
@@ -173,7 +189,8 @@ static void look_at_test(struct look *look)
         health->test = HEALTH_TEST_PASSED;
     else if (json_i64_or(json_get(ended, "exitCode"), 0) == LAUNCH_TEST_FAILED)
         health->test = HEALTH_TEST_FAILED;
-    else if (str_is(json_str_at(tree, "status.reason"), "DeadlineExceeded"))
+    else if (str_is(json_str_at(tree, "status.reason"), "DeadlineExceeded") &&
+             json_str(json_get(ended, "startedAt")).len)
         health->test = HEALTH_TEST_FAILED;
     else
         health->test = HEALTH_TEST_LOST;
@@ -181,27 +198,42 @@ static void look_at_test(struct look *look)
         look->words = STR("it did not end in time");
 }
 
-/* Devices that pods of the node have; -1: one has some, and nobody knows which. */
+/* GPUs that the containers of a pod ask for. */
+static int64_t pod_gpus(const struct json *pod)
+{
+    int64_t sum = 0;
+
+    JSON_FOREACH(json_at(pod, "spec.containers"), container) {
+        int64_t wants = 0;
+
+        if (quantity_whole_json(json_get(json_at(container, "resources.limits"), GPU_RESOURCE),
+                                &wants, NULL) == 0)
+            sum += wants;
+    }
+    return sum;
+}
+
+/* How many GPUs pods of the node have, and, where that is written on pods, which. -1: it should be,
+ * and is not. */
 static int64_t mark_used(const struct look *look, bool used[static DEVICES_MAX])
 {
     const struct object *pod;
     size_t cursor = 0;
+    int64_t sum = 0;
 
     while ((pod = cache_next(look->input->cache, &kind_pod, STR(""), &cursor))) {
         _cleanup_(arena_done) struct arena arena = {0};
         struct str devices = object_annotation(pod, GPU_ANNOTATION_DEVICES), one;
-        int64_t wants = 0;
 
         if (!devices.len && !str_contains(pod->raw, STR(GPU_RESOURCE)))
             continue;
         const struct json *tree = object_json(pod, &arena);
         if (!str_eq(json_str_at(tree, "spec.nodeName"), look->node->name) || pod_is_over(tree))
             continue;
-        JSON_FOREACH(json_at(tree, "spec.containers"), container)
-            (void)quantity_whole_json(
-                json_get(json_at(container, "resources.limits"), GPU_RESOURCE), &wants, NULL);
-        if (!devices.len && wants)
+        int64_t wants = pod_gpus(tree);
+        if (!devices.len && wants && !look->input->config->kubelets)
             return -1;
+        sum += wants;
         while (devices.len && str_cut(&devices, ',', &one)) {
             int64_t number = -1;
 
@@ -209,7 +241,19 @@ static int64_t mark_used(const struct look *look, bool used[static DEVICES_MAX])
                 used[number % look->gpus] = true;
         }
     }
-    return 0;
+    return sum;
+}
+
+/* Where only the kubelet knows which they are. Slices of time may all be of one card, so one of them
+ * is asked for. */
+static void count_free(struct look *look, int64_t used, int64_t slices)
+{
+    int64_t all = look->gpus * slices;
+
+    look->free_count = used < all ? all - used : 0;
+    look->health.busy = look->health.faulty ? used > 0 : !look->free_count;
+    if (slices > 1 && look->free_count)
+        look->free_count = 1;
 }
 
 /* The GPUs that can be tested now: those of a gang that failed are free again. */
@@ -227,7 +271,10 @@ static void look_at_gpus(struct look *look)
         return;
     look->gpus = look->gpus < DEVICES_MAX ? look->gpus : DEVICES_MAX;
     look->health.busy = true;
-    if (mark_used(look, used) < 0)
+    int64_t taken = mark_used(look, used);
+    if (look->input->config->kubelets)
+        count_free(look, taken, slices > 1 ? slices : 1);
+    if (taken < 0 || look->input->config->kubelets)
         return;
     for (int64_t i = 0; i < look->gpus; i++)
         if (!used[i]) {
@@ -254,6 +301,7 @@ static struct look look_at(const struct control_input *input,
     health->told = object_annotation(node, SUSPECT_WORDS).len > 0;
     health->faulty = suspect_is_faulty(look.tree);
     health->ready = condition_is_true(json_get(look.tree, "status"), "Ready");
+    health->untestable = input->config->kubelets && !input->config->test_image.len;
     look_at_taint(&look);
     look_at_blames(&look);
     look_at_test(&look);
@@ -325,22 +373,31 @@ static struct str blame_words(const struct look *look)
     return text;
 }
 
+/* How it ends. */
+static const char *ending(const struct look *look)
+{
+    return look->health.untestable
+               ? "there is no self-test without --self-test-image; take the taint " SUSPECT_TAINT
+                 " away when the node is well"
+               : "a self-test decides whether pods come here again";
+}
+
 static void suspect(const struct look *look, struct actions *actions)
 {
     struct json *annotations = json_new_object(look->arena);
     const char *value = "Blamed";
     const char *why = "jobs fail on this node and on no other: ";
+    bool faulty = look->health.faulty && !look->health.untestable;
 
-    if (look->health.faulty) {
+    if (faulty) {
         value = "XID";
         why = "the driver reported an error of a GPU";
     } else if (look->health.jobs < HEALTH_JOBS) {
         value = SUSPECT_PREFLIGHT;
         why = "a gang that was tested before its start failed here: ";
     }
-    struct str words =
-        str_printf(look->arena, "%s" STR_FMT "; a self-test decides whether pods come here again",
-                   why, STR_ARG(look->health.faulty ? STR_NONE : blame_words(look)));
+    struct str words = str_printf(look->arena, "%s" STR_FMT "; %s", why,
+                                  STR_ARG(faulty ? STR_NONE : blame_words(look)), ending(look));
     json_add_str(look->arena, annotations, SUSPECT_WORDS, words);
     forget_blames(look, annotations, false);
     patch_node(look, actions, annotations, true, value);
@@ -351,9 +408,9 @@ static void adopt(const struct look *look, struct actions *actions)
 {
     struct json *annotations = json_new_object(look->arena);
 
-    json_add_c(look->arena, annotations, SUSPECT_WORDS,
-               "somebody gave it the taint " SUSPECT_TAINT
-               "; a self-test decides whether pods come here again");
+    json_add_str(
+        look->arena, annotations, SUSPECT_WORDS,
+        str_printf(look->arena, "somebody gave it the taint " SUSPECT_TAINT "; %s", ending(look)));
     patch_node(look, actions, annotations, false, NULL);
 }
 
@@ -382,13 +439,12 @@ static void clear(const struct look *look, struct actions *actions)
 static void keep_out(const struct look *look, struct actions *actions)
 {
     struct json *annotations = json_new_object(look->arena);
-    struct str words =
-        str_printf(look->arena,
-                   "the self-test failed: " STR_FMT "; repair the node, then delete pod " STR_FMT
-                   " in " SUSPECT_TEST_SPACE
-                   " to have it tested again, or take the taint " SUSPECT_TAINT " away",
-                   STR_ARG(str_utf8(look->arena, str_sub(look->words, 0, WORDS_MAX))),
-                   STR_ARG(test_name(look)));
+    struct str words = str_printf(
+        look->arena,
+        "the self-test failed: " STR_FMT "; repair the node, then delete pod " STR_FMT
+        " in " STR_FMT " to have it tested again, or take the taint " SUSPECT_TAINT " away",
+        STR_ARG(str_utf8(look->arena, str_sub(look->words, 0, WORDS_MAX))),
+        STR_ARG(test_name(look)), STR_ARG(test_space(look)));
 
     json_add_str(look->arena, annotations, SUSPECT_WORDS, words);
     json_add_str(look->arena, annotations, SUSPECT_TESTED, answer(look, "failed"));
@@ -407,6 +463,30 @@ static void forget(const struct look *look, struct actions *actions)
         action_delete(actions, look->pod);
 }
 
+/* What a kubelet needs besides: the program, from our own image if there is one, the memory by which
+ * NCCL's processes talk, and whatever runs containers with GPUs. */
+static void fill_for_kubelet(const struct look *look, struct json *pod)
+{
+    const struct control_config *config = look->input->config;
+    struct arena *arena = look->arena;
+    struct json *volume = install_volume(arena, pod, TEST_SHM);
+
+    (void)json_add_c(arena, json_add_object(arena, volume, "emptyDir"), "medium", "Memory");
+    JSON_FOREACH(json_at(pod, "spec.containers"), only) {
+        install_mount(arena, only, TEST_SHM, "/dev/shm", false);
+        if (config->launcher_image.len)
+            install_mount(arena, only, TEST_PROGRAM, LAUNCH_DIR, false);
+    }
+    if (config->launcher_image.len)
+        install_add(arena, pod,
+                    &(struct install){.name = TEST_PROGRAM,
+                                      .to = LAUNCH_PATH,
+                                      .folder = LAUNCH_DIR,
+                                      .image = config->launcher_image});
+    if (look->free_count && config->test_class.len)
+        json_add_str(arena, json_get(pod, "spec"), "runtimeClassName", config->test_class);
+}
+
 static void start_test(const struct look *look, struct actions *actions)
 {
     const struct control_config *config = look->input->config;
@@ -421,7 +501,7 @@ static void start_test(const struct look *look, struct actions *actions)
                   "automountServiceAccountToken: false, tolerations: [{operator: 'Exists'}], "
                   "containers: [{name: 'self-test', image: $, command: [$, 'selftest'], "
                   "env: [{name: $, value: $}, {name: $, value: $}]}]}}",
-                  test_name(look), SUSPECT_TEST_SPACE, look->node->name, (int64_t)HEALTH_TEST_S,
+                  test_name(look), test_space(look), look->node->name, (int64_t)HEALTH_TEST_S,
                   config->test_image.len ? config->test_image : STR("muster"), LAUNCH_PATH,
                   LAUNCH_ENV_TEST_GPUS, gpus, LAUNCH_ENV_TEST_COMMAND,
                   config->test_command.len ? config->test_command : STR(""));
@@ -431,9 +511,12 @@ static void start_test(const struct look *look, struct actions *actions)
         JSON_FOREACH(container, only)
             json_add_str(arena, json_make_path(arena, only, "resources.limits"), GPU_RESOURCE,
                          gpus);
-        json_add_str(arena, json_at(pod, "metadata.annotations"), GPU_ANNOTATION_DEVICES,
-                     look->free);
+        if (!config->kubelets)
+            json_add_str(arena, json_at(pod, "metadata.annotations"), GPU_ANNOTATION_DEVICES,
+                         look->free);
     }
+    if (config->kubelets)
+        fill_for_kubelet(look, pod);
     action_create(actions, &kind_pod, pod);
 }
 
@@ -480,15 +563,13 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     (void)cache;
     if (object->kind == &kind_node && is_spoken_of(object))
         control_keys_add(ret, STR(""), object->name);
-    else if (object->kind == &kind_pod && object_label(object, SUSPECT_TEST_LABEL).len &&
-             str_is(object->ns, SUSPECT_TEST_SPACE))
+    else if (object->kind == &kind_pod && object_label(object, SUSPECT_TEST_LABEL).len)
         control_keys_add(ret, STR(""), json_str_at(object_json(object, &arena), "spec.nodeName"));
 }
 
 static const struct kind *const watches[] = {&kind_node, &kind_pod, NULL};
 
 const struct controller node_health_controller = {.name = "nodehealth",
-                                                  .embedded = true,
                                                   .watches = watches,
                                                   .keys = keys,
                                                   .reconcile = reconcile};

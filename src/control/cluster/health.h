@@ -9,7 +9,11 @@
  * Anybody's job can say something against a node, by mistake or in order to have it for himself. So
  * what jobs say keeps new pods away for as long as a self-test takes, which is a pod of ours, and
  * nothing more: whatever runs there goes on. What makes gangs leave is proof: the test failed, or the
- * driver says that a card is not usable. */
+ * driver says that a card is not usable.
+ *
+ * On a cluster the same is done where it is asked for (muster operator --node-health). There the test
+ * is a pod for a kubelet, with an image that the administrator names: without one a node stays
+ * suspect until somebody takes the taint away, and one whose driver complains has that taint alone. */
 #define HEALTH_JOBS 3 /* of the last day, that blame this node and no other */
 /* A node that has passed is not suspected again for so long, whatever is said. */
 #define HEALTH_COOL_MS ((int64_t)3600 * 1000)
@@ -39,6 +43,7 @@ struct health {
     bool may;          /* enough others are not suspected */
     bool ready;        /* its agent answers */
     bool busy;         /* of its GPUs none is free, or, if it is faulty, not all are */
+    bool untestable;   /* there is no image for a test: somebody has to take the taint away */
     int64_t passed_ms; /* when it passed a test; 0: never */
     enum health_test test;
     int64_t test_ms; /* when that was made */

@@ -57,6 +57,22 @@ static const struct {
      HEALTH_LEAVE,
      true},
     {"it does not answer", {.tainted = true, .told = true}, HEALTH_LEAVE, true},
+    {"three jobs, and there is no image for a test",
+     {.jobs = 3, .may = true, .untestable = true},
+     HEALTH_SUSPECT,
+     true},
+    {"suspected, and there is no image for a test",
+     {.tainted = true, .told = true, .ready = true, .untestable = true},
+     HEALTH_LEAVE,
+     false},
+    {"the driver's own taint is enough where nothing can be tested",
+     {.faulty = true, .untestable = true},
+     HEALTH_LEAVE,
+     false},
+    {"the taint is taken away, and there is no image for a test",
+     {.told = true, .jobs = 3, .may = true, .untestable = true},
+     HEALTH_FORGET,
+     false},
     {"the test runs",
      {.tainted = true, .told = true, .ready = true, .test = HEALTH_TEST_RUNS},
      HEALTH_LEAVE,
@@ -404,13 +420,166 @@ TEST(a_test_that_does_not_end_in_time_has_failed)
     suspect(&scene);
     scene_patch(&scene, &kind_pod, "self-test-a",
                 "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'},'status':{'phase':"
-                "'Failed','reason':'DeadlineExceeded'}}");
+                "'Failed','reason':'DeadlineExceeded','containerStatuses':[{'name':'self-test','"
+                "state':{'terminated':{'exitCode':137,'startedAt':'2026-01-01T00:00:00Z'}}}]}}");
     run(&scene);
     EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed")); /* whoever deletes it */
     scene_patch(&scene, &kind_pod, "self-test-a", "{'metadata':{'deletionTimestamp':null}}");
     run(&scene);
     EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=SelfTestFailed"));
     EXPECT(str_contains(note(&scene, SUSPECT_WORDS), STR("failed: it did not end in time;")));
+}
+
+TEST(a_test_that_never_began_is_no_answer)
+{
+    static const char *const ends[] = {
+        "'reason':'DeadlineExceeded','containerStatuses':[{'name':'self-test','state':{'waiting':"
+        "{'reason':'ImagePullBackOff'}}}]",
+        "'reason':'DeadlineExceeded','containerStatuses':[{'name':'self-test','state':{"
+        "'terminated':{'exitCode':137,'reason':'ContainerStatusUnknown','startedAt':null}}}]",
+        "'reason':'OutOfnvidia.com/gpu'",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        suspect(&scene);
+        scene_patch(&scene, &kind_pod, "self-test-a",
+                    str_c(&scene.arena,
+                          str_printf(&scene.arena, "{'status':{'phase':'Failed',%s}}", ends[i])));
+        run(&scene);
+        EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed"));
+        scene.now_ms += HEALTH_LOST_MS;
+        run(&scene);
+        EXPECT(!str_is(json_str_at(scene_get(&scene, &kind_pod, "self-test-a"), "status.phase"),
+                       "Failed"));
+    }
+}
+
+/* ---- where kubelets run the pods ---- */
+
+static void begin_kubelets(struct scene *scene, const char *image)
+{
+    begin(scene);
+    scene->config.kubelets = true;
+    scene->config.test_space = STR("n");
+    scene->config.test_image = str_from(image);
+    scene->config.test_class = STR("nvidia");
+    scene->config.launcher_image = STR("ours:1");
+}
+
+static void blame_three_times(struct scene *scene)
+{
+    blame(scene, "a", "one", "Hung");
+    blame(scene, "a", "two", "Killed");
+    blame(scene, "a", "three", "Device");
+    run(scene);
+}
+
+TEST(a_kubelet_is_given_a_test_with_the_image_that_was_named)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin_kubelets(&scene, "torch:2");
+    scene_put(&scene, &kind_pod,
+              "{'metadata':{'name':'busy'},'spec':{'nodeName':'a','containers':[{'name':'c',"
+              "'resources':{'limits':{'nvidia.com/gpu':'3'}}},{'name':'d'}]},'status':{'phase':"
+              "'Running'}}");
+    blame_three_times(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed"));
+    const struct json *pod = scene_get(&scene, &kind_pod, "self-test-a");
+    const struct json *test = json_at(pod, "spec.containers.0");
+    EXPECT(str_is(json_str_at(pod, "metadata.namespace"), "n"));
+    EXPECT(str_is(json_str_at(pod, "spec.nodeName"), "a"));
+    EXPECT(str_is(json_str_at(pod, "spec.runtimeClassName"), "nvidia"));
+    EXPECT(!json_get(json_at(pod, "metadata.annotations"), "torchrun.ai/gpu-devices"));
+    EXPECT(str_is(json_str_at(test, "image"), "torch:2"));
+    EXPECT(str_is(json_str_at(test, "command.0"), LAUNCH_PATH));
+    EXPECT(
+        str_contains(json_text(&scene.arena, test), STR("\"limits\":{\"nvidia.com/gpu\":\"1\"}")));
+    EXPECT(str_is(json_str_at(pod, "spec.initContainers.0.image"), "ours:1"));
+    EXPECT(str_is(json_str_at(test, "volumeMounts.0.mountPath"), "/dev/shm"));
+    EXPECT(str_is(json_str_at(test, "volumeMounts.1.mountPath"), LAUNCH_DIR));
+    EXPECT(str_is(json_str_at(pod, "spec.volumes.0.emptyDir.medium"), "Memory"));
+    end_test(&scene, "Succeeded", 0);
+    EXPECT(str_is(taints(&scene), "other=x"));
+    EXPECT(!scene_get(&scene, &kind_pod, "self-test-a"));
+}
+
+TEST(a_pod_of_that_name_in_a_namespace_of_others_is_no_answer)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin_kubelets(&scene, "torch:2");
+    scene.config.test_space = STR("");   /* kube-system */
+    scene_patch(&scene, &kind_node, "a", /* so it has to wait for a test of its own */
+                "{'status':{'conditions':[{'type':'Ready','status':'False'}]}}");
+    scene_put(&scene, &kind_pod,
+              "{'metadata':{'name':'self-test-a','labels':{'" SUSPECT_TEST_LABEL
+              "':'true'}},'spec':{'nodeName':'a'},'status':{'phase':'Failed','containerStatuses':[{"
+              "'state':{'terminated':{'exitCode':70}}}]}}");
+    blame_three_times(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed"));
+}
+
+TEST(a_kubelets_cards_are_counted_and_all_must_be_free_where_one_is_faulty)
+{
+    static const struct {
+        const char *why;
+        const char *node;
+        const char *used;
+        const char *gpus; /* that are tested; NULL: it has to wait */
+    } cases[] = {
+        {"all are free", "{}", "0", "4"},
+        {"one is", "{}", "3", "1"},
+        {"none is", "{}", "4", NULL},
+        {"one is faulty and some are used",
+         "{'spec':{'taints':[{'key':'muster.dev/gpu-unhealthy','value':'XID'}]}}", "1", NULL},
+        {"one is faulty", "{'spec':{'taints':[{'key':'muster.dev/gpu-unhealthy','value':'XID'}]}}",
+         "0", "4"},
+        {"slices of time may be of one card",
+         "{'metadata':{'labels':{'nvidia.com/gpu.replicas':'2'}}}", "1", "1"},
+        {"all slices are used", "{'metadata':{'labels':{'nvidia.com/gpu.replicas':'2'}}}", "4",
+         NULL},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(cases[i].why);
+        begin_kubelets(&scene, "torch:2");
+        scene_patch(&scene, &kind_node, "a", cases[i].node);
+        scene_put(&scene, &kind_pod,
+                  str_c(&scene.arena,
+                        str_printf(&scene.arena,
+                                   "{'metadata':{'name':'p'},'spec':{'nodeName':'a','containers':[{"
+                                   "'name':'c','resources':{'limits':{'nvidia.com/gpu':'%s'}}}]},"
+                                   "'status':{'phase':'Running'}}",
+                                   cases[i].used)));
+        blame_three_times(&scene);
+        const struct json *pod = scene_get(&scene, &kind_pod, "self-test-a");
+        EXPECT(str_eq(json_str(json_get(json_at(pod, "spec.containers.0.resources.limits"),
+                                        "nvidia.com/gpu")),
+                      str_from(cases[i].gpus)));
+    }
+}
+
+TEST(without_an_image_a_node_stays_suspect_until_the_taint_is_taken_away)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin_kubelets(&scene, "");
+    blame_three_times(&scene);
+    EXPECT(str_is(taints(&scene), "other=x muster.dev/suspect=Blamed"));
+    EXPECT(!scene_get(&scene, &kind_pod, "self-test-a"));
+    EXPECT(str_contains(scene.events, STR("NodeSuspect")));
+    EXPECT(str_contains(scene.event_words,
+                        STR("there is no self-test without --self-test-image; take the taint "
+                            "muster.dev/suspect away when the node is well")));
+    scene_patch(&scene, &kind_node, "a", "{'spec':{'taints':null}}");
+    run(&scene);
+    EXPECT(str_is(taints(&scene), "") && !note(&scene, SUSPECT_WORDS).len);
+    EXPECT(!note(&scene, SUSPECT_BLAME "one").len);
 }
 
 TEST(a_node_is_missed_only_where_another_can_take_its_work)
@@ -522,10 +691,10 @@ TEST(nodes_that_somebody_speaks_of_and_the_pods_that_test_them_are_looked_at)
          "{'metadata':{'name':'p','namespace':'" SUSPECT_TEST_SPACE
          "','labels':{'" SUSPECT_TEST_LABEL "':'true'}},'spec':{'nodeName':'a'}}",
          "a"},
-        {"a pod that says so elsewhere", &kind_pod,
+        {"one that does so elsewhere: the node is looked at, not the pod", &kind_pod,
          "{'metadata':{'name':'p','namespace':'mine','labels':{'" SUSPECT_TEST_LABEL
          "':'true'}},'spec':{'nodeName':'a'}}",
-         ""},
+         "a"},
         {"another pod there", &kind_pod,
          "{'metadata':{'name':'p','namespace':'" SUSPECT_TEST_SPACE "'},'spec':{'nodeName':'a'}}",
          ""},

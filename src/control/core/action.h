@@ -45,6 +45,7 @@ struct action {
     struct str message;    /* event: a sentence */
     bool warning;          /* event: Warning rather than Normal */
     bool beside;           /* does not need the action before it: sent together with it */
+    bool lossy;            /* the others do not need it: when it fails, they go on */
 };
 
 /* All memory behind the list comes from `arena`. */

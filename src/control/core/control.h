@@ -60,7 +60,11 @@ struct control_config {
                            first pod wrote; 0: not at all */
     /* Failures that may be a node's are counted against it, and it is tested (cluster/health.h). */
     bool node_health;
-    struct str test_image;     /* of the pods that test nodes; empty: the node's own files */
+    /* Kubelets run the pods: which GPUs one has only they know, and a test needs an image. */
+    bool kubelets;
+    struct str test_space;     /* namespace of the pods that test nodes; empty: kube-system */
+    struct str test_image;     /* of theirs; empty: the node's own files, or there is no test */
+    struct str test_class;     /* RuntimeClass of those that test GPUs; empty: the usual one */
     struct str test_command;   /* of the administrator, a further test; empty: none */
     struct str launcher_image; /* on a cluster: where pods get muster-launch from (launcher.h) */
 };

@@ -90,6 +90,8 @@ void job_blame_node(const struct control_input *input,
         return;
     json_set(json_make_path(arena, patch, "metadata.annotations"), key, json_new_str(arena, text));
     action_patch(actions, node, patch);
+    /* Whoever may not write on nodes still has jobs to restart. */
+    actions->list.items[actions->list.count - 1].lossy = true;
 }
 
 void job_blame(struct job_run *run, const struct job_failure *failure)
