@@ -131,8 +131,9 @@ def analyze(tool, program, path, options):
         places = expand(path, options, scratch) if tool == "cppcheck" else []
         command = command_of(tool, program, path, options, scratch)
         # Of a processor and not of the clock: others may want it at the same time.
-        done = subprocess.run(["prlimit", f"--cpu={TIME_LIMIT_S}:{TIME_LIMIT_S + 60}", *command], cwd=ROOT, text=True, errors="replace",
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        limited = ["prlimit", f"--cpu={TIME_LIMIT_S}:{TIME_LIMIT_S + 60}", *command]
+        done = subprocess.run(limited, cwd=ROOT, text=True, errors="replace", stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False)
     if done.returncode == -signal.SIGXCPU or OUT_OF_TIME in done.stdout:
         return {}, f"it took more than {TIME_LIMIT_S} s of a processor"
     if done.returncode:
