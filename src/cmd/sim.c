@@ -48,7 +48,8 @@ static const struct option sim_option_table[] = {
     {"one-by-one", 0, OPTION_BOOL, offsetof(struct sim_values, one_by_one),
      .help = "bind gangs pod by pod, lose answers and let requests overtake, as on a cluster"},
     {"suspend", 0, OPTION_BOOL, offsetof(struct sim_values, suspend),
-     .help = "suspend work that gives way instead of evicting it; not with --one-by-one"},
+     .help =
+         "suspend work that gives way instead of evicting it; with --one-by-one, shares of GPUs"},
     {"wide", 0, OPTION_BOOL, offsetof(struct sim_values, wide),
      .help = "users share queues, jobs restart in place and have spare pods, machines evict"},
     {"operators", 0, OPTION_BOOL, offsetof(struct sim_values, operators),
@@ -299,9 +300,9 @@ static int sim_main(struct invocation *invocation)
     bool fine;
 
     options_fill(values, &options);
-    if (values->suspend && values->one_by_one) {
-        (void)fprintf(stderr, "sim: --suspend: a cluster's device plugin hands out the GPUs of "
-                              "--one-by-one, and nothing can be suspended there\n");
+    if (values->suspend && values->operators) {
+        (void)fprintf(stderr, "sim: --suspend: the older one of --operators knows nothing of "
+                              "suspended work; leave one of them out\n");
         return EXIT_FAILURE;
     }
     if (values->operators && !values->one_by_one) {

@@ -268,6 +268,11 @@ void check_ended(struct check *check, struct str ns, struct str name, struct str
     mem_free(live);
 }
 
+void check_moved(struct check *check, struct str uid, bool out)
+{
+    check_shares_moved(check->shares, uid, out);
+}
+
 void check_refused(struct check *check, const struct sim_process *process)
 {
     check_fail(&check->report, "node " STR_FMT " has too few GPUs left for pod " STR_FMT,

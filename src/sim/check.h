@@ -45,6 +45,8 @@ void check_free(struct check *check);
 void check_started(struct check *check, const struct sim_process *process);
 /* A machine had fewer GPUs left than a pod that was bound to it wants. */
 void check_refused(struct check *check, const struct sim_process *process);
+/* A pod with a share has given it up and stays, or has it back. */
+void check_moved(struct check *check, struct str uid, bool out);
 void check_ended(struct check *check, struct str ns, struct str name, struct str uid);
 
 /* A bind is about to be carried out: of a pod that has no node. */

@@ -1,11 +1,13 @@
 #include "sim/check_shares.h"
 
 #include "api/api.h"
+#include "api/condition.h"
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/pod.h"
 #include "api/share.h"
+#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -32,6 +34,7 @@ struct holder {
     uint64_t shared;
     int64_t micro; /* of each shared one */
     bool reserves; /* for others: its device may be shared */
+    bool away;     /* its memory is off its share */
     struct str node;
     struct str uid;
     char text[]; /* node and uid */
@@ -69,6 +72,15 @@ static void on_change(void *user, const struct api_change *change)
 
 /* ---- what is bound ---- */
 
+/* It has said so, and was not told to go on. */
+static bool is_suspended(const struct object *pod, const struct json *root)
+{
+    const struct json *condition = condition_find(json_get(root, "status"), SUSPEND_CONDITION);
+
+    return object_annotation(pod, SUSPEND_ANNOTATION).len &&
+           str_is(json_str(json_get(condition, "status")), "True");
+}
+
 static void count_pod(struct map *tallies, struct arena *arena, const struct object *pod)
 {
     const struct json *root = object_json(pod, arena);
@@ -90,7 +102,7 @@ static void count_pod(struct map *tallies, struct arena *arena, const struct obj
         }
         tally->reservations += reserves;
         tally->users += !reserves;
-        tally->micro += reserves ? 0 : micro;
+        tally->micro += reserves || is_suspended(pod, root) ? 0 : micro;
     }
 }
 
@@ -209,7 +221,7 @@ static void check_device(struct check_shares *shares, struct str node, size_t de
     MAP_FOREACH(&shares->holders, entry) {
         const struct holder *holder = entry->value;
 
-        if (!str_eq(holder->node, node))
+        if (!str_eq(holder->node, node) || holder->away)
             continue;
         whole += (holder->whole & bit) && !holder->reserves;
         micro += holder->shared & bit ? holder->micro : 0;
@@ -240,6 +252,18 @@ void check_shares_started(struct check_shares *shares, const struct sim_process 
     map_set(&shares->holders, holder->uid, holder);
     for (size_t i = 0; i < DEVICES_MAX; i++)
         if ((holder->whole | holder->shared) >> i & 1)
+            check_device(shares, holder->node, i);
+}
+
+void check_shares_moved(struct check_shares *shares, struct str uid, bool out)
+{
+    struct holder *holder = map_get(&shares->holders, uid);
+
+    if (!holder)
+        return;
+    holder->away = out;
+    for (size_t i = 0; !out && i < DEVICES_MAX; i++)
+        if (holder->shared >> i & 1)
             check_device(shares, holder->node, i);
 }
 

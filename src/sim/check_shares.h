@@ -20,6 +20,8 @@ struct check_shares *check_shares_new(struct api *api, struct check_report *repo
 void check_shares_free(struct check_shares *shares);
 
 void check_shares_started(struct check_shares *shares, const struct sim_process *process);
+/* It has given up its share and stays, or has it back. */
+void check_shares_moved(struct check_shares *shares, struct str uid, bool out);
 void check_shares_ended(struct check_shares *shares, struct str uid);
 void check_shares_now(struct check_shares *shares);
 void check_shares_at_rest(struct check_shares *shares);

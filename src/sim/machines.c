@@ -191,7 +191,8 @@ static void stand_turn(struct process *process)
     bool wish = object_annotation(process->pod, SUSPEND_ANNOTATION).len > 0;
     bool due = machines->now_ms >= process->stand_ms;
 
-    if (!machines->options.suspend || process->phase != PHASE_RUNNING || process->pod->deleted_ms)
+    if (!machines->options.suspend || machines->options.device_plugin ||
+        process->phase != PHASE_RUNNING || process->pod->deleted_ms)
         return;
     switch (process->stand) {
     case STAND_NEVER:
@@ -233,7 +234,7 @@ static void stand_add_condition(const struct process *process,
                                           [STAND_RESUMED] = SUSPEND_RESUMED,
                                           [STAND_FAILED] = SUSPEND_FAILED};
 
-    if (process->stand == STAND_NEVER)
+    if (process->stand == STAND_NEVER || process->machines->options.device_plugin)
         return;
     json_push(json_get(status, "conditions"),
               json_make(arena, "{type: $, status: $, reason: $, lastTransitionTime: $}",
@@ -551,7 +552,10 @@ static void process_report(struct process *process)
     json_set(root, STR("status"), status);
     request.verb = API_PATCH;
     request.subresource = STR("status");
-    request.patch = API_PATCH_MERGE;
+    /* Where operators have conditions on pods, too, these are merged by their types. */
+    request.patch = process->machines->options.suspend && process->machines->options.device_plugin
+                        ? API_PATCH_STRATEGIC
+                        : API_PATCH_MERGE;
     request.body = json_text(&arena, root);
     api_call(process->machines->options.api, &request, on_status_told, process);
 }
@@ -559,7 +563,8 @@ static void process_report(struct process *process)
 static bool has_news(const struct process *process)
 {
     return process->told < process->phase || must_tell_device(process) ||
-           (process->phase == PHASE_RUNNING && process->stand != process->stand_told) ||
+           (process->phase == PHASE_RUNNING && process->stand != process->stand_told &&
+            !process->machines->options.device_plugin) ||
            (process->phase == PHASE_RUNNING &&
             (process->halted != process->halted_told || process->round != process->round_told)) ||
            (process->phase == PHASE_ENDED && process->pod->deleted_ms && !process->released);
@@ -639,6 +644,39 @@ bool machines_are_registered(const struct machines *machines)
     return true;
 }
 
+enum machines_moved machines_move(struct machines *machines,
+                                  struct str ns,
+                                  struct str pod,
+                                  bool out)
+{
+    const struct machines_options *options = &machines->options;
+    struct process *process = NULL;
+
+    MAP_FOREACH(&machines->processes, entry) {
+        struct process *one = entry->value;
+
+        if (str_eq(one->pod->ns, ns) && str_eq(one->pod->name, pod) && !one->machine->off &&
+            one->phase == PHASE_RUNNING && !one->pod->deleted_ms)
+            process = one;
+    }
+    if (!process)
+        return MACHINES_UNREACHED;
+    if (out == stands(process))
+        return MACHINES_MOVED;
+    if (!out) {
+        process->stand = STAND_RESUMED;
+        process->due_ms = machines->now_ms + process->left_ms;
+    } else if (!machines->hurry && rng_below(options->rng, STAND_FAILS) == 0) {
+        return MACHINES_STAYED;
+    } else {
+        process->stand = STAND_STILL;
+        process->left_ms = process->due_ms - machines->now_ms;
+        process->due_ms = FOREVER;
+    }
+    options->moved(options->user, process->uid, out);
+    return MACHINES_MOVED;
+}
+
 void machines_power(struct machines *machines, size_t index, bool on, int64_t now_ms)
 {
     struct machine *machine = &machines->list[index];
@@ -692,12 +730,13 @@ struct machines *machines_new(const struct machines_options *options, int64_t no
     machines->options = *options;
     machines->now_ms = now_ms;
     machines->processes.seed = MAP_SEED;
-    machines->shape = (struct hollow_options){.gpus = options->gpus,
-                                              .gpu_memory_mib = 16000,
-                                              .cpus = 16,
-                                              .memory_gib = 64,
-                                              .pods = 110,
-                                              .labels = options->suspend ? can_suspend : NULL};
+    machines->shape = (struct hollow_options){
+        .gpus = options->gpus,
+        .gpu_memory_mib = 16000,
+        .cpus = 16,
+        .memory_gib = 64,
+        .pods = 110,
+        .labels = options->suspend && !options->device_plugin ? can_suspend : NULL};
     machines->list = mem_alloc(options->count * sizeof(machines->list[0]));
     for (size_t i = 0; i < options->count; i++)
         (void)snprintf(machines->list[i].name, NAME_BYTES, "machine-%zu", i);

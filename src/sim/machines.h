@@ -27,13 +27,17 @@ struct machines_options {
     /* A device plugin hands out whole GPUs, and reservation pods (control/cluster/sharing.h) tell
      * theirs or fail. Otherwise the plan says who has which. */
     bool device_plugin;
-    bool suspend; /* they can suspend pods (api/suspend.h), which may fail */
-    bool wide;    /* they restart pods in place (api/place.h), as `muster up` does */
+    /* They can suspend pods (api/suspend.h), which may fail: as agents of ours, or with a device plugin
+     * by commands in containers (machines_move()). */
+    bool suspend;
+    bool wide; /* they restart pods in place (api/place.h), as `muster up` does */
     /* A process starts and ends: the truth, whatever the API says. */
     void (*started)(void *user, const struct sim_process *process);
     /* There were fewer GPUs left than the pod wants: it failed. */
     void (*refused)(void *user, const struct sim_process *process);
     void (*ended)(void *user, struct str ns, struct str name, struct str uid);
+    /* By a command it has given up its share, or has it back; may be NULL. */
+    void (*moved)(void *user, struct str uid, bool out);
     void *user;
 };
 
@@ -46,6 +50,17 @@ void machines_stop(struct machines *machines);
 /* Everything that is due. Returns when the next thing is, INT64_MAX for never. */
 int64_t machines_turn(struct machines *machines, int64_t now_ms);
 bool machines_are_registered(const struct machines *machines);
+/* A command in the container of a pod with a share: its memory leaves the GPU, or comes back. Again
+ * changes nothing. */
+enum machines_moved {
+    MACHINES_MOVED,
+    MACHINES_STAYED,    /* it cannot be moved, and runs on */
+    MACHINES_UNREACHED, /* no such container runs */
+};
+enum machines_moved machines_move(struct machines *machines,
+                                  struct str ns,
+                                  struct str pod,
+                                  bool out);
 /* Power of one machine, off or on; its node is told NotReady by somebody else. */
 void machines_power(struct machines *machines, size_t index, bool on, int64_t now_ms);
 /* One of its pods is ended for want of memory, as a kubelet and our agent do. */

@@ -11,6 +11,7 @@
 #include "exec/scheduler.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
+#include "sim/inside.h"
 #include "sim/sim.h"
 #include "sim/version.h"
 
@@ -86,6 +87,7 @@ static void parts_start(struct plane *plane)
         .ns = STR(SHARING_NAMESPACE), .image = STR("muster"), .service_account = STR("default")};
     const struct sim_options *options = plane->options.sim;
     const struct link_options *link = &plane->options.link;
+    struct inside *inside = plane->options.inside;
     struct err err = {0};
     struct sched_config config;
 
@@ -112,6 +114,7 @@ static void parts_start(struct plane *plane)
             NULL, link_api(plane->link),
             &(struct scheduler_options){.config = &config,
                                         .sharing = options->one_by_one ? &sharing : NULL,
+                                        .inside = inside ? inside_commands(inside) : NULL,
                                         .seed = options->seed,
                                         .now = link->now,
                                         .now_user = link->user},
@@ -188,6 +191,7 @@ void plane_kill(struct plane *plane)
         plane->well_ms = 0;
         link_set_way(plane->link, LINK_OPEN);
     }
+    inside_cut(plane->options.inside);
     if (plane->options.competes)
         link_abandon(plane->link);
     else

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct arena;
+struct inside;
 struct json;
 struct plane;
 struct sim_options;
@@ -33,6 +34,7 @@ struct plane_options {
     const struct sim_options *sim;
     struct link_options link; /* .user and .now are for the rest, too */
     bool competes;            /* for the lease */
+    struct inside *inside;    /* how it reaches containers; NULL: it does not */
     /* What must not happen to it. */
     void (*fail)(void *user, const char *text);
 };

@@ -1,12 +1,14 @@
 #include "sim/sim.h"
 
 #include "api/api.h"
+#include "api/limit.h"
 #include "api/share.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "sim/check.h"
+#include "sim/inside.h"
 #include "sim/link.h"
 #include "sim/machines.h"
 #include "sim/plane.h"
@@ -57,6 +59,7 @@ struct sim {
     size_t plane_count;
     struct link *fields; /* of the machines */
     struct machines *machines;
+    struct inside *inside; /* NULL: nothing is suspended on a cluster */
     struct work *work;
     struct check *check;
     size_t machine_count;
@@ -167,6 +170,8 @@ static void admit_pod(void *user, struct json *pod, struct arena *arena)
     struct sim *sim = user;
 
     if (sim->options->one_by_one && share_wanted(pod)) {
+        if (sim->options->suspend)
+            limit_mutate(arena, pod, STR("muster"));
         share_mutate(arena, pod, sim->admitted++);
         /* An API server adds its defaults behind webhooks, the store before this. */
         JSON_FOREACH(json_at(pod, "spec.volumes"), volume)
@@ -262,6 +267,13 @@ static void on_ended(void *user, struct str ns, struct str name, struct str uid)
     check_ended(sim->check, ns, name, uid);
 }
 
+static void on_moved(void *user, struct str uid, bool out)
+{
+    struct sim *sim = user;
+
+    check_moved(sim->check, uid, out);
+}
+
 static void power_off(struct sim *sim)
 {
     size_t index = rng_below(&sim->luck, sim->machine_count);
@@ -346,6 +358,7 @@ static int64_t outside_turn(struct sim *sim)
     int64_t next = machines_turn(sim->machines, sim->now_ms);
     int64_t power = power_turn(sim);
     int64_t room = disk_turn(sim);
+    int64_t inside = inside_turn(sim->inside);
 
     if (sim->now_ms >= sim->work_ms) {
         if (sim->options->story == SIM_GANG) {
@@ -362,6 +375,8 @@ static int64_t outside_turn(struct sim *sim)
         next = power;
     if (room < next)
         next = room;
+    if (inside < next)
+        next = inside;
     return sim->work_ms < next ? sim->work_ms : next;
 }
 
@@ -482,6 +497,8 @@ static void set_faults(struct sim *sim, bool on)
     struct link_faults some = {.refuse = bad * 15, .lose_answer = bad * 10, .break_watch = bad * 3};
 
     sim->faults = on;
+    if (sim->inside)
+        inside_set_faults(sim->inside, on && bad);
     if (sim->options->story != SIM_RANDOM)
         some = none;
     if (sim->options->one_by_one == false)
@@ -520,8 +537,11 @@ static uint64_t seed_for(const struct sim_options *options, enum seed_use use)
 static void open_planes(struct sim *sim, const struct link_options *link)
 {
     const struct sim_options *options = sim->options;
-    struct plane_options plane = {
-        .sim = options, .link = *link, .competes = options->operators, .fail = plane_failed};
+    struct plane_options plane = {.sim = options,
+                                  .link = *link,
+                                  .competes = options->operators,
+                                  .inside = sim->inside,
+                                  .fail = plane_failed};
 
     sim->plane_count = options->operators ? PLANES : 1;
     if (options->operators) {
@@ -568,7 +588,7 @@ static int open_all(struct sim *sim, struct err *err)
                                 .settle = sim_settle,
                                 .now = virtual_now,
                                 .user = sim};
-    open_planes(sim, &link);
+    struct link_options plane = link;
     link.seed = seed_for(options, SEED_FIELDS);
     link.name = "A machine";
     sim->fields = link_new(&link);
@@ -579,6 +599,7 @@ static int open_all(struct sim *sim, struct err *err)
                                                 .machines = sim->machine_count,
                                                 .gpus = sim->gpus,
                                                 .suspend = options->suspend,
+                                                .cluster = options->one_by_one,
                                                 .wide = options->wide,
                                                 .trace = sim_trace,
                                                 .tell = options->tell ? sim_tell : NULL,
@@ -593,8 +614,17 @@ static int open_all(struct sim *sim, struct err *err)
                                                             .started = on_started,
                                                             .refused = on_refused,
                                                             .ended = on_ended,
+                                                            .moved = on_moved,
                                                             .user = sim},
                                  sim->now_ms);
+    if (options->suspend && options->one_by_one)
+        sim->inside = inside_new(&(struct inside_options){.machines = sim->machines,
+                                                          .rng = &sim->rng,
+                                                          .now = virtual_now,
+                                                          .trace = sim_trace,
+                                                          .tell = options->tell ? sim_tell : NULL,
+                                                          .user = sim});
+    open_planes(sim, &plane);
     store_set_admit_pod(sim->store, admit_pod, sim);
     for (size_t i = 0; i < sim->plane_count; i++)
         plane_start(sim->planes[i]);
@@ -609,6 +639,7 @@ static void close_all(struct sim *sim)
             machines_stop(sim->machines);
         for (size_t i = 0; i < sim->plane_count; i++)
             plane_free(sim->planes[i]);
+        inside_free(sim->inside);
         link_free(sim->fields);
         machines_free(sim->machines);
         work_free(sim->work);
@@ -695,6 +726,10 @@ void sim_run(const struct sim_options *options, struct sim_result *ret)
     *ret = (struct sim_result){0};
     sim.machine_count = options->story == SIM_GANG ? 2 : 2 + rng_below(&sim.luck, MACHINES_MAX - 1);
     sim.gpus = options->story == SIM_GANG ? 2 : 1 + (int64_t)rng_below(&sim.luck, 4);
+    if (options->suspend && options->one_by_one) { /* so few that shares get in each other's way */
+        sim.machine_count = 2;
+        sim.gpus = 1 + sim.gpus % 2;
+    }
     tell(&sim, "There are %zu machines with %" PRId64 " GPUs each.", sim.machine_count, sim.gpus);
     if (open_all(&sim, &err) < 0)
         fail(&sim, "%s", err.text);

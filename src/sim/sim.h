@@ -64,7 +64,8 @@ struct sim_options {
     uint64_t crash_at;
     enum sim_crash crash_when;
     bool one_by_one; /* gangs are bound pod by pod and shared GPUs reserved, as on a cluster */
-    bool suspend;    /* work that gives way is suspended, and people suspend jobs; not one_by_one */
+    bool
+        suspend; /* work that gives way is suspended, and people suspend jobs; not with operators */
     /* Users share a queue, jobs restart in place and have spare pods, machines evict, the disk fills up. */
     bool wide;
     /* Two operators of different versions compete for the lease, as in an upgrade; only one_by_one. */

@@ -135,6 +135,7 @@ struct pod_wish {
     int64_t share;
     int64_t memory_mib; /* of a GPU, instead of a share */
     int64_t devices;    /* that have the share; 0: one */
+    bool copies;        /* it is prepared to be suspended by hand */
     int64_t run_ms;     /* -1: as the machine likes */
 };
 
@@ -155,6 +156,9 @@ static void create_pod(struct work *work, const struct pod_wish *wish)
     if (wish->devices)
         notes = str_printf(&arena, STR_FMT ",\"gpu-fraction-num-devices\":\"%" PRId64 "\"",
                            STR_ARG(notes), wish->devices);
+    if (wish->copies)
+        notes = str_printf(&arena, STR_FMT ",\"" SUSPEND_COPY "\":\"" SUSPEND_COPY_LIBRARY "\"",
+                           STR_ARG(notes));
     if (wish->run_ms >= 0)
         notes = str_printf(&arena, STR_FMT ",\"hollow.muster.dev/run-ms\":\"%" PRId64 "\"",
                            STR_ARG(notes), wish->run_ms);
@@ -179,6 +183,13 @@ static const char *some_user(struct work *work)
 static const char *some_queue(struct work *work)
 {
     return queues[random_below(work, QUEUES)];
+}
+
+/* On a cluster nothing else can be suspended, and that only for others that want a share: they bring
+ * little else then. */
+static bool is_for_shares(const struct work *work)
+{
+    return work->options.suspend && work->options.cluster;
 }
 
 static const char *some_class(struct work *work)
@@ -207,11 +218,15 @@ static void bring_share(struct work *work)
     struct pod_wish wish = {
         .name = thing->name, .queue = some_queue(work), .class = "train", .run_ms = -1};
 
+    if (is_for_shares(work)) {
+        wish.class = some_class(work);
+        wish.copies = random_below(work, 2);
+    }
     if (random_below(work, 3))
         wish.share = 10 + (int64_t)random_below(work, 80);
     else
         wish.memory_mib = 1000 + (int64_t)random_below(work, 14000);
-    if (random_below(work, 3) == 0)
+    if (random_below(work, is_for_shares(work) ? 10 : 3) == 0)
         wish.devices = 1 + (int64_t)random_below(work, 2);
 
     tell(work, "Somebody brings pod %s: %" PRId64 " %s of %" PRId64 " GPU, queue %s.", wish.name,
@@ -259,10 +274,11 @@ static void create_gang(struct work *work,
 static void bring_gang(struct work *work)
 {
     struct thing *thing = thing_new(work, &kind_podgroup, "gang");
+    uint64_t half = is_for_shares(work) ? 2 : 4; /* of so many, one */
     struct pod_wish wish = {.queue = some_queue(work),
                             .class = some_class(work),
                             .gpus = (int64_t)random_below(work, 2),
-                            .share = random_below(work, 4) ? 0 : 50,
+                            .share = random_below(work, half) ? 0 : 50,
                             .user = some_user(work),
                             .run_ms = -1};
 
@@ -341,6 +357,27 @@ static void hold_job(struct work *work, const struct thing *thing, bool hold)
              on_done, work);
 }
 
+/* On a cluster a pod with a share does, by its annotation; then it goes on when there is room for it. */
+static void hold_pod(struct work *work, const struct thing *thing, bool hold)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    if (thing->kind != &kind_pod || !str_starts(str_from(thing->name), STR("share-")))
+        return;
+    trace(work, "people: %s %s", hold ? "suspend" : "resume", thing->name);
+    tell(work, hold ? "Somebody suspends pod %s." : "Somebody lets pod %s go on.", thing->name);
+    api_call(work->options.api,
+             &(struct api_request){
+                 .verb = API_PATCH,
+                 .kind = &kind_pod,
+                 .ns = STR("default"),
+                 .name = str_from(thing->name),
+                 .patch = API_PATCH_MERGE,
+                 .body = str_printf(&arena, "{\"metadata\":{\"annotations\":{\"%s\":\"%s\"}}}",
+                                    SUSPEND_ANNOTATION, hold ? SUSPEND_HOLD : SUSPEND_YIELD)},
+             on_done, work);
+}
+
 /* Any of them, or any of one kind; `count` for none. One that was left out changes the choice only
  * if it would have been chosen itself. */
 static size_t some_thing(struct work *work, const struct kind *kind)
@@ -364,9 +401,12 @@ static void hold_something(struct work *work)
 {
     if (!work->options.suspend || random_below(work, 2))
         return;
-    size_t index = some_thing(work, &kind_torchrunjob);
+    bool pods = is_for_shares(work) && random_below(work, 4);
+    size_t index = some_thing(work, pods ? &kind_pod : &kind_torchrunjob);
     bool hold = random_below(work, 2);
-    if (index < work->things.count)
+    if (index < work->things.count && pods)
+        hold_pod(work, &work->things.items[index], hold);
+    else if (index < work->things.count)
         hold_job(work, &work->things.items[index], hold);
 }
 
@@ -374,6 +414,8 @@ void work_release_all(struct work *work)
 {
     for (size_t i = 0; work->options.suspend && i < work->things.count; i++)
         hold_job(work, &work->things.items[i], false);
+    for (size_t i = 0; is_for_shares(work) && i < work->things.count; i++)
+        hold_pod(work, &work->things.items[i], false);
 }
 
 /* ---- what they take away ---- */
@@ -459,7 +501,10 @@ void work_something(struct work *work, bool happens)
             delete_thing(work, some_thing(work, NULL));
         return;
     }
-    bring[choice](work);
+    if (is_for_shares(work) && bring[choice] != bring_budget && random_below(work, 2))
+        bring_share(work);
+    else
+        bring[choice](work);
 }
 
 static void queue_create(struct work *work, const char *name, const char *parent, const char *gpu)

@@ -16,6 +16,7 @@ struct work_options {
     size_t machines;
     int64_t gpus; /* of each machine */
     bool suspend; /* queues suspend what gives way, and people suspend jobs and let them go on */
+    bool cluster; /* only shares of GPUs can be suspended */
     bool wide;    /* they have names, which a queue goes by, and jobs with spare pods */
     void (*trace)(void *user, const char *text);
     void (*tell)(void *user, const char *sentence); /* may be NULL */
