@@ -47,6 +47,7 @@ struct agent_options {
     const char
         *gpu_library; /* holds containers to their share of a GPU (agent/limit.h); NULL: none */
     bool images_oci;  /* run containers from their images (image/image.h) */
+    bool unobserved;  /* nobody looks at ranks: pods tell of them, as where a kubelet runs them */
     bool allow_privileged; /* pods may ask for what sees through everything else */
     uint64_t seed;         /* of hash tables */
     const struct log *log; /* may be NULL; must outlive the agent */

@@ -56,7 +56,7 @@ static bool is_watched(const struct pod *pod, size_t index)
     const struct run_container *c = &pod->run.containers[index];
 
     return (role.len ? !str_is(role, "sync") : object_label(pod->object, LABEL_JOBSET).len > 0) &&
-           !c->init && !c->ephemeral &&
+           !c->init && !c->ephemeral && !pod->agent->options.unobserved &&
            !str_is(object_annotation(pod->object, OBSERVE_ANNOTATION), "off");
 }
 

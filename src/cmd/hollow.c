@@ -44,6 +44,7 @@ struct hollow_values {
     int pod_network;
     int64_t time_slices;
     int images;
+    bool unobserved;
     int log_level;
 };
 
@@ -109,6 +110,9 @@ static const struct option hollow_options[] = {
     {"images", 0, OPTION_CHOICE, offsetof(struct hollow_values, images), .fallback = "host",
      .choices = image_kinds, .value = "KIND",
      .help = "with --processes: run on this machine's files, or from images"},
+    {"unobserved", 0, OPTION_BOOL, offsetof(struct hollow_values, unobserved),
+     .help = "with --processes: do not look at ranks; pods tell of them, as where a kubelet runs "
+             "them"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct hollow_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "log level"},
     {0},
@@ -206,6 +210,7 @@ static int hollow_run(struct invocation *invocation)
                                 .memory_bytes = values->memory << 30,
                                 .network = values->pod_network,
                                 .images_oci = values->images == 1,
+                                .unobserved = values->unobserved,
                                 .log = &log,
                             },
                             &err);

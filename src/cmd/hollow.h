@@ -33,6 +33,7 @@ struct processes_options {
     int64_t memory_bytes;
     int network; /* enum agent_network */
     bool images_oci;
+    bool unobserved;
     const struct log *log;
 };
 

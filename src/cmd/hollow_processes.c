@@ -52,6 +52,7 @@ static int start_agent(struct arena *arena,
                            .node_prefix = options->prefix,
                            .network = options->network,
                            .images_oci = options->images_oci,
+                           .unobserved = options->unobserved,
                            .log = options->log,
                        },
                        &own->agent, err);

@@ -257,6 +257,7 @@ static struct control_config config_of(const struct operator_values *values)
         .cluster_domain = str_from(values->cluster_domain),
         .launcher_image = str_from(values->launcher_image),
         .results_ms = values->results_ms,
+        .ranks_told = true,
         .node_health = values->node_health,
         .kubelets = true,
         .test_space = str_from(values->ns),

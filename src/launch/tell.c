@@ -262,7 +262,7 @@ static void report_end(struct tell *tell, int64_t until_ms)
     }
 }
 
-void tell_last(struct tell *tell)
+void tell_last(struct tell *tell, int64_t limit_ms)
 {
     int64_t now_ms = clock_ms(CLOCK_MONOTONIC);
     int64_t wall_ms = clock_ms(CLOCK_REALTIME);
@@ -277,7 +277,7 @@ void tell_last(struct tell *tell)
         return;
     observed_lost(tell->seen);
     report_send(tell, wall_ms, now_ms);
-    report_end(tell, now_ms + TELL_LAST_MS);
+    report_end(tell, now_ms + limit_ms);
 }
 
 void tell_done(struct tell *tell)

@@ -44,6 +44,7 @@ int64_t tell_next_ms(const struct tell *tell);
 void tell_turn(struct tell *tell, int64_t now_ms);
 /* A child has ended; false: it is none of this. */
 bool tell_reaped(struct tell *tell, pid_t pid, int status, int64_t now_ms);
-/* The ranks have ended: how far they came is told, unless nobody has answered before. */
-void tell_last(struct tell *tell);
+/* The ranks have ended: how far they came is told, unless nobody has answered before. It waits so long
+ * for the answer. */
+void tell_last(struct tell *tell, int64_t limit_ms);
 void tell_done(struct tell *tell);

@@ -650,7 +650,7 @@ int worker_main(const char *self)
         worker_turn(&worker);
     keep_rest(&worker);
     r = worker_finish(&worker);
-    tell_last(&worker.tell);
+    tell_last(&worker.tell, TELL_LAST_MS);
     keep_results(&worker);
     tell_done(&worker.tell);
     if (worker.synced)

@@ -18,7 +18,7 @@ spec:
 ---
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunJob
-metadata: {{name: t}}
+metadata: {{name: t, annotations: {{muster.dev/observe: "{observe}"}}}}
 spec:
   jobQueue: q
   numNodes: 2
@@ -33,12 +33,13 @@ spec:
 
 
 class Training:
-    def __init__(self, m, fault="", mode="Pods"):
+    def __init__(self, m, fault="", mode="Pods", observe="on"):
         if not torch_pythons():
             raise Skip("no Python here can import torch")
         self.m = m
         self.file = f"/tmp/{os.path.basename(m.folder)}.go"  # in the pod
-        m.apply(JOB.format(script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder, fault=fault, mode=mode))
+        m.apply(JOB.format(script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder, fault=fault, mode=mode,
+                           observe=observe))
 
     def status(self):
         return (self.m.get("torchrunjob", "t") or {}).get("status", {})

@@ -1,8 +1,13 @@
 """What pods tell of their ranks, on a real API server: every replica takes it, from the pod that it is about."""
 
 import json
+import os
+import signal
+import time
 
 from harness import check, wait_for
+from processes import ProcessCluster
+from test_hang import NODES, Training
 from test_progress import tell
 from test_webhook import secret_data
 from webhooks import WebhookCluster
@@ -76,3 +81,44 @@ def test_a_token_of_a_pod_that_was_deleted_writes_nothing_to_the_next_of_its_nam
         check(got in (404, 409), f"{got}: the operator still knew the token, the pod is another")
         check(annotation(m, "p") is None, "nothing was written")
         check(tell(port, ca, token_of(m, "p"), body, path) in (200, 429), "the new one is heard")
+
+
+class UnobservedCluster(ProcessCluster):
+    """Its nodes look at no rank, as where kubelets run the pods."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.node_flags.append("--unobserved")
+
+
+def test_a_rank_that_is_stopped_is_named_by_its_launcher_and_the_gang_starts_again():
+    with UnobservedCluster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        training = Training(m)
+        training.wait_training()
+        first = {p["metadata"]["name"]: p["metadata"]["uid"] for p in m.get("pods") if "-worker-" in p["metadata"]["name"]}
+        check(len(first) == 2, str(first))
+        os.kill(training.pid(2), signal.SIGSTOP)
+        since = time.monotonic()
+        failure = wait_for(lambda: training.status().get("failure"), "the hang to be a failure", 60)
+        print(f"named after {time.monotonic() - since:.1f} s: {failure['message']}")
+        check(failure["pod"] == "t-worker-1" and failure["reason"] == "Hung", f"{failure}")
+        check("rank 2 (pod t-worker-1, node " in failure["message"] and "is stopped by a signal" in failure["message"] and
+              "3 ranks wait for it" in failure["message"], f"{failure}")
+        end = training.finish(restarts=1)
+        print(f"trained to its end after {time.monotonic() - since:.1f} s")
+        uids = {p["metadata"]["name"]: p["metadata"]["uid"] for p in m.get("pods")}
+        check(end["generation"] == 1 and not any(uids[name] == uid for name, uid in first.items()), f"new pods: {end}")
+        check("is stopped by a signal" in m.kubectl("get", "events").stdout, "told in an event")
+        check(training.hung()["status"] == "False", f"{training.hung()}")
+        ranks = training.ranks()
+        check(sorted(ranks) == [0, 1, 2, 3] and all(r["steps"] >= 20 for r in ranks.values()), f"how far they came: {ranks}")
+
+
+def test_ranks_that_are_left_alone_are_not_told_of():
+    with UnobservedCluster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+        training = Training(m, observe="off")
+        wait_for(lambda: "step 10 rank" in m.kubectl("logs", "t-worker-0", ok=False).stdout, "it to train", 90)
+        check(not training.ranks(), f"{training.ranks()}")
+        for pod in m.get("pods"):
+            names = [e["name"] for e in pod["spec"]["containers"][0]["env"]]
+            check("MUSTER_RANKS_URL" not in names, str(names))

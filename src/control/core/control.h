@@ -44,6 +44,9 @@ struct control_config {
      * who signed it; empty: nowhere (trainjob_progress.c). */
     struct str trainer_url;
     struct str trainer_ca;
+    /* On a cluster, where no node agent of ours looks at ranks: pods tell of them there, too
+     * (cluster/ranks_told.h). */
+    bool ranks_told;
     /* The certificate of who signed the API server's, PEM; empty: namespaces are not given it. */
     struct str root_ca;
     /* Of who signed the certificate by which it hands requests on to other API servers; empty: it

@@ -2,11 +2,13 @@
 #include "api/launch.h"
 #include "api/object.h"
 #include "api/quantity.h"
+#include "api/ranks.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
+#include "control/cluster/ranks_told.h"
 #include "control/core/control.h"
 #include "control/job/job.h"
 #include "control/kinds/list.h"
@@ -27,6 +29,9 @@
 #define ELASTIC_RESTARTS "100"
 
 #define WORKSPACE_DIR "/workspace"
+
+#define RANKS_VOLUME  "muster-ranks-token"
+#define RANKS_TOKEN_S 3600
 
 static void env_add(struct arena *arena, struct json *env, const char *name, struct str value)
 {
@@ -482,6 +487,36 @@ static void fill_shm(const struct torchrun *t,
               json_make(arena, "{name: 'dshm', mountPath: '/dev/shm'}"));
 }
 
+/* How its ranks get on, where it must tell that itself: the address, by whom that is signed, and a
+ * token that is good for nothing else. An authority is replaced after years (cluster/certificates.h):
+ * pods live for less, so it is in their environment. */
+static void fill_ranks(const struct torchrun *t,
+                       const struct job_pod *pod,
+                       struct json *spec,
+                       struct json *trainer,
+                       struct arena *arena)
+{
+    const struct control_config *config = t->input->config;
+    struct str observe = json_str(json_get(t->worker->annotations, OBSERVE_ANNOTATION));
+    struct str path = ranks_told_path(arena, t->job->ns, pod->name);
+    struct json *env = json_get(trainer, "env");
+
+    if (!config->ranks_told || !config->trainer_url.len || str_is(observe, "off"))
+        return;
+    env_add(
+        arena, env, LAUNCH_ENV_RANKS_URL,
+        str_printf(arena, STR_FMT "/api/" STR_FMT, STR_ARG(config->trainer_url), STR_ARG(path)));
+    env_add(arena, env, LAUNCH_ENV_RANKS_CA, config->trainer_ca);
+    json_push(list_at(arena, spec, "volumes"),
+              json_make(arena,
+                        "{name: $, projected: {sources: [{serviceAccountToken: "
+                        "{audience: $, expirationSeconds: $, path: 'token'}}]}}",
+                        RANKS_VOLUME, path, RANKS_TOKEN_S));
+    json_push(list_at(arena, trainer, "volumeMounts"),
+              json_make(arena, "{name: $, mountPath: $, readOnly: true}", RANKS_VOLUME,
+                        LAUNCH_RANKS_DIR));
+}
+
 /* job_model.fill of this kind. */
 static void torchrun_fill(const struct job_model *model,
                           const struct job_pod *pod,
@@ -496,6 +531,7 @@ static void torchrun_fill(const struct job_model *model,
     if (!t->shape_from_template)
         fill_resources(t, pod, trainer, arena);
     fill_shm(t, pod, spec, trainer, arena);
+    fill_ranks(t, pod, spec, trainer, arena);
 }
 
 void torchrun_make_pods(struct torchrun *t, struct job_model *model)

@@ -8,6 +8,7 @@
 #include "control/kinds/torchrun.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What a TorchrunQueue and a TorchrunJob say -> what stands in the pods, claims and status. */
@@ -591,6 +592,60 @@ TEST(the_first_pod_of_a_job_keeps_its_results_where_they_are_kept)
     EXPECT(
         str_is(env_of(json_at(second, "spec.containers.0"), STR("MUSTER_KEEP_RESULTS")), "(none)"));
     EXPECT(str_is(env_of(json_at(second, "spec.containers.0"), STR("MUSTER_NODE_RANK")), "1"));
+}
+
+#define RANKS_PATH "/api/v1/namespaces/n/pods/j-worker-0/ranks"
+
+TEST(pods_of_a_cluster_can_tell_of_their_ranks_unless_they_are_left_alone)
+{
+    static const struct {
+        struct row row;
+        const char *url;
+        bool told;
+    } rows[] = {
+        {{"an address and a token that is for it alone",
+          "",
+          TWO_PODS,
+          {{"env MUSTER_RANKS_URL", "https://here" RANKS_PATH},
+           {"env MUSTER_RANKS_CA", "pem"},
+           {"pod spec.volumes.1",
+            "{'name':'muster-ranks-token','projected':{'sources':[{'serviceAccountToken':"
+            "{'audience':'v1/namespaces/n/pods/j-worker-0/ranks','expirationSeconds':3600,"
+            "'path':'token'}}]}}"},
+           {"pod spec.containers.0.volumeMounts.1",
+            "{'name':'muster-ranks-token','mountPath':'/var/run/secrets/muster.dev/ranks',"
+            "'readOnly':true}"}}},
+         "https://here",
+         true},
+        {{"a node agent looks at them",
+          "",
+          TWO_PODS,
+          {{"env MUSTER_RANKS_URL", "(none)"}, {"pod spec.volumes.1", ""}}},
+         "https://here",
+         false},
+        {{"nobody listens",
+          "",
+          TWO_PODS,
+          {{"env MUSTER_RANKS_URL", "(none)"}, {"pod spec.volumes.1", ""}}},
+         "",
+         true},
+        {{"its processes are to be left alone",
+          "'podTemplate':{'metadata':{'annotations':{'muster.dev/observe':'off'}},"
+          "'spec':{'containers':[{'name':'trainer'}]}}",
+          TWO_PODS,
+          {{"env MUSTER_RANKS_URL", "(none)"}, {"pod spec.volumes.1", ""}}},
+         "https://here",
+         true},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        scene_open(&scene);
+        scene.config.trainer_url = str_from(rows[i].url);
+        scene.config.trainer_ca = STR("pem");
+        scene.config.ranks_told = rows[i].told;
+        check_row(&scene, &rows[i].row);
+    }
 }
 
 TEST(a_template_that_makes_no_pod_is_said_to_be_wrong)
