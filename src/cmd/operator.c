@@ -156,7 +156,8 @@ static const struct option operator_options[] = {
      .help = "groups, with commas between, that may change what the scheduler wrote on pods and "
              "pod groups, as system:masters may; \"\": no others"},
     {"progress-url", 0, OPTION_STR, offsetof(struct operator_values, progress_url), .value = "URL",
-     .help = "URL where TrainJobs report their progress: the webhook server, as pods reach it "
+     .help = "URL where TrainJobs report their progress and TorchrunJobs their ranks: the webhook "
+             "server, as pods reach it "
              "(default: "
              "https://SERVICE.NAMESPACE.svc, if there are webhooks)"},
     {"gpu-sharing", 0, OPTION_BOOL, offsetof(struct operator_values, gpu_sharing),
