@@ -104,6 +104,8 @@ def test_a_rank_that_is_stopped_is_named_by_its_launcher_and_the_gang_starts_aga
         check(failure["pod"] == "t-worker-1" and failure["reason"] == "Hung", f"{failure}")
         check("rank 2 (pod t-worker-1, node " in failure["message"] and "is stopped by a signal" in failure["message"] and
               "3 ranks wait for it" in failure["message"], f"{failure}")
+        words = "rank 2 (pod t-worker-1, node "
+        wait_for(lambda: words in m.torchrun("status", "t").stdout, "the plugin to tell it", 60)
         end = training.finish(restarts=1)
         print(f"trained to its end after {time.monotonic() - since:.1f} s")
         uids = {p["metadata"]["name"]: p["metadata"]["uid"] for p in m.get("pods")}
