@@ -40,6 +40,8 @@ struct gang {
     bool listed;       /* in the list */
     bool waiting;      /* in the plan that is being applied */
     bool pods_due;     /* some of its pods have not been told */
+    bool failed;       /* it is told again, when nothing of it is under way */
+    size_t under_way;  /* writes */
     size_t ns_len;
     size_t text_len;
     char text[]; /* "namespace/group" */
@@ -291,13 +293,18 @@ static void on_told(void *user, const struct api_result *result)
             due_at(reporter, telling->now_ms);
             reporter->options.again(reporter->options.user);
         }
+        if (gang && gang->under_way)
+            gang->under_way--;
         if (failed && gang) {
+            gang->failed = true;
             MAP_FOREACH(&gang->pods, entry)
                 ((struct link *)entry->value)->told = SCHED_REASON_NONE;
             gang->told = UNKNOWN;
             gang->pods_due = true;
             gang_list(gang);
-            due_at(reporter, telling->now_ms + REPORTER_AGAIN_MS);
+        }
+        if (gang && gang->failed && !gang->under_way) {
+            due_at(reporter, gang->told_ms + REPORTER_AGAIN_MS);
             reporter->options.again(reporter->options.user);
         }
     }
@@ -323,6 +330,7 @@ static void patch_status(struct gang *gang,
         telling->next->previous = telling;
     reporter->tellings = telling;
     reporter->under_way++;
+    gang->under_way++;
     api_call(reporter->options.api,
              &(struct api_request){.verb = API_PATCH,
                                    .kind = object->kind,
@@ -516,6 +524,13 @@ static void tell(struct gang *gang, const struct sched_waiting *waiting, int64_t
     uint64_t words = str_hash(waiting->message, HASH_SEED);
     bool new_reason = gang->told != waiting->reason;
 
+    /* Each write that fails would have all of the gang written again, and those fail, too. */
+    if (gang->failed && (gang->under_way || now_ms < gang->told_ms + REPORTER_AGAIN_MS)) {
+        if (!gang->under_way)
+            due_at(reporter, gang->told_ms + REPORTER_AGAIN_MS);
+        return;
+    }
+    gang->failed = false;
     if (!new_reason && gang->told_words != words && now_ms < gang->told_ms + REPORTER_AGAIN_MS)
         due_at(reporter, gang->told_ms + REPORTER_AGAIN_MS);
     else if ((new_reason || gang->told_words != words) && is_full(reporter))

@@ -19,7 +19,8 @@ struct object;
  * record in explanation), in the condition PodScheduled of every pod that waits, also of one that
  * joins later, and as an event when it is a new one. A new reason is written at once; other words
  * for the same reason at most every REPORTER_AGAIN_MS a group, so that a long line does not rewrite
- * itself with every pod that starts. A write that fails is tried again. A pod whose group has not
+ * itself with every pod that starts. A write that fails is tried again, with all of its group, once
+ * nothing of the group is under way, and after REPORTER_AGAIN_MS. A pod whose group has not
  * been made yet is given REPORTER_PATIENCE_MS before that is worth a word; a gang whose pods are
  * still arriving, a group whose turn has not come or which is held back, REPORTER_SHORT_MS since
  * the last pod, in all no more than REPORTER_ARRIVING_MS. At most REPORTER_UNDER_WAY_MAX writes are
