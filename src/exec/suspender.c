@@ -47,6 +47,7 @@ struct entry {
     int tries;
     int64_t mib;
     int64_t next_ms; /* not before; 0: at once */
+    uint64_t wrote;  /* revision of the pod: nothing is decided before the cache has it */
     struct str ns;
     struct str name;
     struct str key;
@@ -182,6 +183,8 @@ static void on_written(void *user, const struct api_result *result)
     if (result->code && !gone)
         log_warn(suspender->options.log, "suspender.write", LOG_STR("pod", entry->key),
                  LOG_ERR(result->err));
+    if (!result->code && result->object)
+        entry->wrote = result->object->revision;
     rest(entry, result->code && !gone);
 }
 
@@ -390,6 +393,8 @@ static void step(struct entry *entry)
         entry_free(entry);
         return;
     }
+    if (pod->revision < entry->wrote)
+        return;
     struct suspension order = suspension_decide(pod, &entry->arena);
     bool runs = order.step == SUSPENSION_OUT || order.step == SUSPENSION_IN;
     if (order.step == SUSPENSION_NONE || (runs && suspender->running >= SUSPENDER_RUNNING_MAX)) {

@@ -13,7 +13,7 @@ struct object;
 
 /* suspender: suspended pods on a cluster whose kubelets are not ours, carried out
  * (control/cluster/suspension.h decides). What it knows it learns from pods alone, so a new leader
- * knows it too. */
+ * knows it too. It decides about a pod only when it has seen what it wrote of it. */
 #define SUSPENDER_RUNNING_MAX 8 /* commands at a time: each is a connection */
 
 /* A command in a container, as kubectl exec runs it. */

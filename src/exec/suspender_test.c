@@ -25,6 +25,7 @@ struct bench {
     struct api_watch *watch;
     int64_t now_ms;
     int runs;
+    bool deaf;   /* what changes is not heard of */
     char way[8]; /* of the command under way; "": none is */
     suspender_ended_fn *ended;
     void *user;
@@ -50,6 +51,8 @@ static void on_change(void *user, const struct api_change *change)
 {
     struct bench *bench = user;
 
+    if (bench->deaf)
+        return;
     if (change->event == API_DELETED)
         cache_drop(bench->cache, change->object);
     else if (change->event == API_ADDED || change->event == API_MODIFIED)
@@ -200,6 +203,26 @@ TEST(suspender_moves_a_pod_out_and_in_and_says_each_step_before_it_begins)
     EXPECT(strcmp(bench.way, "out") == 0);
     answer(&bench, 0, 0, "ok out 1 40\n", "");
     EXPECT(says(&bench, "True", "Checkpointed"));
+    close_bench(&bench);
+}
+
+/* Or a pod whose share others have by now would be said to be on its way out of it again. */
+TEST(suspender_decides_nothing_before_it_has_seen_what_it_wrote)
+{
+    struct bench bench;
+
+    open_bench(&bench);
+    patch(&bench, "\"hold\"");
+    bench.deaf = true;
+    answer(&bench, 0, 0, "ok out 1 40\n", "");
+    EXPECT(says(&bench, "True", "Checkpointed") && bench.runs == 1);
+    bench.deaf = false;
+    patch(&bench, "\"yield\"");
+    EXPECT(says(&bench, "True", "Checkpointed") && bench.runs == 1);
+    patch(&bench, "null");
+    EXPECT(strcmp(bench.way, "in") == 0 && says(&bench, "True", "Resuming"));
+    answer(&bench, 0, 0, "ok in 1 0\n", "");
+    EXPECT(says(&bench, "False", "Resumed"));
     close_bench(&bench);
 }
 
