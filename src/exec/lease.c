@@ -136,7 +136,10 @@ static void on_write(void *user, const struct api_result *result)
     if (result->code == 0) {
         see(lease, result->object);
         lease->renewed_ms = lease->sent_ms;
-        won(lease);
+        if (now_ms(lease) - lease->sent_ms < LEASE_RENEW_MS)
+            won(lease);
+        else
+            forget(lease); /* an answer that took so long: others may have waited for it to end */
     } else {
         /* Somebody else wrote, or we do not know whether we did: look before the next try. */
         log_debug(lease->options.log, "lease.write", LOG_ERR(result->err));

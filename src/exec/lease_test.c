@@ -113,6 +113,50 @@ TEST(lease_one_of_two_leads_and_the_other_follows_when_it_is_gone)
     close_bench(&bench, &a, &b);
 }
 
+/* An API server that takes its time for a write. */
+struct slow {
+    struct api api;
+    struct api *below;
+    struct bench *bench;
+    int64_t ms;
+};
+
+static void slow_call(struct api *api,
+                      const struct api_request *request,
+                      api_done_fn *done,
+                      void *user)
+{
+    struct slow *slow = (struct slow *)api;
+
+    if (request->verb != API_GET)
+        slow->bench->now_ms += slow->ms;
+    api_call(slow->below, request, done, user);
+}
+
+TEST(lease_that_is_answered_too_late_is_not_won_by_that)
+{
+    static const struct api_ops ops = {.call = slow_call};
+    struct bench bench;
+    struct replica a, b;
+
+    open_bench(&bench);
+    struct slow slow = {.api = {.ops = &ops, .kinds = bench.h.api->kinds},
+                        .below = bench.h.api,
+                        .bench = &bench,
+                        .ms = LEASE_RENEW_MS};
+    bench.h.api = &slow.api;
+    start(&bench, &a, "a");
+    bench.h.api = slow.below;
+    start(&bench, &b, "b");
+    (void)lease_turn(a.lease);
+    harness_settle(&bench.h);
+    EXPECT(!a.leads && !a.lost);
+    slow.ms = LEASE_RENEW_MS - 1000;
+    pass(&bench, 2 * LEASE_RETRY_MS, &a, NULL);
+    EXPECT(a.leads);
+    close_bench(&bench, &a, &b);
+}
+
 TEST(lease_is_handed_back_and_followed_at_once)
 {
     struct bench bench;
