@@ -42,6 +42,7 @@ struct plane {
     bool lost;
     bool released;
     bool steady;
+    bool woke; /* its lease may have run out meanwhile */
 };
 
 static int64_t plane_now(const struct plane *plane)
@@ -240,6 +241,7 @@ static void get_well(struct plane *plane)
     tell(plane, plane->asleep ? "goes on." : "is reached again.");
     plane->well_ms = 0;
     plane->asleep = false;
+    plane->woke = true;
     link_set_way(plane->link, LINK_OPEN);
 }
 
@@ -327,7 +329,8 @@ int64_t plane_time(struct plane *plane)
     if (plane->back_ms && now_ms >= plane->back_ms && !plane->lease && plane->options.competes)
         plane_start(plane);
     /* The timer of a process that stood still is overdue when it goes on, and the first to fire. */
-    if (plane->lease && !plane->asleep && !(plane->steady && plane->scheduler)) {
+    if (plane->lease && !plane->asleep && (plane->woke || !(plane->steady && plane->scheduler))) {
+        plane->woke = false;
         next = lease_turn(plane->lease);
         heed(plane);
     }
