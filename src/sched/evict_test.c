@@ -6,6 +6,7 @@
 #include "sched/world_test.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -245,6 +246,58 @@ TEST(who_was_promised_room_moves_for_a_gang_whichever_way_its_victims_are_found)
         EXPECT(cluster_promised(&cluster, "gang-0") && cluster_promised(&cluster, "gang-2"));
         EXPECT(cluster_promised(&cluster, "next-0")); /* beside the gang, on b */
         EXPECT(cluster.plan.evict_count == 2);
+        cluster_close(&cluster);
+    }
+}
+
+/* Three GPUs, of which the queues were given four: q may have all of them, r one for sure. */
+static void open_contended(struct cluster *cluster)
+{
+    static const struct {
+        const char *name;
+        const char *parent;
+        double quota;
+    } queues[] = {{"top", "", 4}, {"q", "top", 2}, {"r", "top", 1}};
+
+    cluster_open(cluster, SCHED_QUIRKS_NONE);
+    for (size_t i = 0; i < COUNT_OF(queues); i++) {
+        struct sched_queue queue = {.name = str_from(queues[i].name),
+                                    .parent = str_from(queues[i].parent),
+                                    .priority = 100,
+                                    .preempt_min_runtime_ms = -1,
+                                    .reclaim_min_runtime_ms = -1};
+
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            queue.quota[r] = (struct sched_quota){SCHED_UNLIMITED, SCHED_UNLIMITED, 1};
+        queue.quota[SCHED_GPU].quota = queues[i].quota;
+        sched_put_queue(cluster->sched, &queue);
+    }
+    cluster_node(cluster, "a", 3);
+}
+
+/* The small one may take its GPU from big, which is above its quota; big may not take it back. */
+TEST(groups_do_not_break_each_others_promises_for_ever)
+{
+    static const char *const names[][2] = {{"little", "little-0"}, {"small", "small-0"}};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) { /* before pair in the alphabet, and behind it */
+        struct cluster cluster;
+        bool started = false;
+
+        open_contended(&cluster);
+        cluster_put(&cluster, &(struct job){.name = "big", .pods = 3, .gpus = 1, .priority = 50});
+        cluster_put(
+            &cluster,
+            &(struct job){.name = "pair", .queue = "r", .pods = 2, .gpus = 1, .priority = 75});
+        cluster_put(&cluster,
+                    &(struct job){.name = names[i][0], .queue = "r", .gpus = 1, .priority = 50});
+        for (int cycle = 0; cycle < 6 && !started; cycle++) {
+            cluster_decide(&cluster, 1000);
+            EXPECT(cluster.plan.evict_count == 0); /* nothing runs yet */
+            started = cluster.plan.bind_count > 0;
+        }
+        EXPECT(cluster_bound(&cluster, names[i][1]));
+        EXPECT(cluster_bound(&cluster, "pair-0") && cluster_bound(&cluster, "pair-1"));
         cluster_close(&cluster);
     }
 }

@@ -9,6 +9,7 @@
 #include "sched/group.h"
 #include "sched/hopeless.h"
 #include "sched/journal.h"
+#include "sched/lost.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
 #include "sched/order.h"
@@ -17,7 +18,6 @@
 #include "sched/pool.h"
 #include "sched/propose.h"
 #include "sched/queue.h"
-#include "sched/reclaim.h"
 #include "sched/resource.h"
 #include "sched/runtime.h"
 #include "sched/sched.h"
@@ -142,61 +142,6 @@ static bool place_everybody(struct search *search,
             order_push(&order, group);
     }
     return true;
-}
-
-static void unit_add(const struct pod *pod, struct reclaim_unit *unit)
-{
-    unit->queue = (int)pod->group->queue->index;
-    for (int r = 0; r < SCHED_RESOURCES; r++)
-        unit->amount[r] += queue_units(r, pod->charge[r]);
-}
-
-static int by_group_and_order(const void *a, const void *b)
-{
-    const struct pod *l = *(struct pod *const *)a;
-    const struct pod *r = *(struct pod *const *)b;
-
-    if (l->group != r->group)
-        return str_cmp(l->group->key, r->group->key);
-    if (l->set != r->set)
-        return l->set < r->set ? -1 : 1;
-    return pod_order(l, r);
-}
-
-/* The pods that are really lost, as units: of every leaf the pods above its minimum one by one, and
- * the rest of the group in one piece. */
-static bool reclaim_allowed(struct search *search, const struct pod_vec *evicted)
-{
-    struct arena *arena = search->sched->arena;
-    struct reclaim_unit *units = ARENA_ARRAY(arena, struct reclaim_unit, evicted->count * 2 + 1);
-    struct pod_vec lost = {0};
-    size_t count = 0;
-    int64_t in_leaf = 0;
-
-    for (size_t i = 0; i < evicted->count; i++)
-        if (evicted->items[i]->status == ST_RELEASING)
-            VEC_PUSH(arena, &lost, evicted->items[i]);
-    if (lost.count > 1)
-        qsort(lost.items, lost.count, sizeof(*lost.items), by_group_and_order);
-    for (size_t i = 0; i < lost.count;) {
-        const struct group *group = lost.items[i]->group;
-        struct reclaim_unit core = {.queue = -1};
-
-        for (; i < lost.count && lost.items[i]->group == group; i++) {
-            const struct pod *pod = lost.items[i];
-
-            in_leaf = i && lost.items[i - 1]->group == group && lost.items[i - 1]->set == pod->set
-                          ? in_leaf + 1
-                          : 1;
-            if (in_leaf > group->sets[pod->set].min)
-                unit_add(pod, &units[count++]);
-            else
-                unit_add(pod, &core);
-        }
-        if (core.queue >= 0)
-            units[count++] = core;
-    }
-    return reclaim_valid(&search->reclaim, units, count);
 }
 
 static bool victims_acceptable(struct search *search, const struct pod_vec *evicted)

@@ -1,0 +1,108 @@
+#include "sched/lost.h"
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/group.h"
+#include "sched/pod.h"
+#include "sched/queue.h"
+#include "sched/reclaim.h"
+#include "sched/search.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+#include "sched/tasks.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+static void unit_add(const struct pod *pod, struct reclaim_unit *unit)
+{
+    unit->queue = (int)pod->group->queue->index;
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        unit->amount[r] += queue_units(r, pod->charge[r]);
+}
+
+static int by_group_and_order(const void *a, const void *b)
+{
+    const struct pod *l = *(struct pod *const *)a;
+    const struct pod *r = *(struct pod *const *)b;
+
+    if (l->group != r->group)
+        return str_cmp(l->group->key, r->group->key);
+    if (l->set != r->set)
+        return l->set < r->set ? -1 : 1;
+    return pod_order(l, r);
+}
+
+/* Whether the group had been promised room before this cycle, and did not keep it. */
+static bool lost_promise(const struct sched *sched, const struct group *group)
+{
+    return group->resumed_in && group->resumed_in / 2 < sched->cycle;
+}
+
+/* Whether the pod was to start in this cycle, in room that it had been promised. */
+static bool comes_for_room(const struct sched *sched, const struct pod *pod)
+{
+    return pod->group->resumed_in / 2 == sched->cycle && pod->was == ST_BINDING &&
+           pod->status == ST_PENDING;
+}
+
+/* The pods that the group takes the room of. A group that lost a promise itself breaks another's by
+ * right only, or groups that take turns in it never start: what was to start in this cycle counts
+ * then as if it ran, and what was promised its room is judged when all the rest is gone. */
+static void pods_lost(const struct search *search,
+                      const struct pod_vec *evicted,
+                      struct pod_vec *ret)
+{
+    struct sched *sched = search->sched;
+    unsigned gone = ST_BIT(ST_RELEASING);
+
+    sched->mark_now++;
+    for (size_t i = 0; lost_promise(sched, search->group) && i < evicted->count; i++)
+        if (comes_for_room(sched, evicted->items[i])) {
+            evicted->items[i]->group->mark = sched->mark_now;
+            gone |= ST_BIT(ST_PENDING);
+        }
+    for (int last = 0; last < 2; last++) {
+        size_t from = ret->count;
+
+        for (size_t i = 0; i < evicted->count; i++)
+            if (ST_IN(evicted->items[i]->status, gone) &&
+                (evicted->items[i]->group->mark == sched->mark_now) == last)
+                VEC_PUSH(sched->arena, ret, evicted->items[i]);
+        if (ret->count > from + 1)
+            qsort(&ret->items[from], ret->count - from, sizeof(*ret->items), by_group_and_order);
+    }
+}
+
+bool reclaim_allowed(struct search *search, const struct pod_vec *evicted)
+{
+    struct arena *arena = search->sched->arena;
+    struct reclaim_unit *units = ARENA_ARRAY(arena, struct reclaim_unit, evicted->count * 2 + 1);
+    struct pod_vec lost = {0};
+    size_t count = 0;
+    int64_t in_leaf = 0;
+
+    pods_lost(search, evicted, &lost);
+    for (size_t i = 0; i < lost.count;) {
+        const struct group *group = lost.items[i]->group;
+        struct reclaim_unit core = {.queue = -1};
+
+        for (; i < lost.count && lost.items[i]->group == group; i++) {
+            const struct pod *pod = lost.items[i];
+
+            in_leaf = i && lost.items[i - 1]->group == group && lost.items[i - 1]->set == pod->set
+                          ? in_leaf + 1
+                          : 1;
+            if (in_leaf > group->sets[pod->set].min)
+                unit_add(pod, &units[count++]);
+            else
+                unit_add(pod, &core);
+        }
+        if (core.queue >= 0)
+            units[count++] = core;
+    }
+    return reclaim_valid(&search->reclaim, units, count);
+}
