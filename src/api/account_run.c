@@ -60,12 +60,25 @@ static int64_t run_caught(const struct account_run *run, const struct rank_repor
     int64_t steps = run->steps ? run->steps : 1;
     int64_t at_ms = run->steps ? run->last_ms : run->first_ms;
 
+    struct rank_early next = {report->steps, report->last_ms};
+
     if (report->steps < lost)
         return ACCOUNT_NOT_YET;
-    if (report->steps <= steps || report->last_ms <= at_ms || lost <= steps)
+    for (size_t i = 0; i < report->early_count; i++) {
+        const struct rank_early *early = &report->early[i];
+
+        if (early->steps >= lost) {
+            next = *early;
+            break;
+        }
+        if (early->steps > steps && early->ms > at_ms) {
+            steps = early->steps;
+            at_ms = early->ms;
+        }
+    }
+    if (next.steps <= steps || next.ms <= at_ms || lost <= steps)
         return at_ms;
-    return at_ms + (int64_t)((__int128)(report->last_ms - at_ms) * (lost - steps) /
-                             (report->steps - steps));
+    return at_ms + (int64_t)((__int128)(next.ms - at_ms) * (lost - steps) / (next.steps - steps));
 }
 
 /* When it made the first step after it hung: what a report tells of is the last one so far. A hook that is

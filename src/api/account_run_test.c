@@ -254,6 +254,31 @@ TEST(ranks_that_their_own_launcher_starts_again_are_a_run_of_their_own)
     EXPECT(job.run.base == 10 && job.run.top == 20);
 }
 
+TEST(what_was_lost_is_made_up_for_by_the_first_looks_and_not_evenly)
+{
+    struct job job = job_running();
+
+    hear(&job, 40 * S,
+         (struct rank_report){.pid = 7,
+                              .began_ms = 12 * S,
+                              .first_ms = 20 * S,
+                              .last_ms = 39 * S,
+                              .steps = 20,
+                              .mark = 11});
+    hear(&job, 50 * S, (struct rank_report){.pid = 9, .began_ms = 44 * S});
+    /* Ten steps were lost. The first of them are slow: the tenth is made at 57 s. */
+    hear(&job, 90 * S,
+         (struct rank_report){.pid = 9,
+                              .began_ms = 44 * S,
+                              .first_ms = 50 * S,
+                              .last_ms = 89 * S,
+                              .steps = 100,
+                              .early = {{2, 52 * S}, {8, 56 * S}, {12, 58 * S}, {30, 60 * S}},
+                              .early_count = 4,
+                              .loaded_ms = 30 * S});
+    EXPECT(sums_at(&job, 90 * S).wall_ms[ACCOUNT_RECOMPUTING] == 7 * S);
+}
+
 TEST(a_run_survives_being_written)
 {
     _cleanup_(arena_done) struct arena arena = {0};

@@ -118,12 +118,13 @@ static bool take_own(struct pace *pace, const struct pace_sample *sample)
 
 /* The account is made from the steps of the first rank, and what lies between two reports is taken
  * for even. The first steps are not, and they are where a restart makes up for what it lost. */
-static bool take_count(struct pace *pace)
+static void take_early(struct rank_report *report)
 {
-    if (pace->report.rank != 0 || pace->steps / 2 < pace->told_steps || !pace->told_steps)
-        return false;
-    pace->told_steps = pace->steps;
-    return true;
+    size_t count = report->early_count;
+
+    if (report->rank == 0 && count < RANKS_EARLY_MAX &&
+        report->steps > (count ? report->early[count - 1].steps : 0))
+        report->early[report->early_count++] = (struct rank_early){report->steps, report->last_ms};
 }
 
 bool pace_take(struct pace *pace, const struct pace_sample *sample)
@@ -140,13 +141,11 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
     report->act = pace_act(pace, sample);
     report->steps = (int64_t)sample->steps;
     report->last_ms = sample->last_ms;
+    take_early(report);
     report->phase = sample->phase;
     waits = report->act == RANK_IDLE || report->act == RANK_LOCKED;
     changed = first || before.act != report->act;
-    if (changed)
-        pace->told_steps = sample->steps;
     told = take_own(pace, sample);
-    told = take_count(pace) || told;
     if (waits)
         report->since_ms = pace->active_ms;
     else if (changed)

@@ -48,7 +48,6 @@ struct pace {
     int64_t times[PACE_TIMES];
     size_t time_count;
     int64_t told_own_us; /* the one that was told at once last */
-    uint64_t told_steps; /* of the first rank: told again when there are twice as many */
 };
 
 /* Whether the process has to be looked at for this sample. */

@@ -2,7 +2,6 @@
 #include "api/ranks.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
-#include "base/count.h"
 #include "base/str.h"
 #include "test.h"
 
@@ -10,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #define S 1000LL
 
@@ -48,20 +46,21 @@ TEST(a_rank_that_makes_steps_is_told_of_once)
     EXPECT(pace.report.step_ms == 1000 / 7);
 }
 
-TEST(the_first_rank_is_told_of_whenever_its_steps_have_doubled)
+TEST(the_first_looks_at_the_first_rank_are_kept)
 {
     struct pace pace = {0};
-    uint64_t told[16];
-    size_t count = 0;
+    struct pace other = {.report = {.rank = 1}};
 
-    for (int i = 0; i <= 600; i++)
-        if (pace_take(&pace, &(struct pace_sample){.now_ms = i * S,
-                                                   .steps = (uint64_t)i * 7,
-                                                   .last_ms = i ? i * S - 3 : 0}) &&
-            count < COUNT_OF(told))
-            told[count++] = (uint64_t)pace.report.steps;
-    static const uint64_t want[] = {0, 7, 14, 28, 56, 112, 224, 448, 896, 1792, 3584};
-    EXPECT(count == COUNT_OF(want) && memcmp(told, want, sizeof(want)) == 0);
+    for (int i = 0; i <= 600; i++) {
+        /* Steps of three seconds: of three looks one sees another. */
+        struct pace_sample sample = {
+            .now_ms = i * S, .steps = (uint64_t)i / 3, .started_ms = 1, .last_ms = i / 3 * 3 * S};
+
+        EXPECT(pace_take(&pace, &sample) == pace_take(&other, &sample));
+    }
+    EXPECT(pace.report.early_count == RANKS_EARLY_MAX && !other.report.early_count);
+    for (int i = 0; i < RANKS_EARLY_MAX; i++)
+        EXPECT(pace.report.early[i].steps == i + 1 && pace.report.early[i].ms == (i + 1) * 3 * S);
 }
 
 TEST(what_a_silent_rank_does_is_seen_at_its_process)
@@ -204,7 +203,7 @@ TEST(reports_come_back_as_they_were_told)
          .quiet_ms = 1,
          .own_us = 480,
          .gpu = 8},
-        {.rank = 0, .act = RANK_GONE},
+        {.rank = 0, .act = RANK_GONE, .early = {{3, 100}, {7, 220}}, .early_count = 2},
     };
     struct rank_report heard[RANKS_MAX] = {0};
 
@@ -215,6 +214,14 @@ TEST(reports_come_back_as_they_were_told)
     EXPECT(heard[0].own_us == 480 && heard[0].gpu == 8 && heard[1].gpu == 0);
     EXPECT(str_is(heard[0].wait, "futex_do_wait"));
     EXPECT(heard[1].act == RANK_GONE && !heard[1].wait.len);
+    EXPECT(!heard[0].early_count && heard[1].early_count == 2);
+    EXPECT(heard[1].early[1].steps == 7 && heard[1].early[1].ms == 220);
+    EXPECT(ranks_parse(&arena,
+                       STR("[{\"rank\":0,\"act\":\"idle\",\"early\":[2,50,2,60,9,70]},"
+                           "{\"rank\":0,\"act\":\"idle\",\"early\":[2,50,4,40,\"x\"]},"
+                           "{\"rank\":0,\"act\":\"idle\",\"early\":[5]}]"),
+                       heard) == 3);
+    EXPECT(heard[0].early_count == 1 && heard[1].early_count == 1 && !heard[2].early_count);
     EXPECT(ranks_parse(&arena,
                        STR("[{\"rank\":1,\"act\":\"dances\"},{\"rank\":-1,\"act\":\"idle\"},7]"),
                        heard) == 0);

@@ -47,6 +47,17 @@ const char *rank_phase_word(enum rank_phase phase)
     X("own", own_us)       \
     X("gpu", gpu)
 
+static struct json *early_list(struct arena *arena, const struct rank_report *r)
+{
+    struct json *list = json_new_array(arena);
+
+    for (size_t i = 0; i < r->early_count; i++) {
+        json_push(list, json_new_i64(arena, r->early[i].steps));
+        json_push(list, json_new_i64(arena, r->early[i].ms));
+    }
+    return list;
+}
+
 struct str ranks_text(struct arena *arena, const struct rank_report *reports, size_t count)
 {
     struct json *list = json_new_array(arena);
@@ -65,6 +76,8 @@ struct str ranks_text(struct arena *arena, const struct rank_report *reports, si
         json_add_i64(arena, report, key, r->member);
         RUN_MEMBERS(RUN_WRITE)
 #undef RUN_WRITE
+        if (r->early_count)
+            json_set(report, STR("early"), early_list(arena, r));
         json_push(list, report);
     }
     return json_text(arena, list);
@@ -85,6 +98,28 @@ static int64_t number(const struct json *report, const char *key)
     int64_t value = json_i64_or(json_get(report, key), 0);
 
     return value < 0 ? 0 : value > NUMBER_MAX ? NUMBER_MAX : value;
+}
+
+/* Pairs of steps and moments, both growing; what comes after one that does not is left out. */
+static void early_parse(const struct json *list, struct rank_report *r)
+{
+    int64_t steps = -1;
+
+    JSON_FOREACH(list, item) {
+        int64_t value = json_i64_or(item, -1);
+        const struct rank_early *last = r->early_count ? &r->early[r->early_count - 1] : NULL;
+
+        if (value < 0 || value > NUMBER_MAX || r->early_count == RANKS_EARLY_MAX)
+            return;
+        if (steps < 0) {
+            steps = value;
+            continue;
+        }
+        if (last && (steps <= last->steps || value < last->ms))
+            return;
+        r->early[r->early_count++] = (struct rank_early){steps, value};
+        steps = -1;
+    }
 }
 
 size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret)
@@ -114,6 +149,7 @@ size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret
             !act_parse(json_str(json_get(item, "act")), &r.act))
             continue;
         r.phase = (enum rank_phase)phase;
+        early_parse(json_get(item, "early"), &r);
         ret[count++] = r;
     }
     return count;

@@ -47,6 +47,14 @@ enum rank_act {
     RANK_ACT_COUNT
 };
 
+#define RANKS_EARLY_MAX 12
+
+/* Where it was when it was looked at. */
+struct rank_early {
+    int64_t steps;
+    int64_t ms; /* end of the last of them */
+};
+
 struct rank_report {
     int64_t rank;
     int64_t pid; /* in its container */
@@ -66,6 +74,8 @@ struct rank_report {
     int64_t resumed;
     int64_t loaded_ms;
     int64_t late_ms;
+    struct rank_early early[RANKS_EARLY_MAX]; /* of rank 0: the first looks that saw another step */
+    size_t early_count;
     int64_t own_us; /* of a step, as own_ns of struct rank_page; 0: not known */
     int64_t gpu;    /* its number on the node, and one; 0: none is known */
 };
