@@ -446,12 +446,12 @@ static void timer_closed(void *user)
     agent_maybe_free(agent);
 }
 
-/* A pod that goes on needs its network. */
+/* A pod that goes on needs its network; one whose shim was told to go does not. */
 static bool has_linked_pod(const struct agent *agent)
 {
     MAP_FOREACH(&agent->pods, entry) {
         const struct pod *pod = entry->value;
-        if (pod->link.open)
+        if (pod->link.open && pod->stage < POD_OVER)
             return true;
     }
     return false;
