@@ -181,6 +181,12 @@ static void one_count(struct observed_rank *one, const struct observed_look *loo
     report->late_ms = page_moment(look, page->late_ns);
 }
 
+/* What a gang may be taken for hung by, and is no longer when it is over. */
+static bool is_urgent(enum rank_act act)
+{
+    return act == RANK_IDLE || act == RANK_LOCKED || act == RANK_STOPPED || act == RANK_ZOMBIE;
+}
+
 static void one_look(struct observed *ranks,
                      struct observed_rank *one,
                      struct observed_look *look,
@@ -203,12 +209,10 @@ static void one_look(struct observed *ranks,
         if (!process_sample(one, look, pid, &sample))
             return; /* what was said of it stays; the next turn may tell more */
     }
+    enum rank_act before = one->pace.report.act;
     if (pace_take(&one->pace, &sample)) {
-        enum rank_act act = one->pace.report.act;
-
         ranks->changed = true;
-        ranks->urgent = ranks->urgent || act == RANK_IDLE || act == RANK_LOCKED ||
-                        act == RANK_STOPPED || act == RANK_ZOMBIE;
+        ranks->urgent = ranks->urgent || is_urgent(before) || is_urgent(one->pace.report.act);
     }
 }
 

@@ -23,6 +23,7 @@ struct scene {
     char folder[32];
     char file[64];
     pid_t child; /* stopped by a signal */
+    uint64_t started_ns;
     struct observed ranks;
 };
 
@@ -35,13 +36,15 @@ static uint64_t ago_ns(uint64_t seconds)
 }
 
 /* As hook.py writes it. */
-static void page_write(const struct scene *scene, uint64_t silent_s)
+static void page_write(struct scene *scene, uint64_t silent_s)
 {
+    if (!scene->started_ns)
+        scene->started_ns = ago_ns(silent_s + 60);
     const struct rank_page page = {.magic = RANK_PAGE_MAGIC,
                                    .pid = (uint64_t)scene->child,
                                    .rank = 3,
                                    .local_rank = 1,
-                                   .started_ns = ago_ns(silent_s + 60),
+                                   .started_ns = scene->started_ns,
                                    .steps = 40,
                                    .step_ns = ago_ns(silent_s),
                                    .first_ns = ago_ns(silent_s + 50)};
@@ -101,6 +104,25 @@ TEST(a_rank_that_is_stopped_is_seen_to_be_by_whoever_started_it)
     EXPECT(ranks_parse(&arena, text, reports) == 1);
     EXPECT(reports[0].rank == 3 && reports[0].act == RANK_STOPPED && reports[0].steps == 40);
     EXPECT(reports[0].gpu == 0); /* none is known */
+    scene_close(&scene);
+}
+
+TEST(that_a_rank_goes_on_is_told_as_soon_as_that_it_stood)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct rank_report reports[RANKS_MAX];
+    struct scene scene;
+
+    if (!scene_open(&scene))
+        return;
+    page_write(&scene, 10);
+    turn(&scene, NOW_MS, getpid());
+    (void)observed_tell(&scene.ranks, NOW_MS, NULL, 0, &arena);
+    page_write(&scene, 0); /* another step, just now */
+    turn(&scene, NOW_MS + 1000, getpid());
+    EXPECT(scene.ranks.urgent && observed_is_due(&scene.ranks, NOW_MS + OBSERVED_TELL_MS));
+    struct str text = observed_tell(&scene.ranks, NOW_MS + OBSERVED_TELL_MS, NULL, 0, &arena);
+    EXPECT(ranks_parse(&arena, text, reports) == 1 && reports[0].act == RANK_STEPPING);
     scene_close(&scene);
 }
 
