@@ -192,7 +192,8 @@ TEST(a_hang_is_counted_since_the_last_step)
     EXPECT(sums_at(&job, 91 * S).wall_ms[ACCOUNT_TRAINING] == 20 * S);
 }
 
-TEST(a_hang_is_over_with_the_next_step_whenever_that_is_heard_of)
+/* It hangs after its step at 40 s; then five more are heard of at once. */
+static struct job job_woken(int64_t late_ms, int64_t last_ms)
 {
     struct account_seen hung = {.phase = STR("Running"), .bound = true, .hung = true};
     struct rank_report report = {
@@ -203,30 +204,26 @@ TEST(a_hang_is_over_with_the_next_step_whenever_that_is_heard_of)
     (void)account_take(&job.account, &job.run, &hung, 4, 60 * S);
     report.act = RANK_STEPPING;
     report.steps += 5;
-    report.last_ms = 70 * S + 400; /* the first of the five was at 70 s */
+    report.late_ms = late_ms;
+    report.last_ms = last_ms;
     (void)account_hear(&job.run, &report, 1, 0);
     (void)account_take(&job.account, &job.run, &hung, 4, 72 * S);
     status(&job, 74 * S, "Running");
+    return job;
+}
+
+TEST(a_hang_is_over_with_the_next_step_whenever_that_is_heard_of)
+{
+    struct job job = job_woken(0, 70 * S + 400); /* the first of the five was at 70 s */
+
     EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_HUNG] == 30 * S);
     EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_TRAINING] == 30 * S);
 }
 
 TEST(a_hang_is_over_when_the_hook_says_that_the_late_step_was)
 {
-    struct account_seen hung = {.phase = STR("Running"), .bound = true, .hung = true};
-    struct rank_report report = {
-        .began_ms = 12 * S, .first_ms = 20 * S, .last_ms = 40 * S, .steps = 21, .step_ms = 100};
-    struct job job = job_running();
+    struct job job = job_woken(70 * S, 71 * S + 500); /* those that followed were slow, too */
 
-    hear(&job, 45 * S, report);
-    (void)account_take(&job.account, &job.run, &hung, 4, 60 * S);
-    report.act = RANK_STEPPING;
-    report.steps += 5;
-    report.late_ms = 70 * S;
-    report.last_ms = 71 * S + 500; /* those that followed were slow, too */
-    (void)account_hear(&job.run, &report, 1, 0);
-    (void)account_take(&job.account, &job.run, &hung, 4, 72 * S);
-    status(&job, 74 * S, "Running");
     EXPECT(sums_at(&job, 80 * S).wall_ms[ACCOUNT_HUNG] == 30 * S);
 }
 

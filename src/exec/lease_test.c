@@ -93,6 +93,16 @@ static void close_bench(struct bench *bench, struct replica *a, struct replica *
     harness_close(&bench->h);
 }
 
+/* Both are there, and a leads. */
+static void open_led(struct bench *bench, struct replica *a, struct replica *b)
+{
+    open_bench(bench);
+    start(bench, a, "a");
+    pass(bench, 500, a, NULL);
+    start(bench, b, "b");
+    pass(bench, 500, a, b);
+}
+
 TEST(lease_one_of_two_leads_and_the_other_follows_when_it_is_gone)
 {
     struct bench bench;
@@ -162,11 +172,7 @@ TEST(lease_is_handed_back_and_followed_at_once)
     struct bench bench;
     struct replica a, b;
 
-    open_bench(&bench);
-    start(&bench, &a, "a");
-    pass(&bench, 500, &a, NULL);
-    start(&bench, &b, "b");
-    pass(&bench, 500, &a, &b);
+    open_led(&bench, &a, &b);
     lease_release(a.lease, on_released, &a);
     pass(&bench, LEASE_RETRY_MS + 100, &a, &b);
     EXPECT(a.released && b.leads);
@@ -178,11 +184,7 @@ TEST(lease_is_not_handed_back_while_requests_have_no_answer)
     struct bench bench;
     struct replica a, b;
 
-    open_bench(&bench);
-    start(&bench, &a, "a");
-    pass(&bench, 500, &a, NULL);
-    start(&bench, &b, "b");
-    pass(&bench, 500, &a, &b);
+    open_led(&bench, &a, &b);
     a.busy = true;
     lease_release(a.lease, on_released, &a);
     pass(&bench, 1200, &a, &b);
@@ -201,11 +203,7 @@ TEST(lease_with_requests_that_are_never_answered_is_left_to_end)
     struct bench bench;
     struct replica a, b;
 
-    open_bench(&bench);
-    start(&bench, &a, "a");
-    pass(&bench, 500, &a, NULL);
-    start(&bench, &b, "b");
-    pass(&bench, 500, &a, &b);
+    open_led(&bench, &a, &b);
     a.busy = true;
     lease_release(a.lease, on_released, &a);
     pass(&bench, 2000, &a, &b);
