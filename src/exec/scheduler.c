@@ -408,7 +408,7 @@ static void on_config(void *user, const struct kai_config *config)
     arm_for_change(scheduler);
 }
 
-static void on_reservations(void *user)
+static void on_turn_wanted(void *user)
 {
     struct scheduler *scheduler = user;
 
@@ -508,7 +508,12 @@ int64_t scheduler_turn(struct scheduler *scheduler)
 {
     int64_t next = cycle_turn(scheduler);
     int64_t suspended_ms = INT64_MAX;
+    int64_t applied_ms = applier_turn(scheduler->applier, clock_of(scheduler));
 
+    if (applied_ms < next) {
+        arm(scheduler, applied_ms);
+        next = applied_ms;
+    }
     estimate_turn(scheduler);
     if (!scheduler->reservations || scheduler->watches_synced < WATCHES)
         return next;
@@ -531,7 +536,7 @@ static void start_suspender(struct scheduler *scheduler, const struct scheduler_
                                                                      .cache = scheduler->cache,
                                                                      .inside = options->inside,
                                                                      .now = now_of,
-                                                                     .again = on_reservations,
+                                                                     .again = on_turn_wanted,
                                                                      .user = scheduler,
                                                                      .log = options->log,
                                                                      .seed = options->seed});
@@ -545,7 +550,7 @@ static void start_reservations(struct scheduler *scheduler, const struct schedul
                                                         .core = scheduler->core,
                                                         .settings = *options->sharing,
                                                         .now = now_of,
-                                                        .again = on_reservations,
+                                                        .again = on_turn_wanted,
                                                         .user = scheduler,
                                                         .log = options->log,
                                                         .seed = options->seed});
@@ -643,6 +648,7 @@ int scheduler_start(uv_loop_t *loop,
                                               .keeps_starts = keeps_starts,
                                               .is_promised = is_promised,
                                               .ready = on_ready,
+                                              .again = on_turn_wanted,
                                               .user = scheduler});
     scheduler->reporter = reporter_new(&(struct reporter_options){.api = api,
                                                                   .cache = scheduler->cache,

@@ -23,6 +23,7 @@
 #include "exec/claims_write.h"
 #include "exec/event.h"
 #include "exec/reservations.h"
+#include "exec/resumer.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@
 
 struct applier {
     struct applier_options options;
+    struct resumer *resumer;
     struct call *calls;         /* under way, newest first */
     VEC(struct call *) held;    /* binds that wait for evictions */
     struct map forming;         /* "namespace/group": the bind that makes a gang of it */
@@ -312,8 +314,6 @@ static struct call *bind_call(struct applier *applier,
     return call;
 }
 
-/* A pod that is suspended is bound already: what was written to suspend it is taken off, and its
- * node lets it go on. */
 static void on_resumed(void *user, const struct api_result *result)
 {
     struct call *call = user;
@@ -323,24 +323,6 @@ static void on_resumed(void *user, const struct api_result *result)
         call_done(call, result->code);
     }
     call_free(call);
-}
-
-/* Only the pod that the plan knows: one that is being deleted by now has left its GPUs for good, and
- * they may be another's. */
-static struct str resume_body(const struct applier *applier,
-                              const struct sched_pod_ref *pod,
-                              struct arena *arena)
-{
-    const struct object *known = cache_get(applier->options.cache, &kind_pod, pod->ns, pod->name);
-    struct json *patch = json_new_object(arena);
-    struct json *meta = json_add_object(arena, patch, "metadata");
-
-    if (known)
-        json_add_str(arena, meta, "resourceVersion",
-                     str_printf(arena, "%llu", (unsigned long long)known->revision));
-    json_set(json_add_object(arena, meta, "annotations"), STR(SUSPEND_ANNOTATION),
-             json_new_null(arena));
-    return json_text(arena, patch);
 }
 
 /* `first`: of its group in this plan; it tells of the start for all of them. */
@@ -360,15 +342,7 @@ static void resume_pod(struct applier *applier,
             applier->options.api, &bind->pod, "Resume",
             str_printf(&call->arena, "has its GPUs on node " STR_FMT " again", STR_ARG(bind->node)),
             false, now_ms);
-    api_call(applier->options.api,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = &kind_pod,
-                                   .ns = call->pods[0].ns,
-                                   .name = call->pods[0].name,
-                                   .uid = call->pods[0].uid,
-                                   .patch = API_PATCH_MERGE,
-                                   .body = resume_body(applier, &call->pods[0], &call->arena)},
-             on_resumed, call);
+    resumer_send(applier->resumer, &call->pods[0], on_resumed, call);
 }
 
 static void on_prepared(void *user, int code, const struct err *err)
@@ -485,6 +459,11 @@ static void release_held(struct applier *applier)
     }
     applier->held.count = 0;
     options->ready(options->user);
+}
+
+int64_t applier_turn(struct applier *applier, int64_t now_ms)
+{
+    return resumer_turn(applier->resumer, now_ms);
 }
 
 bool applier_is_waiting(const struct applier *applier)
@@ -774,6 +753,10 @@ struct applier *applier_new(const struct applier_options *options)
     struct applier *applier = MEM_NEW(struct applier);
 
     applier->options = *options;
+    applier->resumer = resumer_new(&(struct resumer_options){.api = options->api,
+                                                             .cache = options->cache,
+                                                             .again = options->again,
+                                                             .user = options->user});
     return applier;
 }
 
@@ -786,6 +769,7 @@ void applier_free(struct applier *applier)
         if (call->claims)
             claims_write_stop(call->claims);
     }
+    resumer_free(applier->resumer);
     for (size_t i = 0; i < applier->held.count; i++)
         call_free(applier->held.items[i]);
     VEC_DONE(&applier->held);

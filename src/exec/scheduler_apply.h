@@ -46,6 +46,7 @@ struct applier_options {
     bool (*is_promised)(void *user, struct str ns, struct str pod, struct str *ret_node);
     /* Nothing waits any more: applier_is_waiting() has become false. */
     void (*ready)(void *user);
+    void (*again)(void *user); /* wants a turn soon */
     /* Whether a minimum run time is set anywhere: then the moment a gang starts is written down. */
     bool (*keeps_starts)(void *user);
     void *user;
@@ -60,3 +61,5 @@ void applier_free(struct applier *applier);
  * be made meanwhile. */
 bool applier_is_waiting(const struct applier *applier);
 void applier_apply(struct applier *applier, const struct sched_plan *plan, int64_t now_ms);
+/* Sends again what has to be. When to come back; INT64_MAX: need not be. */
+int64_t applier_turn(struct applier *applier, int64_t now_ms);
