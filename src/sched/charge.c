@@ -141,7 +141,7 @@ void pod_weigh(const struct pod *pod, int64_t sign)
 
     if (!group || pod->set == SET_NONE || !pod->ours)
         return;
-    bool active = ST_IN(pod->status, ST_ACTIVE);
+    bool active = pod_is_charged(pod);
     if (!active && pod->status != ST_PENDING)
         return;
     if (active && pod->node && pod->charge[SCHED_GPU])
@@ -187,7 +187,7 @@ void group_core(const struct group *group, int64_t ret[static SCHED_RESOURCES])
         for (size_t i = 0; group->sets[s].leaf && i < group->pods.count; i++) {
             struct pod *pod = group->pods.items[i];
 
-            if (pod->set != s || !pod->ours || !ST_IN(pod->status, ST_ACTIVE))
+            if (pod->set != s || !pod->ours || !pod_is_charged(pod))
                 continue;
             VEC_PUSH(NULL, &pods, pod);
             ret[SCHED_GPU] += pod->claims_fixed * GPU_MILLI;

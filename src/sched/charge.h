@@ -5,6 +5,7 @@
 #include "sched/pod.h"
 #include "sched/spec.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,11 @@ void pod_charge(const struct sched *sched,
                 const struct pod *pod,
                 const struct node *node,
                 int64_t ret[static SCHED_RESOURCES]);
+/* Whether it is: while it holds room, or may yet. */
+static inline bool pod_is_charged(const struct pod *pod)
+{
+    return ST_IN(pod->status, ST_ACTIVE) || (pod->may_stay && pod->status == ST_RELEASING);
+}
 /* What the pod asks of its queue while it waits, and of that for one of its claims. */
 void pod_ask(const struct sched *sched, struct pod *pod);
 int64_t claim_ask(const struct sched *sched, const struct pod *pod, size_t index);

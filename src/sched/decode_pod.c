@@ -624,6 +624,7 @@ static void take_suspension(struct decode *decode, struct sched_pod *pod)
         pod->phase = str_is(wish, SUSPEND_YIELD) ? SCHED_PENDING : SCHED_GATED;
     } else if (!str_is(reason, SUSPEND_FAILED)) {
         pod->phase = SCHED_RELEASING;
+        pod->may_stay = !str_is(wish, SUSPEND_YIELD); /* who gives way and fails to is evicted */
     }
 }
 

@@ -455,33 +455,36 @@ TEST(a_pod_that_is_asked_to_stand_still_is_what_its_node_says_of_it)
         bool suspended;
         bool resuming;
         int64_t moved_mib;
+        bool may_stay;
     } rows[] = {
         {"nobody asks", "", "'phase':'Running'", SCHED_DEVICES_NUMBERED, SCHED_RUNNING, false,
-         false, 0},
+         false, 0, false},
         {"it is on its way", "'muster.dev/suspend':'yield'", "'phase':'Running'",
-         SCHED_DEVICES_NUMBERED, SCHED_RELEASING, false, false, 0},
+         SCHED_DEVICES_NUMBERED, SCHED_RELEASING, false, false, 0, false},
+        {"somebody wishes it", "'muster.dev/suspend':'hold'", "'phase':'Running'",
+         SCHED_DEVICES_NUMBERED, SCHED_RELEASING, false, false, 0, true},
         {"it could not", "'muster.dev/suspend':'yield'", SUSPENDED("False", "SuspendFailed", ""),
-         SCHED_DEVICES_NUMBERED, SCHED_RUNNING, false, false, 0},
+         SCHED_DEVICES_NUMBERED, SCHED_RUNNING, false, false, 0, false},
         {"it stands still", "'muster.dev/suspend':'yield'",
          SUSPENDED("True", "Checkpointed", "512 MiB are in host memory"), SCHED_DEVICES_NUMBERED,
-         SCHED_PENDING, true, false, 512},
+         SCHED_PENDING, true, false, 512, false},
         {"it moved nothing", "'muster.dev/suspend':'hold'",
          SUSPENDED("True", "Checkpointed", "0 MiB"), SCHED_DEVICES_NUMBERED, SCHED_GATED, true,
-         false, 0},
+         false, 0, false},
         {"it says no number", "'muster.dev/suspend':'hold'",
          SUSPENDED("True", "Checkpointed", "all"), SCHED_DEVICES_NUMBERED, SCHED_GATED, true, false,
-         0},
+         0, false},
         {"its GPUs were simulated", "'muster.dev/suspend':'hold'",
          SUSPENDED("True", "Frozen", "512 MiB"), SCHED_DEVICES_NUMBERED, SCHED_GATED, true, false,
-         0},
+         0, false},
         {"it goes on", "", SUSPENDED("True", "Resuming", ""), SCHED_DEVICES_NUMBERED, SCHED_RUNNING,
-         false, true, 0},
+         false, true, 0, false},
         {"a device plugin has its GPUs", "'muster.dev/suspend':'yield'", "'phase':'Running'",
-         SCHED_DEVICES_WHOLE, SCHED_RUNNING, false, false, 0},
+         SCHED_DEVICES_WHOLE, SCHED_RUNNING, false, false, 0, false},
         {"it was not prepared", "'muster.dev/suspend':'yield'", "'phase':'Running'",
-         SCHED_DEVICES_RESERVED, SCHED_RUNNING, false, false, 0},
+         SCHED_DEVICES_RESERVED, SCHED_RUNNING, false, false, 0, false},
         {"it is over", "'muster.dev/suspend':'yield'", "'phase':'Succeeded'",
-         SCHED_DEVICES_NUMBERED, SCHED_SUCCEEDED, false, false, 0},
+         SCHED_DEVICES_NUMBERED, SCHED_SUCCEEDED, false, false, 0, false},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -495,7 +498,7 @@ TEST(a_pod_that_is_asked_to_stand_still_is_what_its_node_says_of_it)
         r.config.devices = rows[i].devices;
         decode_pod(&r.decode, &pod);
         EXPECT(pod.phase == rows[i].phase && pod.suspended == rows[i].suspended);
-        EXPECT(pod.resuming == rows[i].resuming);
+        EXPECT(pod.resuming == rows[i].resuming && pod.may_stay == rows[i].may_stay);
         EXPECT(pod.moved_bytes == rows[i].moved_mib << 20);
         reading_close(&r);
     }

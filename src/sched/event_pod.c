@@ -292,6 +292,15 @@ static void pod_set_resuming(struct sched *sched, struct pod *pod, bool resuming
     }
 }
 
+static void pod_set_may_stay(struct pod *pod, bool may_stay)
+{
+    if (pod->may_stay == may_stay)
+        return;
+    pod_weigh(pod, -1);
+    pod->may_stay = may_stay;
+    pod_weigh(pod, 1);
+}
+
 void pod_forget(struct sched *sched, struct pod *pod)
 {
     for (size_t i = 0; pod->promised && i < sched->promised.count; i++)
@@ -431,6 +440,7 @@ static bool pod_put_status(struct sched *sched, struct pod *pod, const struct sc
             !str_eq(spec->labels[i].value, name_text(pod->labels[i].value)))
             return false;
     pod_set_resuming(sched, pod, spec->resuming);
+    pod_set_may_stay(pod, spec->may_stay);
     pod->observed = status;
     pod->observed_node = node;
     pod->started_ms = spec->started_ms;
@@ -486,6 +496,7 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
     pod_call(sched, pod, spec);
     pod_settle(sched, pod, home);
     pod_set_resuming(sched, pod, spec->resuming);
+    pod_set_may_stay(pod, spec->may_stay);
     pod_take_labels(sched, pod, spec);
     if (!planned)
         pod_number(pod, spec->devices, spec->device_count);

@@ -91,6 +91,7 @@ struct pod {
     bool stand_in;        /* holds the room of a pod that is no more; see hold.h */
     bool staying;         /* being deleted, and counts as running; the same */
     bool resuming;        /* it was suspended; its node has not said yet that it goes on */
+    bool may_stay;        /* releasing, to be suspended: it is charged until it is */
     bool movable;         /* where reservation pods hold devices: it can give up its share */
     bool devices_planned; /* numbers given by a plan that is not confirmed yet */
     int64_t charge[SCHED_RESOURCES]; /* what its queue is charged while it holds room */

@@ -250,6 +250,9 @@ struct sched_pod {
     /* It has its GPUs again, and its node has not said yet that it goes on. Until then it is left
      * alone: asked to suspend anew, it would look like one that holds no GPU. */
     bool resuming;
+    /* RELEASING, to be suspended as somebody wishes: it runs on if that fails, so its queue is charged
+     * until it has happened. */
+    bool may_stay;
     int64_t moved_bytes; /* of its GPU memory, to the node's memory, with `suspended` */
     /* Where reservation pods hold devices (SCHED_DEVICES_RESERVED): our library in it can give up its
      * share. */

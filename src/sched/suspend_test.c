@@ -166,6 +166,40 @@ TEST(a_suspended_pod_is_charged_for_the_cpus_and_memory_that_it_keeps)
     arena_done(&arena);
 }
 
+/* Or its queue would have more than its quota when it fails to, and runs on. */
+TEST(a_pod_that_somebody_suspends_is_charged_until_it_has_left_its_gpu)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0), leaves = a;
+    struct err err = {0};
+
+    leaves.phase = SCHED_RELEASING;
+    for (int wished = 0; wished <= 1; wished++) {
+        put(sched, &a);
+        leaves.may_stay = wished;
+        put(sched, &leaves);
+        EXPECT((queue_of(sched).allocated[SCHED_GPU] > 0) == wished);
+        EXPECT((queue_of(sched).allocated[SCHED_CPU] > 999) == wished);
+        EXPECT(sched_verify(sched, &err) == 0);
+        put(sched, &a); /* it could not */
+        EXPECT(queue_of(sched).allocated[SCHED_GPU] > 0 &&
+               queue_of(sched).allocated[SCHED_CPU] < 1001);
+        EXPECT(sched_verify(sched, &err) == 0);
+    }
+    put(sched, &leaves);
+    suspend(sched, a, true);
+    EXPECT(queue_of(sched).allocated[SCHED_GPU] < 0.001);
+    EXPECT(queue_of(sched).allocated[SCHED_CPU] < 1001);
+    put(sched, &leaves); /* anew, and then it is deleted */
+    leaves.may_stay = false;
+    put(sched, &leaves);
+    EXPECT(queue_of(sched).allocated[SCHED_GPU] < 0.001);
+    EXPECT(cycle(sched, &arena).bind_count == 0);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
 TEST(a_suspended_pod_goes_on_on_its_own_node_and_gpu_once_they_are_free)
 {
     struct arena arena = {0};

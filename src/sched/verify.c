@@ -188,10 +188,10 @@ static int verify_queue(const struct queue *queue, struct err *err)
             for (int r = 0; pod->ours && pod->set != SET_NONE && r < SCHED_RESOURCES; r++) {
                 int64_t kept = pod->home ? pod_rare(pod)->kept[r] : 0;
 
-                allocated[r] += (ST_IN(pod->status, ST_ACTIVE) ? pod->charge[r] : 0) + kept;
+                allocated[r] += (pod_is_charged(pod) ? pod->charge[r] : 0) + kept;
                 fixed[r] += queue->groups.items[g]->preemptible ? 0 : kept;
                 asked[r] += pod->status == ST_PENDING ? pod->ask[r] : 0;
-                if (ST_IN(pod->status, ST_ACTIVE) && !queue->groups.items[g]->preemptible)
+                if (pod_is_charged(pod) && !queue->groups.items[g]->preemptible)
                     fixed[r] += pod->charge[r] +
                                 (r == SCHED_GPU ? pod->claims_fixed - pod->claims_paid : 0) *
                                     (int64_t)GPU_MILLI;
