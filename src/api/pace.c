@@ -108,11 +108,17 @@ static bool take_own(struct pace *pace, const struct pace_sample *sample)
 {
     struct rank_report *report = &pace->report;
 
-    if (times_differ(sample->own_us, report->own_us, PACE_SAME_PART))
+    if (times_differ(sample->own_us, report->own_us, PACE_SAME_PART) ||
+        times_differ(sample->own_part, report->own_part, PACE_SAME_PART)) {
         report->own_us = sample->own_us;
-    if (!times_differ(report->own_us, pace->told_own_us, PACE_TELL_PART))
+        report->own_part = sample->own_part;
+        report->own_spread = sample->own_spread;
+    }
+    if (!times_differ(report->own_us, pace->told_own_us, PACE_TELL_PART) &&
+        !times_differ(report->own_part, pace->told_own_part, PACE_TELL_PART))
         return false;
     pace->told_own_us = report->own_us;
+    pace->told_own_part = report->own_part;
     return true;
 }
 

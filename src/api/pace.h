@@ -24,7 +24,9 @@ struct pace_sample {
     int64_t last_ms;    /* end of the last step; 0: none */
     int64_t started_ms; /* of the page */
     enum rank_phase phase;
-    int64_t own_us; /* see struct rank_page */
+    int64_t own_us; /* this and the next two: see struct rank_page */
+    int64_t own_part;
+    int64_t own_spread;
     /* Of the process, if it was looked at: */
     bool looked;
     bool there;
@@ -47,7 +49,8 @@ struct pace {
     int64_t active_ms; /* last seen to do something */
     int64_t times[PACE_TIMES];
     size_t time_count;
-    int64_t told_own_us; /* the one that was told at once last */
+    int64_t told_own_us; /* what was told at once last */
+    int64_t told_own_part;
 };
 
 /* Whether the process has to be looked at for this sample. */

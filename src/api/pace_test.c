@@ -166,24 +166,33 @@ TEST(the_time_that_a_rank_takes_for_itself_is_told_when_it_means_something_else)
 {
     static const struct {
         int64_t sample;
+        int64_t part;
         int64_t report;
+        int64_t report_part;
         bool told;
     } rows[] = {
-        {0, 0, true},                         /* the first sample of all */
-        {400, 400, true},  {409, 400, false}, /* noise */
-        {430, 430, false},                    /* with the next annotation */
-        {480, 480, true},  {470, 480, false}, {400, 400, true}, {0, 0, true},
+        {0, 0, 0, 0, true},                                   /* the first sample of all */
+        {400, 80, 400, 80, true},  {409, 80, 400, 80, false}, /* noise */
+        {430, 80, 430, 80, false},                            /* with the next annotation */
+        {480, 80, 480, 80, true},  {470, 80, 480, 80, false},
+        {480, 70, 480, 70, true}, /* another rank has become slow */
+        {400, 70, 400, 70, true},  {0, 0, 0, 0, true},
     };
     struct pace pace = {.report = {.rank = 1}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int64_t now = (int64_t)(i + 1) * S;
-        bool told = pace_take(
-            &pace, &(struct pace_sample){
-                       .now_ms = now, .steps = i + 1, .last_ms = now, .own_us = rows[i].sample});
+        bool told = pace_take(&pace, &(struct pace_sample){.now_ms = now,
+                                                           .steps = i + 1,
+                                                           .last_ms = now,
+                                                           .own_us = rows[i].sample,
+                                                           .own_part = rows[i].part,
+                                                           .own_spread = rows[i].part});
 
         EXPECT(told == rows[i].told);
         EXPECT(pace.report.own_us == rows[i].report);
+        EXPECT(pace.report.own_part == rows[i].report_part);
+        EXPECT(pace.report.own_spread == rows[i].report_part);
     }
 }
 
@@ -202,6 +211,8 @@ TEST(reports_come_back_as_they_were_told)
          .step_ms = 2,
          .quiet_ms = 1,
          .own_us = 480,
+         .own_part = 900000,
+         .own_spread = 20000,
          .gpu = 8},
         {.rank = 0, .act = RANK_GONE, .early = {{3, 100}, {7, 220}}, .early_count = 2},
     };
@@ -211,7 +222,8 @@ TEST(reports_come_back_as_they_were_told)
     EXPECT(heard[0].rank == 3 && heard[0].pid == 71 && heard[0].act == RANK_LOCKED);
     EXPECT(heard[0].since_ms == 5 && heard[0].phase == RANK_PHASE_LOADER && heard[0].steps == 9);
     EXPECT(heard[0].last_ms == 4 && heard[0].step_ms == 2 && heard[0].quiet_ms == 1);
-    EXPECT(heard[0].own_us == 480 && heard[0].gpu == 8 && heard[1].gpu == 0);
+    EXPECT(heard[0].own_us == 480 && heard[0].own_part == 900000 && heard[0].own_spread == 20000);
+    EXPECT(heard[0].gpu == 8 && heard[1].gpu == 0);
     EXPECT(str_is(heard[0].wait, "futex_do_wait"));
     EXPECT(heard[1].act == RANK_GONE && !heard[1].wait.len);
     EXPECT(!heard[0].early_count && heard[1].early_count == 2);

@@ -49,5 +49,10 @@ struct rank_page {
      * are equally long; who takes most for itself holds up the others. 0: not known, or no DDP. */
     uint64_t own_ns;
     uint64_t late_ns; /* end of the last step that took two seconds or more; 0: none */
+    /* In millionths, of the same steps: which part of a step that is (the median of the parts, which
+     * does not change when steps become longer for all), and how far one of two steps is from the
+     * median at least, by the time or by the part, whichever is less. */
+    uint64_t own_part;
+    uint64_t own_spread;
 };
 _Static_assert(sizeof(struct rank_page) <= RANK_PAGE_BYTES, "the page holds it");

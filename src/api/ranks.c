@@ -36,15 +36,17 @@ const char *rank_phase_word(enum rank_phase phase)
 }
 
 /* Members of a report that are left out when they are 0. */
-#define RUN_MEMBERS(X)     \
-    X("began", began_ms)   \
-    X("first", first_ms)   \
-    X("saving", saving_ms) \
-    X("mark", mark)        \
-    X("resumed", resumed)  \
-    X("loaded", loaded_ms) \
-    X("late", late_ms)     \
-    X("own", own_us)       \
+#define RUN_MEMBERS(X)      \
+    X("began", began_ms)    \
+    X("first", first_ms)    \
+    X("saving", saving_ms)  \
+    X("mark", mark)         \
+    X("resumed", resumed)   \
+    X("loaded", loaded_ms)  \
+    X("late", late_ms)      \
+    X("own", own_us)        \
+    X("part", own_part)     \
+    X("spread", own_spread) \
     X("gpu", gpu)
 
 static struct json *early_list(struct arena *arena, const struct rank_report *r)

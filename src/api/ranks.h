@@ -76,7 +76,10 @@ struct rank_report {
     int64_t late_ms;
     struct rank_early early[RANKS_EARLY_MAX]; /* of rank 0: the first looks that saw another step */
     size_t early_count;
-    int64_t own_us; /* of a step, as own_ns of struct rank_page; 0: not known */
+    /* Of a step, as struct rank_page has it; 0: not known. */
+    int64_t own_us;
+    int64_t own_part;
+    int64_t own_spread;
     int64_t gpu;    /* its number on the node, and one; 0: none is known */
 };
 

@@ -21,14 +21,14 @@ def _muster():
     clock = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))
     CODE, BACKWARD, LOADER, SAVE = range(4)
     PID, STEPS, STEP_NS, PHASE, PHASE_NS, FIRST_NS, SAVE_NS, MARK, RESUMED, LOADED_MS = 1, 5, 6, 7, 8, 9, 10, 11, 12, 13
-    OWN_NS, LATE_NS = 14, 15
+    OWN_NS, LATE_NS, OWN_PART, OWN_SPREAD = 14, 15, 16, 17
     SHORT_NS = 20 * 1000 * 1000  # of steps that are shorter nothing is said: it would be chance
     LONG_NS = 2 * 1000 * 1000 * 1000  # after such a step it may have been taken for hung: when that was over is told
     WINDOW, EVERY = 20, 2  # of so many steps it is told, and after how many
     # trained: the backward pass has been called; resumed: steps that optimizers had made when they were loaded
     state = {"page": None, "stepper": None, "trained": False, "resumed": {}, "loaded": 0, "checkpoint": False,
              "ddp": False, "backward": 0, "marks": None}
-    parts, steps = [], []  # which part of the last steps was outside of the backward pass, and how long they took
+    owns, parts, steps = [], [], []  # of the last ones: time outside of the backward pass, which part that was, the whole
     waiting = []  # steps that a card may not have finished yet
 
     def forked():
@@ -93,13 +93,25 @@ def _muster():
         state["backward"] = 0
 
     def own_note(page, own_ns, step_ns):
+        owns.append(own_ns)
         parts.append(own_ns / max(1, step_ns))  # of a step that is long for all ranks, each takes more
         steps.append(step_ns)
-        if len(parts) < WINDOW:
+        if len(steps) < WINDOW:
             return
-        step_ns = sorted(steps)[WINDOW // 2]
-        page[OWN_NS] = max(1, int(sorted(parts)[WINDOW // 2] * step_ns)) if step_ns >= SHORT_NS else 0
-        del parts[:EVERY], steps[:EVERY]
+        if sorted(steps)[WINDOW // 2] >= SHORT_NS:
+            own, own_apart = middle(owns)
+            part, part_apart = middle(parts)
+            page[OWN_SPREAD] = int(min(own_apart, part_apart) * 1e6)
+            page[OWN_PART] = max(1, int(part * 1e6))
+            page[OWN_NS] = max(1, int(own))
+        else:
+            page[OWN_NS] = 0
+        del owns[:EVERY], parts[:EVERY], steps[:EVERY]
+
+    def middle(values):
+        """The median, and which part of it one of two values is apart from it at least."""
+        median = sorted(values)[WINDOW // 2]
+        return median, sorted([abs(v - median) for v in values])[WINDOW // 2] / max(1e-9, abs(median))
 
     def card_mark():
         """A moment of the card, which works on while the process goes ahead."""

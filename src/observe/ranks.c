@@ -50,7 +50,7 @@ static void page_take(struct observed *ranks, const struct rank_page *page)
         page->started_ns > INT64_MAX || page->step_ns > INT64_MAX || page->phase_ns > INT64_MAX ||
         page->first_ns > INT64_MAX || page->save_ns > INT64_MAX || page->mark > INT64_MAX ||
         page->resumed > INT64_MAX || page->loaded_ms > INT64_MAX || page->own_ns > INT64_MAX ||
-        page->late_ns > INT64_MAX)
+        page->late_ns > INT64_MAX || page->own_part > INT64_MAX || page->own_spread > INT64_MAX)
         return;
     one = one_of(ranks, page);
     if (!one || one->started_ns > page->started_ns)
@@ -197,7 +197,9 @@ static void one_look(struct observed *ranks,
                                  .last_ms = page_moment(look, one->page.step_ns),
                                  .started_ms = page_moment(look, one->page.started_ns),
                                  .phase = (enum rank_phase)one->page.phase,
-                                 .own_us = (int64_t)one->page.own_ns / 1000};
+                                 .own_us = (int64_t)one->page.own_ns / 1000,
+                                 .own_part = (int64_t)one->page.own_part,
+                                 .own_spread = (int64_t)one->page.own_spread};
 
     one_count(one, look);
     if (sample.last_ms && sample.last_ms < ranks->awake_ms)

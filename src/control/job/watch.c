@@ -70,6 +70,7 @@ struct gang {
 
 /* Reports come from nodes, and may say anything: sums and products of these stay small. */
 #define SPAN_MAX_MS   (24LL * 60 * 60 * 1000)
+#define OWN_WHOLE     1000000LL         /* a whole step, as own_part has it */
 #define MOMENT_MAX_MS 253402300800000LL /* the year 10000 */
 
 static int64_t clamped(int64_t ms, int64_t most)
@@ -355,17 +356,45 @@ static int64_t own_time(const struct watch_rank *rank)
     return clamped(rank->report.own_us, SPAN_MAX_MS * 1000);
 }
 
-/* The median of all ranks but one. */
-static int64_t own_of_others(const struct gang *gang, const struct watch_rank *but)
+static int64_t own_part(const struct watch_rank *rank)
 {
-    int64_t *times = ARENA_ARRAY(gang->arena, int64_t, gang->count);
+    return clamped(rank->report.own_part, OWN_WHOLE);
+}
+
+static int64_t own_spread(const struct watch_rank *rank)
+{
+    return clamped(rank->report.own_spread, OWN_WHOLE);
+}
+
+/* The median of all ranks but one. */
+static int64_t own_of_others(const struct gang *gang,
+                             const struct watch_rank *but,
+                             int64_t (*own)(const struct watch_rank *rank))
+{
+    int64_t *values = ARENA_ARRAY(gang->arena, int64_t, gang->count);
     size_t count = 0;
 
     for (size_t i = 0; i < gang->count; i++)
         if (&gang->ranks[i] != but)
-            times[count++] = own_time(&gang->ranks[i]);
-    qsort(times, count, sizeof(times[0]), own_compare);
-    return times[count / 2];
+            values[count++] = own(&gang->ranks[i]);
+    qsort(values, count, sizeof(values[0]), own_compare);
+    return values[count / 2];
+}
+
+/* Its time and its part of a step say so, both: a time misleads when the steps that were looked at
+ * are longer for all than those of its peers were, and a part when another rank is slow now and
+ * then. And it is not chance, where steps differ by as much from each other. */
+static bool is_slower(const struct gang *gang, const struct watch_rank *slow)
+{
+    int64_t time = own_of_others(gang, slow, own_time);
+    int64_t part = own_of_others(gang, slow, own_part);
+    int64_t spread = own_of_others(gang, slow, own_spread);
+    int64_t slower = 100 + spread * WATCH_CHANCE / OWN_WHOLE; /* percent */
+
+    if (slower < WATCH_SLOWER)
+        slower = WATCH_SLOWER;
+    return own_time(slow) * 100 >= time * WATCH_ALSO && own_part(slow) * 100 >= part * slower &&
+           (own_part(slow) - part) * WATCH_SLOW_PART >= OWN_WHOLE;
 }
 
 /* All make steps, equally long, as they wait for each other. The slow one is who waits least. */
@@ -376,15 +405,13 @@ static struct watch_verdict judge_steps(const struct gang *gang)
     if (gang->count < 2 || gang->acts[RANK_STEPPING] + gang->acts[RANK_BUSY] < gang->count)
         return plain(WATCH_PROGRESSING);
     for (size_t i = 0; i < gang->count; i++) {
-        if (!own_time(&gang->ranks[i])) /* of the whole gang, or it says nothing */
+        if (!own_time(&gang->ranks[i]) ||
+            !own_part(&gang->ranks[i])) /* of all, or it says nothing */
             return plain(WATCH_PROGRESSING);
-        if (own_time(&gang->ranks[i]) > own_time(slow))
+        if (own_part(&gang->ranks[i]) > own_part(slow))
             slow = &gang->ranks[i];
     }
-    int64_t own = own_time(slow);
-    int64_t others = own_of_others(gang, slow);
-    if (own * 100 < others * WATCH_SLOWER ||
-        (own - others) * WATCH_SLOW_PART < gang->step_ms * 1000)
+    if (!is_slower(gang, slow))
         return plain(WATCH_PROGRESSING);
     struct str gpu = slow->report.gpu ? str_printf(gang->arena, "; it is on GPU %lld of that node",
                                                    (long long)slow->report.gpu - 1)
@@ -392,11 +419,12 @@ static struct watch_verdict judge_steps(const struct gang *gang)
     return (struct watch_verdict){
         .word = WATCH_SLOW,
         .culprit = slow,
-        .message = str_printf(gang->arena,
-                              STR_FMT " takes %lld ms of each step before its peers can go on, "
-                                      "which take %lld ms (the median) and wait for it" STR_FMT,
-                              STR_ARG(who(gang, slow)), (long long)(own / 1000),
-                              (long long)(others / 1000), STR_ARG(gpu))};
+        .message =
+            str_printf(gang->arena,
+                       STR_FMT " takes %lld ms of each step before its peers can go on, "
+                               "which take %lld ms (the median) and wait for it" STR_FMT,
+                       STR_ARG(who(gang, slow)), (long long)(own_time(slow) / 1000),
+                       (long long)(own_of_others(gang, slow, own_time) / 1000), STR_ARG(gpu))};
 }
 
 struct watch_verdict watch_judge(const struct watch_rank *ranks,

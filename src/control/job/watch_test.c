@@ -369,6 +369,8 @@ TEST(each_picture_of_a_gang_has_its_verdict)
     EXPECT(watch_judge(NULL, 0, false, NOW, &arena).word == WATCH_UNKNOWN);
 }
 
+#define OWN_STEP_MS (5 * STEP_MS)
+
 TEST(a_rank_that_needs_more_time_before_the_collective_is_named)
 {
     static const struct {
@@ -376,15 +378,21 @@ TEST(a_rank_that_needs_more_time_before_the_collective_is_named)
         int64_t own_ms[RANKS];
         int slow; /* -1: none */
         bool missing;
+        int64_t parts[RANKS]; /* in hundredths; 0: as they are in one step of OWN_STEP_MS */
+        int64_t spread;       /* in hundredths, of all but the slow one */
     } slow_rows[] = {
-        {"all alike", {400, 410, 390, 420}, -1, false},
-        {"a fifth more than the others", {400, 410, 480, 390}, 2, false},
-        {"the same, as told with a small difference", {400, 400, 466, 400}, 2, false},
-        {"a tenth more", {400, 410, 440, 390}, -1, false},
-        {"twice as much, which is nothing of a step", {20, 20, 40, 20}, -1, false},
-        {"of one it is not known", {400, 0, 800, 400}, -1, false},
-        {"of a pod it is not known", {400, 400, 800, 400}, -1, true},
-        {"two of them: the first", {800, 400, 800, 400}, 0, false},
+        {"all alike", {400, 410, 390, 420}, -1, false, {0}, 0},
+        {"a fifth more than the others", {400, 410, 480, 390}, 2, false, {0}, 0},
+        {"the same, as told with a small difference", {400, 400, 466, 400}, 2, false, {0}, 0},
+        {"a tenth more", {400, 410, 440, 390}, -1, false, {0}, 0},
+        {"twice as much, which is nothing of a step", {20, 20, 40, 20}, -1, false, {0}, 0},
+        {"of one it is not known", {400, 0, 800, 400}, -1, false, {0}, 0},
+        {"of a pod it is not known", {400, 400, 800, 400}, -1, true, {0}, 0},
+        {"two of them: the first", {800, 400, 800, 400}, 0, false, {0}, 0},
+        {"its steps were longer for all", {400, 410, 480, 390}, -1, false, {80, 82, 80, 79}, 0},
+        {"another one was slow at times", {400, 410, 400, 390}, -1, false, {60, 62, 80, 61}, 0},
+        {"as much as steps differ anyway", {400, 410, 480, 390}, -1, false, {0}, 12},
+        {"more than they differ", {400, 410, 480, 390}, 2, false, {0}, 7},
     };
 
     for (size_t i = 0; i < COUNT_OF(slow_rows); i++) {
@@ -393,16 +401,20 @@ TEST(a_rank_that_needs_more_time_before_the_collective_is_named)
 
         test_case(slow_rows[i].why);
         for (int j = 0; j < RANKS; j++)
-            ranks[j] = (struct watch_rank){{.rank = j,
-                                            .act = j ? RANK_STEPPING : RANK_BUSY,
-                                            .since_ms = NOW - S,
-                                            .last_ms = NOW,
-                                            .steps = 100,
-                                            .step_ms = 5 * STEP_MS,
-                                            .own_us = 1000 * slow_rows[i].own_ms[j],
-                                            .gpu = j + 1},
-                                           STR("p"),
-                                           STR("n")};
+            ranks[j] = (struct watch_rank){
+                {.rank = j,
+                 .act = j ? RANK_STEPPING : RANK_BUSY,
+                 .since_ms = NOW - S,
+                 .last_ms = NOW,
+                 .steps = 100,
+                 .step_ms = OWN_STEP_MS,
+                 .own_us = 1000 * slow_rows[i].own_ms[j],
+                 .own_part = slow_rows[i].parts[j] ? 10000 * slow_rows[i].parts[j]
+                                                   : 1000000 * slow_rows[i].own_ms[j] / OWN_STEP_MS,
+                 .own_spread = j == 2 ? 0 : 10000 * slow_rows[i].spread,
+                 .gpu = j + 1},
+                STR("p"),
+                STR("n")};
         struct watch_verdict verdict =
             watch_judge(ranks, RANKS, !slow_rows[i].missing, NOW, &arena);
         int slow = slow_rows[i].slow;
@@ -459,7 +471,7 @@ enum deed {
 
 #define OWN_WINDOW 20 /* steps, as hook.py has it */
 #define OWN_EVERY  2
-#define OWN_PART   100000
+#define OWN_PART   1000000
 
 struct run {
     struct rng rng;
@@ -475,10 +487,13 @@ struct run {
     int64_t stopped_ms;
     /* As hook.py counts it: */
     struct rng own_rng;
-    int slow; /* -1: none; else a fifth slower than the others */
+    int slow;        /* -1: none; else a fifth slower than the others */
+    bool all_differ; /* every step of every rank, up to ten times */
+    int64_t owns[RANKS][OWN_WINDOW];
     int64_t parts[RANKS][OWN_WINDOW];
-    int64_t wholes[OWN_WINDOW];
     int64_t own_us[RANKS];
+    int64_t own_part[RANKS];
+    int64_t own_spread[RANKS];
 };
 
 /* A second of it; `acts` says who works. */
@@ -495,6 +510,8 @@ static void run_second(struct run *run,
                                      .started_ms = NOW,
                                      .phase = phases[i],
                                      .own_us = run->own_us[i],
+                                     .own_part = run->own_part[i],
+                                     .own_spread = run->own_spread[i],
                                      .there = true,
                                      .state = stopped ? 'T' : 'S',
                                      .locked =
@@ -532,25 +549,46 @@ static int64_t window_median(const int64_t values[static OWN_WINDOW])
     return sorted[OWN_WINDOW / 2];
 }
 
+/* In millionths of the median. */
+static int64_t window_spread(const int64_t values[static OWN_WINDOW])
+{
+    int64_t median = window_median(values);
+    int64_t apart[OWN_WINDOW];
+
+    for (int i = 0; i < OWN_WINDOW; i++)
+        apart[i] = values[i] > median ? values[i] - median : median - values[i];
+    return window_median(apart) * OWN_PART / median;
+}
+
+static void own_tell(struct run *run, int rank)
+{
+    int64_t by_time = window_spread(run->owns[rank]);
+    int64_t by_part = window_spread(run->parts[rank]);
+
+    run->own_us[rank] = window_median(run->owns[rank]);
+    run->own_part[rank] = window_median(run->parts[rank]);
+    run->own_spread[rank] = by_time < by_part ? by_time : by_part;
+}
+
 /* What each rank takes of a step for itself: two fifths, a twentieth more or less, and now and then up
  * to ten times as much; then all wait for it. */
 static void own_step(struct run *run, int64_t step_ms)
 {
     size_t at = run->steps % OWN_WINDOW;
-    int64_t own[RANKS];
     int64_t most = 0;
 
     for (int i = 0; i < RANKS; i++) {
-        own[i] = rng_below(&run->own_rng, 10) ? rng_between(&run->own_rng, 380, 420)
-                                              : rng_between(&run->own_rng, 380, 4000);
-        own[i] = own[i] * step_ms * (i == run->slow ? 6 : 5) / 5;
-        most = own[i] > most ? own[i] : most;
+        int64_t own = run->all_differ                ? rng_between(&run->own_rng, 100, 1000)
+                      : rng_below(&run->own_rng, 10) ? rng_between(&run->own_rng, 380, 420)
+                                                     : rng_between(&run->own_rng, 380, 4000);
+
+        run->owns[i][at] = own * step_ms * (i == run->slow ? 6 : 5) / 5;
+        most = run->owns[i][at] > most ? run->owns[i][at] : most;
     }
-    run->wholes[at] = most + step_ms * 600;
     for (int i = 0; i < RANKS; i++) {
-        run->parts[i][at] = own[i] * OWN_PART / run->wholes[at];
+        run->parts[i][at] = run->owns[i][at] * OWN_PART / (most + step_ms * 600);
         if (run->steps >= OWN_WINDOW && run->steps % OWN_EVERY == 0)
-            run->own_us[i] = window_median(run->parts[i]) * window_median(run->wholes) / OWN_PART;
+            own_tell(run, i);
     }
 }
 
@@ -757,4 +795,26 @@ TEST(in_a_hundred_runs_the_rank_that_is_a_fifth_slower_is_named_within_twenty_st
         late += before - begun >= 20;
     }
     EXPECT(late <= 5);
+}
+
+TEST(where_all_steps_differ_tenfold_hardly_anybody_is_called_slow)
+{
+    int looks = 0;
+    int named = 0;
+
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct run run;
+
+        run_begin(&run, seed);
+        run.all_differ = true;
+        while (run.steps < 200) {
+            _cleanup_(arena_done) struct arena arena = {0};
+
+            train_second(&run);
+            named += run_judge(&run, &arena).word == WATCH_SLOW;
+            looks++;
+        }
+    }
+    printf("%d of %d looks\n", named, looks);
+    EXPECT(named * 100 < looks);
 }
