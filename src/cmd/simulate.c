@@ -129,6 +129,8 @@ static void play_evicts(struct sim *sim, const struct sched_plan *plan)
         const struct sched_evict *evict = &plan->evicts[i];
         struct sim_pod *pod = pod_of(sim, evict->pod.ns, evict->pod.name);
 
+        if (!pod)
+            continue;
         VEC_PUSH(sim->arena, &sim->evictions,
                  (struct sim_eviction){.cycle = sim->cycle,
                                        .pod = pod->spec.name,

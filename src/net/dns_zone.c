@@ -411,9 +411,9 @@ enum dns_found dns_zone_answer(const struct dns_zone *zone,
                                struct dns_writer *writer,
                                struct str *ret_target)
 {
+    assert(query);
     struct str name = str_from(query->name);
     struct asked asked = {zone, arena, query, writer, name};
-    assert(query);
     enum dns_found found = answer_reverse(&asked, name);
 
     if (found == DNS_ELSEWHERE)

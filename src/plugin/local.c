@@ -111,7 +111,7 @@ static const char *local_listen(struct arena *arena, const char *folder)
 
     if (access(path, R_OK) < 0 ||
         kubeconfig_load(arena, &(struct kubeconfig_options){.path = path}, &config, NULL) < 0 ||
-        local_answers(config.server))
+        !config.server || local_answers(config.server))
         return "127.0.0.1:0";
     const char *slashes = strstr(config.server, "//");
     return slashes ? slashes + 2 : "127.0.0.1:0";
