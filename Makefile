@@ -20,6 +20,7 @@
 # make strangers          clients and suites that others wrote, from registries, on muster up (STRANGERS="kopf helm": some of them; KAI_E2E=FILE)
 # make hostile            a hostile tenant beside a training one, HOSTILE_SECONDS=600 of them (root)
 # make faults             faults planted in a real training, REPEAT=5 times each: who is named, how fast, what is lost (FAULTS="stop oom": some of them)
+# make calm               five real trainings that are well and look like hangs: none may be called one (PAUSE=120 seconds each)
 # make asan-kubernetes   make test-kubernetes' own tests with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
@@ -66,7 +67,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts failures faults bench-page upgrade soak kills analyze coverage
+	page-shots mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills analyze coverage
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -166,6 +167,7 @@ bench: all
 	@python3 bench/workspace.py
 	@bench/loop.py
 	@bench/agent.py
+	@bench/step.py
 	@ninja -C build --quiet libmuster-gpu.so tests/preload/preload-checks
 	@tests/preload/run.py build/libmuster-gpu.so build/tests/preload/preload-checks build/tests/preload --bench
 
@@ -183,6 +185,10 @@ seeds: all
 faults: all
 	@$(TEST_DEPS)
 	@$(if $(FAULTS),,tests/result.py faults) env REPEAT="$(or $(REPEAT),5)" tests/faults/run.py $(FAULTS)
+
+calm: all
+	@$(TEST_DEPS)
+	@tests/result.py calm env PAUSE="$(or $(PAUSE),120)" SEED="$(or $(SEED),1)" tests/faults/calm.py
 
 failures: all
 	@$(TEST_DEPS)
