@@ -1,6 +1,7 @@
 #include "launch/record.h"
 
 #include "api/launch.h"
+#include "api/lost_peer.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,6 +76,14 @@ void record_clear(const char *folder)
         closedir(dir);
 }
 
+static bool record_began(const struct record *record, const struct record *other)
+{
+    int class = record->signal == SIGTERM ? 2 : says_lost_peer(record->text);
+    int other_class = other->signal == SIGTERM ? 2 : says_lost_peer(other->text);
+
+    return class != other_class ? class < other_class : record->when_ns < other->when_ns;
+}
+
 bool record_first(const char *folder, struct record *ret, struct buf *text)
 {
     DIR *dir = opendir(folder);
@@ -93,17 +103,16 @@ bool record_first(const char *folder, struct record *ret, struct buf *text)
         if (fd >= 0)
             close(fd);
         if (got < 0 || !record_parse((struct str){content, (size_t)got}, &record) ||
-            (found && record.when_ns >= ret->when_ns))
+            (found && !record_began(&record, ret)))
             continue;
         found = true;
-        *ret = record;
         buf_clear(text);
         buf_add(text, record.text);
+        *ret = record;
+        ret->text = buf_str(text);
     }
     if (dir)
         closedir(dir);
-    if (found)
-        ret->text = buf_str(text);
     return found;
 }
 

@@ -28,7 +28,10 @@ struct record {
 };
 
 int record_write(const char *folder, const struct record *record, struct err *err);
-/* The earliest failure in the folder; its text is added to `text`. False: there is none. */
+/* The failure that began it; its text is added to `text`. False: there is none. Of a rank that fails its
+ * peers lose their connections, and may be gone before it is; then torchrun ends those that are left.
+ * So who lost a peer began it only if nobody else has another reason, who was ended by SIGTERM only
+ * if all were; among equals it is the earliest. */
 bool record_first(const char *folder, struct record *ret, struct buf *text);
 
 /* Forgets what ranks told that were stopped for a restart in place: new ones are not to be blamed. */

@@ -38,6 +38,40 @@ TEST(record_first_is_the_earliest_failure)
     (void)disk_remove_path(folder);
 }
 
+/* The peer was quicker to end, and torchrun ended a third. */
+TEST(who_lost_a_peer_did_not_begin_it)
+{
+    static const struct record ends[] = {
+        {.when_ns = 10, .signal = 15, .rank = 0, .text = STR("Terminated\n")},
+        {.when_ns = 20,
+         .code = 1,
+         .rank = 1,
+         .text = STR("RuntimeError: Connection closed by peer\n")},
+        {.when_ns = 30, .code = 1, .rank = 2, .text = STR("ValueError: nan\n")},
+        {.when_ns = 40, .code = 1, .rank = 3, .text = STR("ValueError: nan\n")},
+    };
+    static const int64_t began[] = {0, 1, 2, 2}; /* when so many have told */
+
+    /* In whatever order the folder has them. */
+    for (int backwards = 0; backwards <= 1; backwards++) {
+        char folder[] = "/tmp/muster-record-XXXXXX";
+        _cleanup_(buf_done) struct buf text = {0};
+        struct record got;
+
+        EXPECT(mkdtemp(folder) != NULL);
+        for (size_t i = 0; i < COUNT_OF(ends); i++) {
+            size_t at = backwards ? COUNT_OF(ends) - 1 - i : i;
+
+            EXPECT(record_write(folder, &ends[at], NULL) == 0);
+            EXPECT(record_first(folder, &got, &text));
+            if (!backwards)
+                EXPECT(got.rank == began[i] && str_eq(got.text, ends[began[i]].text));
+        }
+        EXPECT(got.rank == 2 && str_is(got.text, "ValueError: nan\n"));
+        (void)disk_remove_path(folder);
+    }
+}
+
 TEST(tail_keeps_the_last_lines)
 {
     struct tail tail = {.len = 0};

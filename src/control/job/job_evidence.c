@@ -1,11 +1,8 @@
 #include "api/launch.h"
-#include "base/count.h"
+#include "api/lost_peer.h"
 #include "base/str.h"
 #include "control/job/job.h"
 #include "control/job/job_engine.h"
-
-#include <stdbool.h>
-#include <stddef.h>
 
 /* What the end of a pod says about whose fault it is.
  *
@@ -15,27 +12,6 @@
  * who began. What a pod leaves behind says more: its exit status, and its termination message, which
  * begins with muster-launch's own line (launch/record.h) or is the end of its log. */
 
-/* Words of a program that lost a peer: of sockets, gloo, NCCL, torch.distributed and torchrun. A
- * rank that says so may have a trouble of its own (a wrong address), but then no other pod has a
- * better one. */
-static const char *const peer_words[] = {
-    "Connection reset by peer",
-    "Connection closed by peer",
-    "Connection refused",
-    "Broken pipe",
-    "ncclRemoteError",
-    "NCCL communicator was aborted",
-    "Watchdog caught collective operation timeout",
-    "Timed out waiting",
-    "Socket Timeout",
-    "DistNetworkError",
-    "DistStoreError",
-    "RendezvousConnectionError",
-    "RendezvousClosedError",
-    "RendezvousTimeoutError",
-    "before any rank failed", /* muster-launch, of a torchrun that ended without a reason here */
-};
-
 #define EXIT_BY_SIGTERM 143
 
 enum job_evidence job_evidence(const struct job_failure *failure)
@@ -44,10 +20,7 @@ enum job_evidence job_evidence(const struct job_failure *failure)
         return JOB_EVIDENCE_CERTAIN;
     if (failure->exit_code == EXIT_BY_SIGTERM)
         return JOB_EVIDENCE_TOLD;
-    for (size_t i = 0; i < COUNT_OF(peer_words); i++)
-        if (str_contains(failure->message, str_from(peer_words[i])))
-            return JOB_EVIDENCE_PEER;
-    return JOB_EVIDENCE_OWN;
+    return says_lost_peer(failure->message) ? JOB_EVIDENCE_PEER : JOB_EVIDENCE_OWN;
 }
 
 struct str job_broken_program(const struct job_failure *failure)
