@@ -15,6 +15,7 @@ import select  # noqa: E402
 import signal  # noqa: E402
 import socket  # noqa: E402
 import struct  # noqa: E402
+import time  # noqa: E402
 
 REQUEST_MAX = 4 << 20
 # Python, the loader, and what libraries read when they are loaded: it has happened here already.
@@ -22,6 +23,10 @@ READ_EARLY = (b"PYTHON", b"LD_", b"LANG", b"LC_", b"OMP_", b"KMP_", b"GOMP_", b"
               b"PYTORCH_")
 # What torchrun gives to its ranks; it is read when a process group is made.
 READ_LATE = (b"TORCH_NCCL_ASYNC_ERROR_HANDLING",)
+
+# How long ranks wait for the first one to listen, and how often they look.
+FIRST_LISTENS_S = 0.25
+FIRST_LOOK_S = 0.005
 
 # A Python that finds no locale takes one, and says so in its environment.
 TAKEN = (b"C.UTF-8", b"C.utf8", b"UTF-8")
@@ -103,6 +108,22 @@ def watch():
             exec(compile(f.read(), path, "exec"), {"__name__": "muster_hook", "__file__": path})
 
 
+def wait_for_first():
+    """PyTorch sleeps for a second when it asks for a store that nobody has opened yet. Without us ranks take seconds to
+    come that far, and the first one, which opens it, is a little ahead; here they come there together."""
+    if os.environ.get("RANK", "0") == "0" or "TORCHELASTIC_RUN_ID" not in os.environ or \
+            os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return
+    where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    until = time.monotonic() + FIRST_LISTENS_S
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(where, timeout=FIRST_LISTENS_S).close()
+            return
+        except ConnectionRefusedError:
+            time.sleep(FIRST_LOOK_S)
+
+
 def quietly(function, *args):
     """What it returns; None when it fails."""
     try:
@@ -138,6 +159,7 @@ def become(request):
     quietly(retitle, request.argv)
     quietly(reseed)
     quietly(watch)
+    quietly(wait_for_first)
     if request.module:
         import runpy
         return lambda: runpy._run_module_as_main(request.module)

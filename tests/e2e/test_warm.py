@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -118,6 +119,28 @@ def test_a_warm_process_becomes_the_same_program():
     for (why, _, _, may), (warm, result), (_, expected) in zip(PROGRAMS, [parted(s.end()) for s in started], cold):
         check(result == expected, f"{why}: {json.dumps(result, indent=1)}\nand not\n{json.dumps(expected, indent=1)}")
         check(may is None or warm == may, f"{why}: it was {'warm' if warm else 'cold'}: {result}")
+
+
+def test_a_warm_rank_looks_whether_the_first_one_listens():
+    """PyTorch would sleep for a second; whoever has come that far by itself, or has the agent's store, need not."""
+    rows = (("RANK=1 TORCHELASTIC_RUN_ID=x", 1), ("RANK=0 TORCHELASTIC_RUN_ID=x", 0), ("RANK=1", 0),
+            ("RANK=1 TORCHELASTIC_RUN_ID=x TORCHELASTIC_USE_AGENT_STORE=True", 0))
+    for settings, expected in rows:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            first.setblocking(False)
+            where = f"MASTER_ADDR=127.0.0.1 MASTER_PORT={first.getsockname()[1]}"
+            launch = Launch(f"{settings} {where} python3 program.py", "", True)
+            launch.go()
+            warm, result = parted(launch.end())
+            check(warm and result["status"] == 0, f"{settings}: {result}")
+            came = 0
+            try:
+                while True:
+                    first.accept()[0].close()
+                    came += 1
+            except BlockingIOError:
+                pass
+            check(came == expected, f"{settings}: {came} connections")
 
 
 def test_signals_reach_a_program_that_was_warm():
