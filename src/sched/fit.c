@@ -189,6 +189,7 @@ struct choice {
     int64_t used; /* MiB; -1 for a device nobody uses */
     int64_t cost; /* where fragments count: what is left unusable */
     uint8_t slot;
+    bool opens;     /* takes a device that is whole now */
     bool releasing; /* needs room that is still being given up */
 };
 
@@ -199,10 +200,15 @@ static bool share_usable(const struct share *share, int64_t total, int64_t memor
     return total - share->allocated - share->pipelined >= memory;
 }
 
+/* Nobody has been on it yet: it is one of the node's whole devices, of those that are idle or of those
+ * that are still somebody else's. */
+static bool share_is_promised(const struct share *share)
+{
+    return !share->allocated && !share->releasing && !share->kept;
+}
+
 static bool share_needs_releasing(const struct share *share, int64_t total, int64_t memory)
 {
-    if (!share->allocated && !share->releasing && !share->kept)
-        return true; /* the whole device is still somebody else's */
     return total - share->allocated - i64_max(share->releasing, share->pipelined) < memory;
 }
 
@@ -256,10 +262,11 @@ static size_t choices_collect(const struct sched *sched,
         choices[count++] =
             (struct choice){.used = share->allocated + share->releasing + share->pipelined,
                             .slot = (uint8_t)i,
+                            .opens = share_is_promised(share),
                             .releasing = share_needs_releasing(share, node->gpu_memory, memory)};
     }
     for (int64_t i = 0; i < whole && count < choice_max; i++)
-        choices[count++] = (struct choice){.used = -1, .releasing = i >= node->idle[RES_GPU]};
+        choices[count++] = (struct choice){.used = -1, .opens = true};
     return count;
 }
 
@@ -326,6 +333,7 @@ static bool fit_home_shares(const struct sched *sched,
 {
     int64_t memory = share_memory(pod, node);
     int64_t whole = node_unopened(sched, node);
+    int64_t anew = 0;
     int64_t opened = 0;
 
     if (pod->shape->devices > SHARE_DEVICES_MAX)
@@ -341,12 +349,14 @@ static bool fit_home_shares(const struct sched *sched,
         const struct share *share = share_named(node, name, &slot);
         const struct pod *user = device_user(node, (uint32_t)number);
         if (share ? node->gpu_memory - share->allocated - share->pipelined < memory
-                  : (user && user->status != ST_RELEASING) || opened >= whole)
+                  : (user && user->status != ST_RELEASING) || anew >= whole)
             return false;
-        if (share ? share_needs_releasing(share, node->gpu_memory, memory)
-                  : user || opened >= node->idle[RES_GPU])
+        bool opens = !share || share_is_promised(share);
+        if (opens ? user || opened >= node->idle[RES_GPU]
+                  : share_needs_releasing(share, node->gpu_memory, memory))
             ret->fit = FIT_RELEASING;
-        opened += !share;
+        anew += !share;
+        opened += opens;
         ret->shares[ret->share_count++] = slot;
     }
     return true;
@@ -373,6 +383,7 @@ bool fit_shares(struct sched *sched,
     if (share_memory(pod, node) > node->gpu_memory || pod->shape->devices > SHARE_DEVICES_MAX ||
         (int64_t)count < pod->shape->devices)
         return false;
+    int64_t opened = 0;
     ret->share_count = 0;
     for (int64_t n = 0; n < pod->shape->devices; n++) {
         size_t best = (size_t)n;
@@ -383,7 +394,8 @@ bool fit_shares(struct sched *sched,
         struct choice pick = choices[best];
         for (size_t i = best; i > (size_t)n; i--) /* keep the order of the rest */
             choices[i] = choices[i - 1];
-        if (pick.releasing)
+        opened += pick.opens;
+        if (pick.releasing || (pick.opens && opened > node->idle[RES_GPU]))
             ret->fit = FIT_RELEASING;
         ret->shares[ret->share_count++] = pick.used < 0 ? SHARES_MAX : pick.slot;
     }

@@ -225,6 +225,72 @@ TEST(a_device_that_a_pod_was_to_share_may_be_a_whole_ones_by_the_next_time)
     cluster_close(&c);
 }
 
+/* Shares of two devices: of those that are used already, or of any. */
+static void put_pair(struct cluster *cluster, const char *name, int64_t micro, bool runs)
+{
+    static const struct str devices[] = {STR("d"), STR("e")};
+
+    cluster_put(cluster, &(struct job){.name = name, .pods = 1, .priority = runs ? 50 : 75});
+    cluster_drop(cluster, str_c(&cluster->arena, str_printf(&cluster->arena, "%s-0", name)));
+    sched_put_pod(cluster->sched, &(struct sched_pod){.ns = STR("ns"),
+                                                      .name = str_from(name),
+                                                      .uid = str_from(name),
+                                                      .group = str_from(name),
+                                                      .phase = runs ? SCHED_RUNNING : SCHED_PENDING,
+                                                      .node = runs ? STR("a") : STR_NONE,
+                                                      .gpu_fraction_micro = micro,
+                                                      .gpu_devices = 2,
+                                                      .gpu_groups = runs ? devices : NULL,
+                                                      .gpu_group_count = runs ? 2 : 0});
+}
+
+/* Each of them found the other's promise where it was to go, and took that for somebody who is still
+ * there. */
+TEST(two_who_were_promised_shares_of_the_same_devices_do_not_wait_for_each_other)
+{
+    struct cluster c;
+
+    open_reserved(&c);
+    cluster_node(&c, "a", 2);
+    put_pair(&c, "low", 500000, true);
+    put_pair(&c, "lower", 450000, true);
+    put_pair(&c, "one", 160000, false);
+    cluster_decide(&c, 1000);
+    EXPECT(c.plan.evict_count == 1 && cluster_promised(&c, "one"));
+    put_pair(&c, "other", 550000, false);
+    cluster_decide(&c, 1000);
+    EXPECT(c.plan.evict_count == 1 && cluster_promised(&c, "other"));
+    cluster_drop(&c, "low");
+    cluster_drop(&c, "lower");
+    cluster_decide(&c, 1000);
+    EXPECT(bound_to(&c, "one", "a") && bound_to(&c, "other", "a"));
+    EXPECT(str_eq(group_of(&c, "one"), group_of(&c, "other")));
+    cluster_close(&c);
+}
+
+/* One device is free, and a share of it and another device are asked for. */
+TEST(a_promised_device_that_becomes_free_is_counted_once)
+{
+    struct cluster c;
+
+    open_reserved(&c);
+    cluster_node(&c, "a", 2);
+    cluster_put(&c, &(struct job){.name = "low", .gpus = 1, .priority = 50, .node = "a"});
+    cluster_put(&c, &(struct job){.name = "lower", .gpus = 1, .priority = 50, .node = "a"});
+    put_pair(&c, "one", 160000, false);
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_promised(&c, "one"));
+    put_pair(&c, "other", 550000, false);
+    cluster_decide(&c, 1000);
+    cluster_drop(&c, "low-0");
+    cluster_decide(&c, 1000);
+    EXPECT(!cluster_bound(&c, "one") && !cluster_bound(&c, "other"));
+    cluster_drop(&c, "lower-0");
+    cluster_decide(&c, 1000);
+    EXPECT(bound_to(&c, "one", "a") && bound_to(&c, "other", "a"));
+    cluster_close(&c);
+}
+
 TEST(a_share_that_cannot_be_given_says_what_stands_in_the_way)
 {
     static const struct {
