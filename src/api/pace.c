@@ -68,12 +68,14 @@ static void take_work(struct pace *pace, const struct pace_sample *sample)
         return;
     }
     /* Seen to run twice in a row it lacks CPU time, once it may have woken for a moment. Less time
-     * than before: a child has ended, which is something. */
+     * than before: a child has ended, which is something. Who writes to a disk that is far away needs
+     * hardly any. */
     if (!pace->cpu_at_ms || (sample->working && pace->working) || used < 0 ||
-        used * PACE_IDLE_PART > window)
+        used * PACE_IDLE_PART > window || sample->io_bytes - pace->io_bytes >= PACE_IO_BYTES)
         pace->active_ms = sample->now_ms;
     pace->working = sample->working;
     pace->cpu_ms = sample->cpu_ms;
+    pace->io_bytes = sample->io_bytes;
     pace->cpu_at_ms = sample->now_ms;
 }
 

@@ -12,11 +12,12 @@
  * its process looked at: whoever makes steps is well. */
 #define PACE_SILENT_MS 3000
 #define PACE_STEPS     3
-#define PACE_IDLE_MS   3000 /* so long without CPU time is idle */
-#define PACE_IDLE_PART 50   /* a fiftieth of a CPU counts as none */
-#define PACE_TIMES     15   /* of steps are remembered, for their median */
-#define PACE_SAME_PART 32   /* an own time that differs by less is the same */
-#define PACE_TELL_PART 10   /* by more than that it is told at once */
+#define PACE_IDLE_MS   3000        /* so long without CPU time is idle */
+#define PACE_IDLE_PART 50          /* a fiftieth of a CPU counts as none */
+#define PACE_IO_BYTES  (256 << 10) /* read or written from one look to the next: it is at work */
+#define PACE_TIMES     15          /* of steps are remembered, for their median */
+#define PACE_SAME_PART 32          /* an own time that differs by less is the same */
+#define PACE_TELL_PART 10          /* by more than that it is told at once */
 
 struct pace_sample {
     int64_t now_ms;
@@ -30,10 +31,11 @@ struct pace_sample {
     /* Of the process, if it was looked at: */
     bool looked;
     bool there;
-    char state;     /* of its main thread: R, S, D, T, t, Z */
-    bool working;   /* it or a child of it runs or waits for a disk, just now */
-    int64_t cpu_ms; /* of it and its children */
-    bool locked;    /* see RANK_LOCKED */
+    char state;       /* of its main thread: R, S, D, T, t, Z */
+    bool working;     /* it or a child of it runs or waits for a disk, just now */
+    int64_t cpu_ms;   /* of it and its children */
+    int64_t io_bytes; /* that it has read and written; 0: not known */
+    bool locked;      /* see RANK_LOCKED */
     char wait[RANKS_WAIT_BYTES];
 };
 
@@ -45,6 +47,7 @@ struct pace {
     int64_t seen_ms; /* the last sample */
     bool working;    /* at the last look */
     int64_t cpu_ms;
+    int64_t io_bytes;
     int64_t cpu_at_ms; /* 0: not looked at lately */
     int64_t active_ms; /* last seen to do something */
     int64_t times[PACE_TIMES];

@@ -2,6 +2,7 @@
 #include "api/ranks.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/str.h"
 #include "test.h"
 
@@ -125,6 +126,31 @@ TEST(a_rank_that_wakes_for_a_moment_is_idle_all_the_same)
         (void)pace_take(&pace, &sample);
         if (second > 7)
             EXPECT(pace.report.act == RANK_IDLE);
+    }
+}
+
+/* It sleeps between pieces, and needs next to no CPU time. */
+TEST(a_rank_that_writes_to_a_slow_disk_is_at_work)
+{
+    static const int64_t pieces[] = {PACE_IO_BYTES, 4096};
+
+    for (size_t i = 0; i < COUNT_OF(pieces); i++) {
+        struct pace pace = {0};
+        int64_t end = run_steps(&pace, 100 * S, 20, 100);
+
+        for (int64_t second = 1; second <= 30; second++) {
+            struct pace_sample sample = {.now_ms = end + second * S,
+                                         .steps = pace.steps,
+                                         .last_ms = end,
+                                         .there = true,
+                                         .state = 'S',
+                                         .io_bytes = second * pieces[i]};
+
+            sample.looked = pace_is_silent(&pace, &sample);
+            (void)pace_take(&pace, &sample);
+            if (second > 7)
+                EXPECT(pace.report.act == (i ? RANK_IDLE : RANK_BUSY));
+        }
     }
 }
 

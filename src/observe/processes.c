@@ -198,6 +198,27 @@ static bool thread_waits(int64_t pid, const char *thread)
     return proc_read(pid, name, &text) && is_endless_poll(buf_str(&text));
 }
 
+int64_t process_io_bytes(int64_t pid, size_t *opens)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    int64_t bytes = 0;
+
+    if (!*opens)
+        return 0;
+    (*opens)--;
+    if (!proc_read(pid, "io", &text))
+        return 0;
+    struct str rest = buf_str(&text), line = STR_NONE;
+    while (str_cut(&rest, '\n', &line)) {
+        int64_t number = 0;
+
+        if ((str_starts(line, STR("rchar: ")) || str_starts(line, STR("wchar: "))) &&
+            str_to_i64(str_sub(line, sizeof("rchar: ") - 1, line.len), &number))
+            bytes += number;
+    }
+    return bytes;
+}
+
 bool process_wait(int64_t pid, char *out, size_t out_bytes, size_t *opens)
 {
     _cleanup_(buf_done) struct buf main_wait = {0};

@@ -30,6 +30,9 @@ bool process_is_below(const struct processes *all, const struct process *process
 /* The number that the process has in its own namespace; it is read once. -1: the process is gone.
  * 0: it would have to be read, and nothing is left of *opens, the files that may be opened. */
 int64_t process_inner_pid(struct process *process, size_t *opens);
+/* Bytes that it has read and written by itself so far, as the kernel counts them; 0: it does not say, or
+ * nothing is left of *opens. */
+int64_t process_io_bytes(int64_t pid, size_t *opens);
 /* What its main thread waits in, by the kernel's name; empty where the kernel does not say. True:
  * it waits for another thread, and each of those for another one, in epoll, or in poll without a
  * limit: PyTorch's own for its store and gloo do. One that reads, sleeps or waits for a child may go

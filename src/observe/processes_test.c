@@ -1,6 +1,7 @@
 #include "observe/processes.h"
 #include "test.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,4 +39,20 @@ TEST(threads_are_looked_at_no_more_than_allowed)
     opens = 2;
     (void)process_wait(getpid(), wait, sizeof(wait), &opens);
     EXPECT(opens < 2);
+}
+
+TEST(what_a_process_reads_and_writes_is_counted)
+{
+    static const char bytes[1 << 16];
+    size_t opens = 0;
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    EXPECT(process_io_bytes(getpid(), &opens) == 0);
+    opens = 2;
+    int64_t before = process_io_bytes(getpid(), &opens);
+    EXPECT(write(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes));
+    int64_t after = process_io_bytes(getpid(), &opens);
+    EXPECT(opens == 0 &&
+           (!before || after - before >= (int64_t)sizeof(bytes))); /* some kernels do not say */
+    (void)close(fd);
 }

@@ -149,6 +149,7 @@ static bool process_sample(struct observed_rank *one,
         ret->cpu_ms += process->cpu_ms;
         ret->working = ret->working || process->state == 'R' || process->state == 'D';
     }
+    ret->io_bytes = process_io_bytes(own->pid, &look->wait_opens);
     ret->locked =
         process_wait(own->pid, ret->wait, sizeof(ret->wait), &look->wait_opens) && !children;
     return look->wait_opens > 0;

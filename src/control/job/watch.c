@@ -389,7 +389,9 @@ static bool is_slower(const struct gang *gang, const struct watch_rank *slow)
     int64_t time = own_of_others(gang, slow, own_time);
     int64_t part = own_of_others(gang, slow, own_part);
     int64_t spread = own_of_others(gang, slow, own_spread);
-    int64_t slower = 100 + spread * WATCH_CHANCE / OWN_WHOLE; /* percent */
+    int64_t tame = spread < WATCH_WILD_FROM ? spread : WATCH_WILD_FROM;
+    int64_t slower =
+        100 + (tame * WATCH_CHANCE + (spread - tame) * WATCH_WILD) / OWN_WHOLE; /* percent */
 
     if (slower < WATCH_SLOWER)
         slower = WATCH_SLOWER;

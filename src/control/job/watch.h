@@ -40,7 +40,9 @@ struct object;
 #define WATCH_SLOWER     115 /* percent of what its peers take outside of collectives: it is slow */
 #define WATCH_SLOW_PART  20  /* but not where that costs less than this part of a step */
 #define WATCH_CHANCE     180 /* nor where it is less than this percent of how steps differ anyway */
-#define WATCH_ALSO       105 /* percent of their time: the part of a step alone may mislead */
+#define WATCH_WILD       400 /* and this percent of what they differ by more than */
+#define WATCH_WILD_FROM  150000 /* so much, in millionths */
+#define WATCH_ALSO       105    /* percent of their time: the part of a step alone may mislead */
 #define WATCH_SILENT_MS  (30LL * 60 * 1000) /* or twenty, when they work and no step comes */
 
 struct watch_rank {
