@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """step.py [SECONDS]: what it costs a step of a training that Muster watches it (src/observe/hook.py).
 
-Two TorchrunJobs on one `muster up`, the same but for the annotation muster.dev/observe: "off", take turns of a few steps: a small
-transformer, and one layer, whose step is so short that the difference is the cost itself. Of each pair of turns the ratio is taken,
-and of these the median, with the range that 95 of 100 such medians would be in. SECONDS (60): how long for each.
+Two TorchrunJobs on one `muster up`, the same but for the annotation muster.dev/observe: "off", take turns of a few steps: a
+small transformer, and one layer, whose step is so short that the difference is the cost itself. Of each pair of turns the ratio
+is taken, and of these the median, with the range that 95 of 100 such medians would be in. SECONDS (60): how long for each.
 """
 
 import os
@@ -127,8 +127,9 @@ def main(seconds):
         for model, count in MODELS.items():
             extra[model] = show(model, measure(ranks[True], ranks[False], model, count, seconds))
         part = 100 * (cpu_seconds(m.process.pid) - used) / (time.monotonic() - begin)
-        print(f"  {extra['layer'][0]:.1f} us are {100 * extra['layer'][0] / extra['transformer'][1]:.3f} % of the transformer's step; "
-              f"muster, which looks at the ranks, takes {part:.2f} % of a core meanwhile")
+        cost, step = extra["layer"][0], extra["transformer"][1]
+        print(f"  {cost:.1f} us are {100 * cost / step:.3f} % of the transformer's step; muster, which looks at the "
+              f"ranks, takes {part:.2f} % of a core meanwhile")
         for rank in ranks.values():
             rank.connection.close()
 

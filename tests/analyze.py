@@ -97,8 +97,8 @@ def command_of(tool, program, path, options, scratch):
 def expand(path, options, scratch):
     """What gcc's preprocessor makes of a file, for cppcheck, whose own knows no __VA_OPT__, without system headers, which it
     knows by itself, and without the checks of types that curl's macros bring. (file, line) of each line that is left."""
-    done = subprocess.run(["gcc", *options, "-DCURL_DISABLE_TYPECHECK", "-E", path], cwd=ROOT, text=True, errors="replace", stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, check=False)
+    done = subprocess.run(["gcc", *options, "-DCURL_DISABLE_TYPECHECK", "-E", path], cwd=ROOT, text=True, errors="replace",
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     # cppcheck knows these by their usual names.
     kept = [f"#define __builtin_{name} {name}" for name in ("va_start", "va_end", "va_copy", "va_arg")]
     places, file, number = [(path, 1)] * len(kept), path, 1

@@ -80,7 +80,7 @@ struct rank_report {
     int64_t own_us;
     int64_t own_part;
     int64_t own_spread;
-    int64_t gpu;    /* its number on the node, and one; 0: none is known */
+    int64_t gpu; /* its number on the node, and one; 0: none is known */
 };
 
 const char *rank_act_word(enum rank_act act);

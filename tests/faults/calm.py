@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""calm.py [RUNS]: trainings that are well and look like hangs (calm_train.py), with real torchrun (gloo, 2 pods of 2 ranks), five of
-them at once; none may be called hung, suspected or a straggler, and none restarted.
+"""calm.py [RUNS]: trainings that are well and look like hangs (calm_train.py), with real torchrun (gloo, 2 pods of 2 ranks),
+five of them at once; none may be called hung, suspected or a straggler, and none restarted.
 
-PAUSE=120 seconds of each of compilation, evaluation and writing a checkpoint; SEED=1 is the first run's. That ranks wait for one that
-works is said of such a job, and is true: it is shown here and is no alarm.
+PAUSE=120 seconds of each of compilation, evaluation and writing a checkpoint; SEED=1 is the first run's. That ranks wait for
+one that works is said of such a job, and is true: it is shown here and is no alarm.
 """
 
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""calm_train.py SEED SECONDS: a training over gloo that is well, and does what could be taken for a hang: steps with tenfold jitter,
-and SECONDS each of compilation, of evaluation and of writing a checkpoint. In what order, and whether one rank does it while the
-others wait for it in a collective, or all of them, is by the seed.
+"""calm_train.py SEED SECONDS: a training over gloo that is well, and does what could be taken for a hang: steps with tenfold
+jitter, and SECONDS each of compilation, of evaluation and of writing a checkpoint. In what order, and whether one rank does it
+while the others wait for it in a collective, or all of them, is by the seed.
 """
 
 import os
