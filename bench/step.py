@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from harness import PATIENCE, Muster, cached_torch, torch_pythons  # noqa: E402
 
 LIMIT = 0.2  # percent
-MODELS = {"transformer": 4, "layer": 200}  # steps of a turn
+MODELS = {"transformer": 1, "layer": 25}  # steps of a turn
 WARM_UP = 20  # turns
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
