@@ -15,6 +15,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from harness import PATIENCE, Muster, cached_torch, torch_pythons  # noqa: E402
+from server import cpu_s  # noqa: E402
 
 LIMIT = 0.2  # percent
 MODELS = {"transformer": 1, "layer": 25}  # steps of a turn
@@ -78,12 +79,6 @@ class Rank:
         return int(self.answers.readline()) / 1000 / count
 
 
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat") as f:
-        fields = f.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def measure(on, off, model, count, seconds):
     """Pairs of turns: (with it, without it), in microseconds a step; who begins takes turns as well."""
     pairs, begin = [], time.monotonic()
@@ -122,11 +117,11 @@ def main(seconds):
         m.apply(QUEUE + "".join(JOB.format(name=f"watched-{observe}", observe=observe, script=os.path.abspath(__file__),
                                            port=f"--rank {port}") for observe in ("on", "off")))
         ranks = {rank.watched: rank for rank in (Rank(listener.accept()[0]) for _ in range(2))}
-        begin, used = time.monotonic(), cpu_seconds(m.process.pid)
+        begin, used = time.monotonic(), cpu_s(m.process.pid)
         extra = {}
         for model, count in MODELS.items():
             extra[model] = show(model, measure(ranks[True], ranks[False], model, count, seconds))
-        part = 100 * (cpu_seconds(m.process.pid) - used) / (time.monotonic() - begin)
+        part = 100 * (cpu_s(m.process.pid) - used) / (time.monotonic() - begin)
         cost, step = extra["layer"][0], extra["transformer"][1]
         print(f"  {cost:.1f} us are {100 * cost / step:.3f} % of the transformer's step; muster, which looks at the "
               f"ranks, takes {part:.2f} % of a core meanwhile")

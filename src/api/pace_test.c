@@ -108,22 +108,26 @@ TEST(what_a_silent_rank_does_is_seen_at_its_process)
     }
 }
 
+/* A process that is there and has made no step since `end`, so many seconds ago; the rest is told. */
+static void look_at(struct pace *pace, int64_t end, int64_t second, struct pace_sample sample)
+{
+    sample.now_ms = end + second * S;
+    sample.steps = pace->steps;
+    sample.last_ms = end;
+    sample.there = true;
+    sample.looked = pace_is_silent(pace, &sample);
+    (void)pace_take(pace, &sample);
+}
+
 TEST(a_rank_that_wakes_for_a_moment_is_idle_all_the_same)
 {
     struct pace pace = {0};
     int64_t end = run_steps(&pace, 100 * S, 20, 100);
 
     for (int64_t second = 1; second <= 30; second++) {
-        struct pace_sample sample = {.now_ms = end + second * S,
-                                     .steps = pace.steps,
-                                     .last_ms = end,
-                                     .there = true,
-                                     .state = second % 5 ? 'S' : 'R',
-                                     .working = second % 5 == 0,
-                                     .cpu_ms = second};
-
-        sample.looked = pace_is_silent(&pace, &sample);
-        (void)pace_take(&pace, &sample);
+        look_at(&pace, end, second,
+                (struct pace_sample){
+                    .state = second % 5 ? 'S' : 'R', .working = second % 5 == 0, .cpu_ms = second});
         if (second > 7)
             EXPECT(pace.report.act == RANK_IDLE);
     }
@@ -139,15 +143,8 @@ TEST(a_rank_that_writes_to_a_slow_disk_is_at_work)
         int64_t end = run_steps(&pace, 100 * S, 20, 100);
 
         for (int64_t second = 1; second <= 30; second++) {
-            struct pace_sample sample = {.now_ms = end + second * S,
-                                         .steps = pace.steps,
-                                         .last_ms = end,
-                                         .there = true,
-                                         .state = 'S',
-                                         .io_bytes = second * pieces[i]};
-
-            sample.looked = pace_is_silent(&pace, &sample);
-            (void)pace_take(&pace, &sample);
+            look_at(&pace, end, second,
+                    (struct pace_sample){.state = 'S', .io_bytes = second * pieces[i]});
             if (second > 7)
                 EXPECT(pace.report.act == (i ? RANK_IDLE : RANK_BUSY));
         }
@@ -171,16 +168,8 @@ TEST(how_long_a_rank_was_idle_and_went_on_is_learned)
     struct pace pace = {0};
     int64_t end = run_steps(&pace, 100 * S, 20, 100);
 
-    for (int64_t second = 1; second <= 40; second++) {
-        struct pace_sample sample = {.now_ms = end + second * S,
-                                     .steps = pace.steps,
-                                     .last_ms = end,
-                                     .there = true,
-                                     .state = 'S'};
-
-        sample.looked = pace_is_silent(&pace, &sample);
-        (void)pace_take(&pace, &sample);
-    }
+    for (int64_t second = 1; second <= 40; second++)
+        look_at(&pace, end, second, (struct pace_sample){.state = 'S'});
     EXPECT(pace.report.act == RANK_IDLE && pace.report.quiet_ms == 0);
     (void)run_steps(&pace, end + 40 * S, 5, 100);
     EXPECT(pace.report.act == RANK_STEPPING);
