@@ -37,10 +37,10 @@ static char **values(const struct records *spec, const char *name)
 {
     size_t count = 0, i = 0;
     struct record record;
-    for (size_t offset = 0; records_next(spec, &offset, &record);)
+    for (size_t next = 0; records_next(spec, &next, &record);)
         count += record_is(&record, name);
     char **list = calloc(count + 1, sizeof(*list));
-    for (size_t offset = 0; list && records_next(spec, &offset, &record);)
+    for (size_t next = 0; list && records_next(spec, &next, &record);)
         if (record_is(&record, name))
             list[i++] = spec->p + (record.value - spec->p);
     return list;
@@ -63,7 +63,7 @@ static int make_groups(const struct records *spec, char words[static 256])
 {
     const char *file = "";
     struct record record;
-    for (size_t offset = 0; records_next(spec, &offset, &record);) {
+    for (size_t next = 0; records_next(spec, &next, &record);) {
         if (record_is(&record, "cgroup.make") && mkdir(record.value, 0755) < 0 && errno != EEXIST)
             return shim_fail(words, "mkdir", record.value);
         if (record_is(&record, "cgroup.file"))
@@ -79,7 +79,7 @@ static int set_kernel(const struct records *spec, char words[static 256])
 {
     const char *file = "";
     struct record record;
-    for (size_t offset = 0; records_next(spec, &offset, &record);) {
+    for (size_t next = 0; records_next(spec, &next, &record);) {
         if (record_is(&record, "sysctl.file"))
             file = record.value;
         if (!record_is(&record, "sysctl.write"))
@@ -96,7 +96,7 @@ static int set_kernel(const struct records *spec, char words[static 256])
 static int join_groups(const struct records *spec, char words[static 256])
 {
     struct record record;
-    for (size_t offset = 0; records_next(spec, &offset, &record);)
+    for (size_t next = 0; records_next(spec, &next, &record);)
         if (record_is(&record, "cgroup.join") && write_text(record.value, "0") < 0)
             return shim_fail(words, "join", record.value);
     const char *score = records_get(spec, "oomscore");

@@ -11,13 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOUNTINFO_BYTES 8192
+#define MOUNTINFO_BYTES 16384 /* to begin with: read at one go on most machines */
 
 /* ---- mounts ---- */
 
 /* "36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw", cut into its words. */
 struct mount {
-    char *line;
     int id;
     const char *fs;
     const char *root;  /* of the file system, what is seen */
@@ -26,6 +25,7 @@ struct mount {
 };
 
 struct mounts {
+    char *text; /* what the words are in */
     struct mount *items;
     size_t count;
 };
@@ -44,14 +44,15 @@ void mountinfo_unescape(char *text)
     *out = '\0';
 }
 
-static bool parse(struct mount *mount)
+/* Cuts the line. */
+static bool parse(char *line, struct mount *ret)
 {
-    char *words[5], *rest = mount->line;
-    char *dash = strstr(mount->line, " - ");
+    char *words[5], *rest = line;
+    char *dash = strstr(line, " - ");
     if (!dash)
         return false;
     char *type = dash + 3;
-    type[strcspn(type, " \n")] = '\0';
+    type[strcspn(type, " ")] = '\0';
     for (size_t i = 0; i < 5; i++) {
         words[i] = rest;
         rest = strchr(rest, ' ');
@@ -61,50 +62,58 @@ static bool parse(struct mount *mount)
     }
     mountinfo_unescape(words[3]);
     mountinfo_unescape(words[4]);
-    mount->fs = words[2];
-    mount->root = words[3];
-    mount->point = words[4];
-    mount->type = type;
-    return sscanf(words[0], "%d", &mount->id) == 1;
+    *ret = (struct mount){.fs = words[2], .root = words[3], .point = words[4], .type = type};
+    return sscanf(words[0], "%d", &ret->id) == 1;
 }
 
 static void mounts_free(struct mounts *mounts)
 {
-    for (size_t i = 0; i < mounts->count; i++)
-        free(mounts->items[i].line);
+    free(mounts->text);
     free(mounts->items);
+}
+
+/* All of the file, and a NUL. NULL with errno where that cannot be. */
+static char *read_whole(int fd)
+{
+    size_t len = 0, room = MOUNTINFO_BYTES;
+    char *text = malloc(room);
+    for (ssize_t n; text; len += (size_t)n) {
+        char *more = len + 1 < room ? text : realloc(text, 2 * room);
+        if (!more)
+            break;
+        room = len + 1 < room ? room : 2 * room;
+        text = more;
+        n = read(fd, text + len, room - len - 1);
+        if (n < 0)
+            break;
+        if (n == 0) {
+            text[len] = '\0';
+            return text;
+        }
+    }
+    free(text);
+    return NULL;
 }
 
 static int mounts_read(struct mounts *ret)
 {
     struct mounts mounts = {0};
-    FILE *file = fopen("/proc/self/mountinfo", "re");
-    size_t size = 0, room = 0;
-    int r = file ? 0 : -errno;
-    char *line = NULL, buffer[MOUNTINFO_BYTES];
-    if (file) /* else it would be read by the kilobyte */
-        (void)setvbuf(file, buffer, _IOFBF, sizeof(buffer));
-    while (r == 0 && getline(&line, &size, file) > 0) {
-        if (mounts.count == room) {
-            room = room ? 2 * room : 64;
-            struct mount *more = reallocarray(mounts.items, room, sizeof(*more));
-            if (!more) {
-                r = -ENOMEM;
-                break;
-            }
-            mounts.items = more;
-        }
-        struct mount mount = {.line = line};
-        line = NULL;
-        size = 0;
-        if (parse(&mount))
-            mounts.items[mounts.count++] = mount;
-        else
-            free(mount.line);
+    int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    mounts.text = read_whole(fd);
+    int r = mounts.text ? 0 : -errno;
+    size_t lines = 0;
+    close(fd);
+    for (const char *p = mounts.text; p && *p; p++)
+        lines += *p == '\n';
+    if (r == 0 && !(mounts.items = calloc(lines + 1, sizeof(*mounts.items))))
+        r = -ENOMEM;
+    for (char *line = mounts.text, *end; r == 0 && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        if (parse(line, &mounts.items[mounts.count]))
+            mounts.count++;
     }
-    free(line);
-    if (file)
-        (void)fclose(file);
     if (r)
         mounts_free(&mounts);
     else
@@ -112,7 +121,8 @@ static int mounts_read(struct mounts *ret)
     return r;
 }
 
-static int mount_id(int fd)
+/* Kernels before 5.8 say it in a file alone. */
+static int mount_id_of_old(int fd)
 {
     char path[48], line[128];
     int id = -ENOENT;
@@ -124,6 +134,14 @@ static int mount_id(int fd)
         (void)sscanf(line, "mnt_id: %d", &id);
     (void)fclose(file);
     return id;
+}
+
+static int mount_id(int fd)
+{
+    struct statx st;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) == 0 && st.stx_mask & STATX_MNT_ID)
+        return (int)st.stx_mnt_id;
+    return mount_id_of_old(fd);
 }
 
 static const struct mount *mount_of(const struct mounts *mounts, int fd)
@@ -352,12 +370,15 @@ static int places_of(const struct hidden_thing *thing,
     return place(user, path);
 }
 
-int hidden_places(const struct hidden *hidden, const char *top, hidden_place_fn *place, void *user)
+static int places_in(const struct mounts *mounts,
+                     const struct hidden *hidden,
+                     const char *top,
+                     hidden_place_fn *place,
+                     void *user)
 {
-    struct mounts mounts = {0};
-    int r = mounts_read(&mounts);
-    for (size_t i = 0; r == 0 && i < mounts.count; i++) {
-        const struct mount *mount = &mounts.items[i];
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < mounts->count; i++) {
+        const struct mount *mount = &mounts->items[i];
         if (!below(mount->point, top))
             continue;
         if (hidden->with_proc && strcmp(mount->type, "proc") == 0 && is_seen(mount))
@@ -365,6 +386,20 @@ int hidden_places(const struct hidden *hidden, const char *top, hidden_place_fn 
         for (size_t k = 0; r == 0 && k < hidden->count; k++)
             r = places_of(&hidden->things[k], mount, place, user);
     }
+    return r;
+}
+
+int hidden_places(const struct hidden *hidden, const char *top, hidden_place_fn *place, void *user)
+{
+    struct mounts mounts = {0};
+    int r = mounts_read(&mounts);
+    if (r == 0)
+        r = places_in(&mounts, hidden, top, place, user);
     mounts_free(&mounts);
     return r;
+}
+
+int hidden_places_known(const struct hidden *hidden, hidden_place_fn *place, void *user)
+{
+    return hidden->mounts ? places_in(hidden->mounts, hidden, "/", place, user) : 0;
 }

@@ -48,6 +48,10 @@ void hidden_type(int fd, char out[static 32]);
 typedef int hidden_place_fn(void *user, const char *path);
 int hidden_places(const struct hidden *hidden, const char *top, hidden_place_fn *place, void *user);
 
+/* The same for everything below /, by the mounts there were when the first thing was added: for who is alone in
+ * its mount namespace since, and asks for none of the mounts that it made itself. */
+int hidden_places_known(const struct hidden *hidden, hidden_place_fn *place, void *user);
+
 /* Every mount of this process, as of when the first thing was added, or of now where none was. Stops at the
  * first error of `each`. */
 typedef int hidden_mount_fn(void *user, const char *point, const char *type);

@@ -77,7 +77,7 @@ int homes_shut(int root_fd, const struct records *spec, char words[static 256])
     int trees[KEEPS_MAX], r = 0;
     size_t count = 0, at = 0;
     struct record record;
-    for (size_t offset = 0; count < KEEPS_MAX && records_next(spec, &offset, &record);) {
+    for (size_t next = 0; count < KEEPS_MAX && records_next(spec, &next, &record);) {
         if (!record_is(&record, "keep"))
             continue;
         int fd = open_trusted(root_fd, record.value, O_PATH | O_DIRECTORY);
@@ -86,10 +86,10 @@ int homes_shut(int root_fd, const struct records *spec, char words[static 256])
         if (fd >= 0)
             close(fd);
     }
-    for (size_t offset = 0; r == 0 && records_next(spec, &offset, &record);)
+    for (size_t next = 0; r == 0 && records_next(spec, &next, &record);)
         if (record_is(&record, "shut"))
             r = shut_one(root_fd, record.value, words);
-    for (size_t offset = 0; at < count && records_next(spec, &offset, &record);) {
+    for (size_t next = 0; at < count && records_next(spec, &next, &record);) {
         if (!record_is(&record, "keep"))
             continue;
         int tree = trees[at++];

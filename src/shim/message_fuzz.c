@@ -3,6 +3,7 @@
 #include "shim/message.h"
 #include "shim/parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Both sides of the shim's protocol: messages, exit files, and the records of pod and spec files.
@@ -25,19 +26,21 @@ static void try_messages(const char *text)
 
 static void try_records(char *bytes, size_t len)
 {
-    struct records records = {bytes, len};
+    struct records records = {.p = bytes, .len = len};
     struct record record;
     size_t count = 0;
     /* As records_open() leaves them. */
     bytes[len - 1] = '\0';
-    for (size_t offset = 0; records_next(&records, &offset, &record); count++) {
-        FUZZ_HOLDS(offset <= len && record.name >= bytes && record.value <= bytes + len);
+    FUZZ_HOLDS(records_cut(&records) == 0);
+    for (size_t next = 0; records_next(&records, &next, &record); count++) {
+        FUZZ_HOLDS(record.name >= bytes && record.value <= bytes + len);
         FUZZ_HOLDS(record.name[record.name_len] == '=');
     }
     FUZZ_HOLDS(count <= len);
     (void)records_get(&records, "root");
     (void)records_has(&records, "ns", "pid");
     FUZZ_HOLDS(records_number(&records, "uid", 7) >= 0);
+    free(records.items);
 }
 
 FUZZ(shim)

@@ -2,6 +2,7 @@
 #include "shim/hidden.h"
 #include "shim/openin.h"
 #include "shim/parts.h"
+#include "shim/root.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,30 +15,13 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* shim_mount: what a container sees of the file system. Runs in the container's first process, in a
  * mount namespace of its own. The new root is put together at <folder>/<n>.root; every path inside
  * it is resolved by the kernel as if it were / already (openat2, RESOLVE_IN_ROOT), so neither a
  * symbolic link on the host nor one inside a volume can lead a mount elsewhere. */
-#define PATH_BYTES PATH_MAX
 #define MOUNTS_MAX 512 /* file systems of the host that are carried over */
-#define GROUPS_MAX 64  /* as privilege.c has it */
-
-struct root {
-    int fd;                /* the new root */
-    char base[PATH_BYTES]; /* <n>. files, as absolute path prefix: /.../c/<name>/<n> */
-    unsigned overlay_count;
-    const char *points; /* mount points that are there already; may be NULL */
-    const char *lower;  /* what the overlay of the root is over */
-    struct hidden hidden;
-    uid_t uid; /* whom the container runs as */
-    gid_t gid;
-    gid_t groups[GROUPS_MAX];
-    size_t group_count;
-    char *words;
-};
 
 /* A file to bind another one over, its folder made where missing. */
 static int make_file(int root_fd, const char *path)
@@ -136,11 +120,11 @@ static int bind_over(struct root *root, int source_fd, const char *target, const
     return 0;
 }
 
-static int mount_in(struct root *root,
-                    const char *type,
-                    const char *target,
-                    unsigned long flags,
-                    const char *data)
+int mount_in(struct root *root,
+             const char *type,
+             const char *target,
+             unsigned long flags,
+             const char *data)
 {
     int fd = folder_make_in(root->fd, target);
     if (fd < 0) {
@@ -270,7 +254,7 @@ static int carry_mount(struct root *root, const char *path)
 static bool is_masked(const struct records *spec, const char *path)
 {
     struct record record;
-    for (size_t offset = 0; records_next(spec, &offset, &record);)
+    for (size_t next = 0; records_next(spec, &next, &record);)
         if ((record_is(&record, "mask") || record_is(&record, "mask.exact")) &&
             under(path, record.value))
             return true;
@@ -361,52 +345,13 @@ static int bind_root(struct root *root, const char *target)
     return r ? r : mount_in(root, "tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777");
 }
 
-/* ---- what every container has ---- */
-
-static int bind_path(struct root *root, const char *source, const char *target, const char *options)
+int bind_path(struct root *root, const char *source, const char *target, const char *options)
 {
     int fd = open(source, O_PATH | O_CLOEXEC);
     if (fd < 0)
         return shim_fail(root->words, "open", source);
     int r = bind_over(root, fd, target, options);
     close(fd);
-    return r;
-}
-
-static int make_devices(struct root *root, const char *shm_options)
-{
-    static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
-    static const char *const links[][2] = {{"/proc/self/fd", "fd"},
-                                           {"/proc/self/fd/0", "stdin"},
-                                           {"/proc/self/fd/1", "stdout"},
-                                           {"/proc/self/fd/2", "stderr"},
-                                           {"pts/ptmx", "ptmx"}};
-    mode_t before = umask(0);
-    int r = mount_in(root, "tmpfs", "/dev", MS_NOSUID | MS_NOEXEC, "mode=755,size=4m");
-    int dev = r == 0 ? open_in(root->fd, "/dev", O_PATH | O_DIRECTORY, 0644) : -1;
-    if (r == 0 && dev < 0)
-        return shim_fail(root->words, "open", "/dev");
-    for (size_t i = 0; r == 0 && i < COUNT_OF(devices); i++) {
-        char path[32];
-        struct stat st;
-        (void)snprintf(path, sizeof(path), "/dev/%s", devices[i]);
-        /* A node of our own is cheaper than a mount of the host's; only root may make one. */
-        if (stat(path, &st) < 0 || mknodat(dev, devices[i], S_IFCHR | 0666, st.st_rdev) < 0)
-            r = bind_path(root, path, path, "");
-    }
-    (void)umask(before);
-    for (size_t i = 0; r == 0 && i < COUNT_OF(links); i++)
-        if (symlinkat(links[i][0], dev, links[i][1]) < 0)
-            r = shim_fail(root->words, "symlink /dev/", links[i][1]);
-    if (dev >= 0)
-        close(dev);
-    if (r == 0 && mount_in(root, "devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC,
-                           "newinstance,ptmxmode=0666,mode=0620") < 0)
-        r = bind_path(root, "/dev/pts", "/dev/pts", "rec");
-    if (r == 0)
-        r = mount_in(root, "tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV | MS_NOEXEC, shm_options);
-    if (r == 0)
-        (void)mount_in(root, "mqueue", "/dev/mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
     return r;
 }
 
@@ -417,13 +362,30 @@ struct mount_words {
     const char *options;
 };
 
+/* The spawner's empty folder, in a file system that nobody can write to: a new one for every folder that is
+ * hidden costs more than all the rest of hiding it. */
+static int cover_with_nothing(const struct root *root, int fd)
+{
+    char path[PATH_BYTES];
+    int n = root->points ? snprintf(path, sizeof(path), "%s" POINTS_NOTHING, root->points) : -1;
+    int nothing =
+        n > 0 && n < PATH_BYTES ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (nothing < 0)
+        return -ENOENT;
+    int r = bind_at(nothing, fd, "ro,nosuid,nodev");
+    close(nothing);
+    return r;
+}
+
 /* An empty folder, or an empty file, over what is open. */
-static int cover(int fd)
+static int cover(const struct root *root, int fd)
 {
     struct stat st;
     char to[32];
     if (fstat(fd, &st) < 0)
         return -errno;
+    if (S_ISDIR(st.st_mode) && cover_with_nothing(root, fd) == 0)
+        return 0;
     fd_path(to, fd);
     int r = S_ISDIR(st.st_mode)
                 ? mount("tmpfs", to, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0,size=4k")
@@ -436,7 +398,7 @@ static int hide(struct root *root, const char *path)
     int fd = open_in(root->fd, path, O_PATH, 0);
     if (fd < 0)
         return 0; /* nothing to hide */
-    int r = cover(fd);
+    int r = cover(root, fd);
     close(fd);
     errno = -r;
     return r ? shim_fail(root->words, "hide", path) : 0;
@@ -451,7 +413,7 @@ static int cover_seen(void *user, const char *path)
 {
     struct root *root = user;
     int fd = open_exact(path, O_PATH);
-    int r = fd < 0 ? fd : cover(fd);
+    int r = fd < 0 ? fd : cover(root, fd);
     if (fd >= 0)
         close(fd);
     errno = -r;
@@ -585,56 +547,10 @@ static int mount_record(struct root *root, const char *type, const struct mount_
     return 0; /* of a newer agent */
 }
 
-/* Files of /proc that change the machine and ask for no capability, only for the user root. */
-static int protect_proc(struct root *root, const struct records *spec)
-{
-    static const char *const paths[] = {"/proc/sys", "/proc/sysrq-trigger", "/proc/irq",
-                                        "/proc/bus", "/proc/fs"};
-    bool is_root = records_number(spec, "uid", (long)geteuid()) == 0;
-    if (!is_root || !records_get(spec, "caps"))
-        return 0;
-    for (size_t i = 0; i < COUNT_OF(paths); i++) {
-        int fd = open_in(root->fd, paths[i], O_PATH, 0644);
-        if (fd < 0)
-            continue; /* not in this kernel */
-        int r = bind_over(root, fd, paths[i], "ro");
-        close(fd);
-        if (r)
-            return r;
-    }
-    return 0;
-}
-
 /* Does the program of the spec start the container, in the root that is made for it? */
 static bool is_for_runtime(const struct records *spec)
 {
     return records_number(spec, "runtime", 0) != 0;
-}
-
-static int make_proc(struct root *root, const struct records *spec)
-{
-    unsigned long strict = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-    bool own_pids = records_has(spec, "ns", "pid") || records_get(spec, "pid.of");
-    /* Where the machine hides parts of its own /proc, a new one is refused to ordinary users. */
-    int r = own_pids ? mount_in(root, "proc", "/proc", strict, NULL) : -EINVAL;
-    if (r)
-        r = bind_path(root, "/proc", "/proc", "rec");
-    return r ? r : protect_proc(root, spec);
-}
-
-static int make_kernel_mounts(struct root *root, const struct records *spec)
-{
-    const char *shm = records_get(spec, "shm");
-    int r = make_devices(root, shm ? shm : "mode=1777,size=64m");
-    if (r)
-        return r;
-    r = is_for_runtime(spec) ? 0 : make_proc(root, spec);
-    if (r)
-        return r;
-    /* In a user namespace only the whole tree may be bound. */
-    if (bind_path(root, "/sys", "/sys", "ro") == 0)
-        return 0;
-    return bind_path(root, "/sys", "/sys", "rec,ro");
 }
 
 static int make_records(struct root *root, const struct records *spec)
@@ -645,12 +561,12 @@ static int make_records(struct root *root, const struct records *spec)
     int r = 0;
     /* What is hidden comes first, so that a volume inside the data folder's path can be mounted
      * over it but never revealed by it. */
-    r = hidden_places(&root->hidden, "/", hide_seen, root);
+    r = hidden_places_known(&root->hidden, hide_seen, root);
     if (r && !root->words[0]) {
         errno = -r;
         return shim_fail(root->words, "hide", "muster's files");
     }
-    for (size_t offset = 0; r == 0 && records_next(spec, &offset, &record);) {
+    for (size_t next = 0; r == 0 && records_next(spec, &next, &record);) {
         if (record_is(&record, "mount.source"))
             words.source = record.value;
         else if (record_is(&record, "mount.sub"))
@@ -673,7 +589,7 @@ static void root_know_user(struct root *root, const struct records *spec)
     uint64_t group;
     root->uid = (uid_t)records_number(spec, "uid", (long)geteuid());
     root->gid = (gid_t)records_number(spec, "gid", (long)getegid());
-    for (size_t offset = 0; records_next(spec, &offset, &record);)
+    for (size_t next = 0; records_next(spec, &next, &record);)
         if (record_is(&record, "group") && root->group_count < GROUPS_MAX &&
             shim_number(record.value, 10, &group))
             root->groups[root->group_count++] = (gid_t)group;
@@ -740,7 +656,7 @@ static int prepare_for_runtime(char words[static 256])
 static int know_hidden(struct root *root, const struct records *spec)
 {
     struct record record;
-    for (size_t offset = 0; records_next(spec, &offset, &record);) {
+    for (size_t next = 0; records_next(spec, &next, &record);) {
         int r = record_is(&record, "mask")         ? hidden_add(&root->hidden, record.value)
                 : record_is(&record, "mask.exact") ? hidden_add_exact(&root->hidden, record.value)
                                                    : 0;
@@ -776,7 +692,7 @@ int mounts_make(const struct child_request *request, char words[static 256])
     if (r == 0)
         r = homes_shut(root.fd, spec, words);
     if (r == 0)
-        r = make_kernel_mounts(&root, spec);
+        r = kernel_mounts_make(&root, spec, !is_for_runtime(spec));
     if (r == 0)
         r = make_records(&root, spec);
     if (r)

@@ -267,7 +267,7 @@ static void remove_groups(const struct container *c)
     (void)snprintf(path, sizeof(path), "c/%s/%u.spec", c->name, c->instance);
     if (records_open(&spec, shim.folder_fd, path) < 0)
         return;
-    for (size_t offset = 0; count < GROUPS_MAX && records_next(&spec, &offset, &record);)
+    for (size_t next = 0; count < GROUPS_MAX && records_next(&spec, &next, &record);)
         if (record_is(&record, "cgroup.make"))
             made[count++] = record.value;
     while (count > 0)

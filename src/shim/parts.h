@@ -12,20 +12,24 @@
 /* shim_parts: what muster-shim is made of. Libc only: it is a static program, and one runs beside
  * every pod, so it keeps no more than it needs in memory and allocates nothing it does not free. */
 
-/* ---- records (records.c): spec files, mapped and read in place ---- */
-struct records {
-    char *p;
-    size_t len;
-};
+/* ---- records (records.c): spec files, mapped and cut in place, once: some thirty questions follow ---- */
 struct record {
     const char *name; /* points into the map; ended by '=' there, so compare with record_is() */
     size_t name_len;
     const char *value; /* NUL-terminated */
 };
+struct records {
+    char *p;
+    size_t len;
+    struct record *items;
+    size_t count;
+};
 int records_open(struct records *records, int dirfd, const char *path);
+/* Of bytes that are in memory, of which the last is NUL: 0 or -errno. */
+int records_cut(struct records *records);
 void records_close(struct records *records);
-/* Walk: start with *offset 0; false at the end. */
-bool records_next(const struct records *records, size_t *offset, struct record *ret);
+/* Walk: start with *next 0; false at the end. */
+bool records_next(const struct records *records, size_t *next, struct record *ret);
 bool record_is(const struct record *record, const char *name);
 /* The first record of that name, or NULL. */
 const char *records_get(const struct records *records, const char *name);
@@ -90,7 +94,9 @@ int folder_make_in(int root_fd, const char *path);
 int homes_shut(int root_fd, const struct records *spec, char words[static 256]);
 
 /* ---- mount points made beforehand (points.c), run by the spawner ---- */
-/* From now on `folder` has the paths, those that end in a slash as folders. */
+/* From now on `folder` has the paths, those that end in a slash as folders; and an empty folder that nobody may
+ * enter, for what is to be covered. */
+#define POINTS_NOTHING "/.muster/nothing"
 int points_make(const char *folder, char *const paths[]);
 
 /* ---- the pod's namespaces (sandbox.c): this process is in them from then on ---- */

@@ -44,6 +44,16 @@ static int make_below(const char *folder, const char *path)
     return 0;
 }
 
+static int make_nothing(const char *folder)
+{
+    char at[PATH_MAX];
+    int n = snprintf(at, sizeof(at), "%s" POINTS_NOTHING, folder);
+    if (n < 0 || (size_t)n >= sizeof(at))
+        return -ENAMETOOLONG;
+    int r = make_below(folder, POINTS_NOTHING "/");
+    return r == 0 && chmod(at, 0) < 0 ? -errno : r;
+}
+
 int points_make(const char *folder, char *const paths[])
 {
     struct stat st;
@@ -56,6 +66,8 @@ int points_make(const char *folder, char *const paths[])
     int r = 0;
     for (size_t i = 0; r == 0 && paths[i]; i++)
         r = make_below(folder, paths[i]);
+    if (r == 0)
+        r = make_nothing(folder);
     if (r == 0 && mount(NULL, folder, NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "") < 0)
         r = -errno;
     return r;

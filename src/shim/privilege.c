@@ -26,7 +26,7 @@ static int set_identity(const struct records *spec, char words[static 256])
     size_t count = 0;
     uint64_t group;
     struct record record;
-    for (size_t offset = 0; records_next(spec, &offset, &record) && count < GROUPS_MAX;)
+    for (size_t next = 0; records_next(spec, &next, &record) && count < GROUPS_MAX;)
         if (record_is(&record, "group") && shim_number(record.value, 10, &group))
             groups[count++] = (gid_t)group;
     if (gid >= 0) {

@@ -2,10 +2,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+int records_cut(struct records *records)
+{
+    const char *end = records->p + records->len;
+    size_t lines = 0;
+    for (const char *p = records->p; p < end; p += strlen(p) + 1)
+        lines++;
+    records->items = calloc(lines + 1, sizeof(*records->items));
+    if (!records->items)
+        return -ENOMEM;
+    for (const char *p = records->p, *next; p < end; p = next) {
+        size_t len = strlen(p);
+        const char *equals = memchr(p, '=', len);
+        next = p + len + 1;
+        if (equals)
+            records->items[records->count++] = (struct record){p, (size_t)(equals - p), equals + 1};
+    }
+    return 0;
+}
 
 int records_open(struct records *records, int dirfd, const char *path)
 {
@@ -29,29 +49,26 @@ int records_open(struct records *records, int dirfd, const char *path)
     /* Every value is a C string, whatever the file ends with. */
     if (records->p[records->len - 1])
         records->p[records->len - 1] = '\0';
-    return 0;
+    r = records_cut(records);
+    if (r)
+        records_close(records);
+    return r;
 }
 
 void records_close(struct records *records)
 {
     if (records->p)
         munmap(records->p, records->len);
+    free(records->items);
     *records = (struct records){0};
 }
 
-bool records_next(const struct records *records, size_t *offset, struct record *ret)
+bool records_next(const struct records *records, size_t *next, struct record *ret)
 {
-    while (*offset < records->len) {
-        const char *start = records->p + *offset;
-        size_t len = strlen(start);
-        *offset += len + 1;
-        const char *equals = memchr(start, '=', len);
-        if (equals) {
-            *ret = (struct record){start, (size_t)(equals - start), equals + 1};
-            return true;
-        }
-    }
-    return false;
+    if (*next >= records->count)
+        return false;
+    *ret = records->items[(*next)++];
+    return true;
 }
 
 bool record_is(const struct record *record, const char *name)
@@ -62,7 +79,7 @@ bool record_is(const struct record *record, const char *name)
 const char *records_get(const struct records *records, const char *name)
 {
     struct record record;
-    for (size_t offset = 0; records_next(records, &offset, &record);)
+    for (size_t next = 0; records_next(records, &next, &record);)
         if (record_is(&record, name))
             return record.value;
     return NULL;
@@ -71,7 +88,7 @@ const char *records_get(const struct records *records, const char *name)
 bool records_has(const struct records *records, const char *name, const char *value)
 {
     struct record record;
-    for (size_t offset = 0; records_next(records, &offset, &record);)
+    for (size_t next = 0; records_next(records, &next, &record);)
         if (record_is(&record, name) && strcmp(record.value, value) == 0)
             return true;
     return false;

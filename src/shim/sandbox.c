@@ -30,7 +30,7 @@ static int make_memory(const struct records *pod)
         return 0;
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return -errno;
-    for (size_t offset = 0; records_next(pod, &offset, &record);) {
+    for (size_t next = 0; records_next(pod, &next, &record);) {
         if (record_is(&record, "tmpfs.options"))
             options = record.value;
         if (record_is(&record, "tmpfs") &&
