@@ -18,13 +18,6 @@
 
 /* shim_child: from a spec to a running process. The child reports trouble through a pipe that
  * closes by itself when it execs, so the shim knows which of the two happened. */
-int shim_fail(char words[static 256], const char *step, const char *what)
-{
-    int r = errno ? -errno : -EIO;
-    (void)snprintf(words, 256, "%s %s: %s", step, what ? what : "", strerrordesc_np(-r));
-    return r;
-}
-
 int64_t shim_now_ms(void)
 {
     struct timespec ts;
@@ -103,54 +96,6 @@ static int join_groups(const struct records *spec, char words[static 256])
     if (score)
         (void)write_text("/proc/self/oom_score_adj", score);
     return 0;
-}
-
-/* What a child says before it becomes its program: its terminal (code 0), or what went wrong. */
-struct report {
-    int code;
-    char text[256];
-};
-
-static int report_send(int socket_fd, const struct report *report, int fd)
-{
-    struct iovec iov = {(void *)(uintptr_t)report, sizeof(*report)};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    }
-    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*report) ? 0 : -EIO;
-}
-
-/* Bytes received: 0 when the child has exec'd (or died). */
-static ssize_t report_take(int socket_fd, struct report *ret, int *ret_fd)
-{
-    struct iovec iov = {ret, sizeof(*ret)};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
-    ssize_t n;
-    do
-        n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
-    struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header && header->cmsg_type == SCM_RIGHTS)
-        memcpy(ret_fd, CMSG_DATA(header), sizeof(*ret_fd));
-    return n;
 }
 
 static int set_stdio(const struct child_request *request)
@@ -313,28 +258,6 @@ static pid_t clone_child(const struct child_request *request)
     return r;
 }
 
-/* What the child reports, until it has exec'd: 0, or its error. */
-static int await_exec(int socket_fd, int *ret_master, char words[static 256])
-{
-    for (;;) {
-        struct report report;
-        int fd = -1;
-        ssize_t n = report_take(socket_fd, &report, &fd);
-        if (n == 0)
-            return 0;
-        if (n != (ssize_t)sizeof(report)) {
-            errno = EIO;
-            return shim_fail(words, "start", "");
-        }
-        if (report.code) {
-            memcpy(words, report.text, 256);
-            return report.code < 0 ? report.code : -EIO;
-        }
-        if (fd >= 0)
-            *ret_master = fd;
-    }
-}
-
 static int say_begun(const struct child_request *request, int socket_fd, char words[static 256])
 {
     int r = request->begun ? exit_begun(request->begun) : 0;
@@ -376,7 +299,7 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
     close(pair[1]);
     r = say_begun(request, pair[0], words);
     if (r == 0)
-        r = await_exec(pair[0], ret_master, words);
+        r = report_await(pair[0], ret_master, words);
     close(pair[0]);
     if (r == 0)
         return pid;

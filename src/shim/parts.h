@@ -66,6 +66,18 @@ int exit_begun(const char *path);
 /* The exit file, on the disk when this returns 0; readers see it whole or not at all. */
 int exit_write(const char *path, const char *text);
 
+/* ---- what a child says before it becomes its program (report.c) ---- */
+struct report {
+    int code; /* 0: its terminal comes with it; else what went wrong, -errno */
+    char text[256];
+};
+/* With the descriptor, unless it is -1. 0 or -EIO. */
+int report_send(int socket_fd, const struct report *report, int fd);
+/* Until the child has exec'd, and its side of the socket closed with that: 0, or what it says went wrong. */
+int report_await(int socket_fd, int *ret_master, char words[static 256]);
+/* "step path: reason", by errno; returns -errno. */
+int shim_fail(char words[static 256], const char *step, const char *what);
+
 /* ---- a container's first process (child.c) ---- */
 struct child_request {
     const struct records *spec;
@@ -114,6 +126,4 @@ int privileges_drop(const struct records *spec, char words[static 256]);
 
 /* Digits of base 10 or 16 (lower case) at the start of the text; returns how many there were. */
 size_t shim_number(const char *text, unsigned base, uint64_t *ret);
-/* "step path: reason"; returns -errno. */
-int shim_fail(char words[static 256], const char *step, const char *what);
 int64_t shim_now_ms(void);

@@ -1,0 +1,86 @@
+#include "shim/parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* report: what a child says before it becomes its program. */
+
+int shim_fail(char words[static 256], const char *step, const char *what)
+{
+    int r = errno ? -errno : -EIO;
+    (void)snprintf(words, 256, "%s %s: %s", step, what ? what : "", strerrordesc_np(-r));
+    return r;
+}
+
+int report_send(int socket_fd, const struct report *report, int fd)
+{
+    struct iovec iov = {(void *)(uintptr_t)report, sizeof(*report)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    }
+    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*report) ? 0 : -EIO;
+}
+
+/* Bytes received: 0 when the child has exec'd (or died). */
+static ssize_t report_take(int socket_fd, struct report *ret, int *ret_fd)
+{
+    struct iovec iov = {ret, sizeof(*ret)};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t n;
+    do
+        n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header && header->cmsg_type == SCM_RIGHTS)
+        memcpy(ret_fd, CMSG_DATA(header), sizeof(*ret_fd));
+    return n;
+}
+
+int report_await(int socket_fd, int *ret_master, char words[static 256])
+{
+    /* The child closed its side without having read that it may begin, so it does not run its program. The
+     * kernel says so once, before it hands out what the child said last. */
+    bool left = false;
+    for (;;) {
+        struct report report;
+        int fd = -1;
+        ssize_t n = report_take(socket_fd, &report, &fd);
+        if (n < 0 && errno == ECONNRESET && !left) {
+            left = true;
+            continue;
+        }
+        if (n == 0 && !left)
+            return 0;
+        if (n != (ssize_t)sizeof(report)) {
+            errno = EIO;
+            return shim_fail(words, "start", "");
+        }
+        if (report.code) {
+            memcpy(words, report.text, 256);
+            return report.code < 0 ? report.code : -EIO;
+        }
+        if (fd >= 0)
+            *ret_master = fd;
+    }
+}
