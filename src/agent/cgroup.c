@@ -253,6 +253,19 @@ void cgroup_add(const struct pod *pod, const struct json *container, struct buf 
     }
 }
 
+void cgroup_add_first(const struct pod *pod, struct buf *records)
+{
+    const struct json *spec = json_get(pod->root, "spec");
+    JSON_FOREACH(json_get(spec, "initContainers"), container) {
+        cgroup_add(pod, container, records);
+        return;
+    }
+    JSON_FOREACH(json_get(spec, "containers"), container) {
+        cgroup_add(pod, container, records);
+        return;
+    }
+}
+
 void cgroup_add_join(const struct pod *pod, const struct json *container, struct buf *records)
 {
     const struct cgroups *cgroups = &pod->agent->machine.cgroups;

@@ -35,6 +35,8 @@ struct cgroups {
 /* Find and prepare the base folders. */
 void cgroup_look(struct cgroups *cgroups);
 void cgroup_add(const struct pod *pod, const struct json *container, struct buf *records);
+/* The same of the container that starts first, for the pod's own file. */
+void cgroup_add_first(const struct pod *pod, struct buf *records);
 /* The records of an exec: join the group of the container that runs. */
 void cgroup_add_join(const struct pod *pod, const struct json *container, struct buf *records);
 /* The processes of a pod of that uid; none where there are no groups. */

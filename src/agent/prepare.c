@@ -194,6 +194,7 @@ int prepare_pod(struct pod *pod, struct err *err)
         volume_add_memory(pod, &records);
     if (network_has_bridge(pod))
         bridge_add(pod->agent->bridge, pod->uid, pod->ip, &records);
+    cgroup_add_first(pod, &records);
     /* For the next muster: what the object does not say. */
     record_add(&records, "agent.ns", pod->ns);
     record_add(&records, "agent.name", pod->name);

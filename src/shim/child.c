@@ -52,7 +52,7 @@ static int write_text(const char *path, const char *text)
 
 /* Before the child is born: its groups. Limits that the machine refuses are not worth failing a pod
  * for: the agent has told of them in the node's conditions. */
-static int make_groups(const struct records *spec, char words[static 256])
+int groups_make(const struct records *spec, char words[static 256])
 {
     const char *file = "";
     struct record record;
@@ -276,7 +276,7 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
     int pair[2];
     words[0] = '\0';
     *ret_master = -1;
-    int r = make_groups(request->spec, words);
+    int r = groups_make(request->spec, words);
     if (r == 0)
         r = set_kernel(request->spec, words);
     if (r)

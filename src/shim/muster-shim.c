@@ -718,14 +718,17 @@ static int shim_init(const char *folder)
         r = sandbox_make(&pod);
     if (r == 0)
         set_title(&pod);
+    if (r == 0) {
+        shim.listen_fd = listen_at(SHIM_SOCKET_FILE);
+        r = shim.listen_fd < 0 ? shim.listen_fd : 0;
+    }
+    if (r == 0) {
+        char words[256]; /* who starts the container says what is wrong */
+        TELL("hello %d", SHIM_PROTOCOL);
+        (void)groups_make(&pod, words);
+    }
     records_close(&pod);
-    if (r)
-        return r;
-    shim.listen_fd = listen_at(SHIM_SOCKET_FILE);
-    if (shim.listen_fd < 0)
-        return shim.listen_fd;
-    TELL("hello %d", SHIM_PROTOCOL);
-    return 0;
+    return r;
 }
 
 static void turn(void)

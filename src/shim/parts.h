@@ -94,6 +94,8 @@ struct child_request {
 /* Start it and wait until it has exec'd or failed. Returns the pid, or -errno with what went wrong
  * in `words`. With a terminal, *ret_master is its master side. */
 pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256]);
+/* Its groups, and what is written there. */
+int groups_make(const struct records *spec, char words[static 256]);
 
 /* ---- root file system and mounts (mount.c), run inside the child ---- */
 /* Both return 0, or -errno with the step and path in `words`. */

@@ -57,6 +57,8 @@
  *                         6 (Linux 6.12): a network is shared, they need not be
  *     tmpfs.options=O     of the memory that follows
  *     tmpfs=P             memory at P inside the folder, for all containers, gone with the shim
+ *     cgroup.make=D       as below, of the container that starts first: the shim makes its groups
+ *                         while the agent makes its files
  *
  * <n>.spec:
  *     arg=A               one an argument; the first is looked up in PATH of the env records
