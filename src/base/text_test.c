@@ -179,6 +179,24 @@ TEST(arena_gives_zeroed_aligned_memory_of_any_size_also_after_reset)
     arena_done(&arena);
 }
 
+/* There is one for each job, pod and connection. */
+TEST(an_arena_of_a_few_strings_takes_four_kibibytes_and_one_that_was_large_keeps_at_most_sixty_four)
+{
+    struct arena arena = {0};
+
+    (void)arena_raw(&arena, 100, 1);
+    EXPECT(arena.end - arena.at <= 4096);
+    for (size_t i = 0; i < 40; i++)
+        (void)arena_raw(&arena, 1000, 1);
+    arena_reset(&arena);
+    EXPECT(arena.end - arena.at >= 40000); /* the next request finds room */
+    for (size_t i = 0; i < 2000; i++)
+        (void)arena_raw(&arena, 1000, 1);
+    arena_reset(&arena);
+    EXPECT(arena.end - arena.at <= 64 * 1024 && arena.end - arena.at >= 40000);
+    arena_done(&arena);
+}
+
 TEST(arena_trim_gives_back_only_the_tail_of_the_latest)
 {
     struct arena arena = {0};
