@@ -121,16 +121,19 @@ static void read_wants(struct fact *fact, const struct json *root)
         fact->wants[GPU] += fact->portion * devices;
 }
 
-/* On its way out of its GPUs: asked to be suspended, and not refused by its node. */
+/* On its way out of its GPUs: asked to be suspended, and not refused by its node. One that is to give way and fails
+ * to is evicted next, so it is still on its way. */
 static bool is_yielding(const struct object *pod, const struct json *root, bool *ret_suspended)
 {
-    bool asked = object_annotation(pod, SUSPEND_ANNOTATION).len > 0;
+    struct str wish = object_annotation(pod, SUSPEND_ANNOTATION);
+    bool asked = wish.len > 0;
 
     *ret_suspended = false;
     JSON_FOREACH(json_at(root, "status.conditions"), condition)
         if (asked && str_is(json_str_at(condition, "type"), SUSPEND_CONDITION)) {
             *ret_suspended = str_is(json_str_at(condition, "status"), "True");
-            return !str_is(json_str_at(condition, "reason"), SUSPEND_FAILED);
+            return str_is(wish, SUSPEND_YIELD) ||
+                   !str_is(json_str_at(condition, "reason"), SUSPEND_FAILED);
         }
     return asked;
 }
