@@ -160,6 +160,7 @@ bench: all
 	@ninja -C build --quiet bench/bench-json bench/bench-server bench/bench-store bench/bench-sched bench/bench-place bench/bench-first bench/bench-spawn bench/bench-month
 	@build/bench/bench-json
 	@bench/server.py
+	@bench/memory.py
 	@build/bench/bench-store
 	@build/bench/bench-sched
 	@build/bench/bench-place
