@@ -47,7 +47,7 @@ void mountinfo_unescape(char *text)
 /* Cuts the line. */
 static bool parse(char *line, struct mount *ret)
 {
-    char *words[5], *rest = line;
+    char *words[5] = {0}, *rest = line;
     char *dash = strstr(line, " - ");
     if (!dash)
         return false;
@@ -98,27 +98,29 @@ static char *read_whole(int fd)
 static int mounts_read(struct mounts *ret)
 {
     struct mounts mounts = {0};
+    size_t lines = 0;
     int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     mounts.text = read_whole(fd);
-    int r = mounts.text ? 0 : -errno;
-    size_t lines = 0;
+    int error = errno;
     close(fd);
-    for (const char *p = mounts.text; p && *p; p++)
+    if (!mounts.text)
+        return error ? -error : -EIO;
+    for (const char *p = mounts.text; *p; p++)
         lines += *p == '\n';
-    if (r == 0 && !(mounts.items = calloc(lines + 1, sizeof(*mounts.items))))
-        r = -ENOMEM;
-    for (char *line = mounts.text, *end; r == 0 && (end = strchr(line, '\n')); line = end + 1) {
+    mounts.items = calloc(lines + 1, sizeof(*mounts.items));
+    if (!mounts.items) {
+        free(mounts.text);
+        return -ENOMEM;
+    }
+    for (char *line = mounts.text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
         if (parse(line, &mounts.items[mounts.count]))
             mounts.count++;
     }
-    if (r)
-        mounts_free(&mounts);
-    else
-        *ret = mounts;
-    return r;
+    *ret = mounts;
+    return 0;
 }
 
 /* Kernels before 5.8 say it in a file alone. */
