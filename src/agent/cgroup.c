@@ -255,13 +255,11 @@ void cgroup_add(const struct pod *pod, const struct json *container, struct buf 
 
 void cgroup_add_first(const struct pod *pod, struct buf *records)
 {
-    const struct json *spec = json_get(pod->root, "spec");
-    JSON_FOREACH(json_get(spec, "initContainers"), container) {
-        cgroup_add(pod, container, records);
-        return;
-    }
-    JSON_FOREACH(json_get(spec, "containers"), container) {
-        cgroup_add(pod, container, records);
+    for (size_t i = 0; i < pod->run.count; i++) {
+        const struct run_container *c = &pod->run.containers[i];
+        if (c->state == RUN_ENDED || c->ephemeral)
+            continue;
+        cgroup_add(pod, pod_container_spec(pod, i), records);
         return;
     }
 }

@@ -303,8 +303,14 @@ pid_t child_start(const struct child_request *request, int *ret_master, char wor
     close(pair[0]);
     if (r == 0)
         return pid;
-    int status;
+    int status = 0;
     (void)waitpid(pid, &status, 0);
+    if (r == -ECHILD && !words[0])
+        (void)snprintf(words, 256, "killed by signal %d before its program ran%s",
+                       WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+                       WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                           ? ": its memory limit may be too small for any program"
+                           : "");
     if (*ret_master >= 0)
         close(*ret_master);
     *ret_master = -1;

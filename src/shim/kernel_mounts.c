@@ -119,5 +119,6 @@ int kernel_mounts_make(struct root *root, const struct records *spec, bool with_
     /* In a user namespace only the whole tree may be bound. */
     if (bind_path(root, "/sys", "/sys", "ro") == 0)
         return 0;
-    return bind_path(root, "/sys", "/sys", "rec,ro");
+    r = bind_path(root, "/sys", "/sys", "rec");
+    return r ? r : make_read_only(root, "/sys");
 }

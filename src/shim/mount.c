@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,8 +293,7 @@ static int carry_mounts(struct root *root, const struct records *spec, const cha
     return r;
 }
 
-/* The folder and every mount below it. */
-static int make_read_only(struct root *root, const char *path)
+int make_read_only(struct root *root, const char *path)
 {
     struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
     int fd = open_in(root->fd, path, O_PATH, 0644);
@@ -362,12 +362,20 @@ struct mount_words {
     const char *options;
 };
 
+/* Whoever may mount could make the file system of the spawner's empty folder writable, for all pods. */
+static bool may_mount(const struct records *spec)
+{
+    const char *caps = records_get(spec, "caps");
+    uint64_t keep;
+    return !caps || !shim_number(caps, 16, &keep) || keep & 1ULL << CAP_SYS_ADMIN;
+}
+
 /* The spawner's empty folder, in a file system that nobody can write to: a new one for every folder that is
  * hidden costs more than all the rest of hiding it. */
 static int cover_with_nothing(const struct root *root, int fd)
 {
     char path[PATH_BYTES];
-    int n = root->points ? snprintf(path, sizeof(path), "%s" POINTS_NOTHING, root->points) : -1;
+    int n = root->shares ? snprintf(path, sizeof(path), "%s" POINTS_NOTHING, root->points) : -1;
     int nothing =
         n > 0 && n < PATH_BYTES ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (nothing < 0)
@@ -678,6 +686,7 @@ int mounts_make(const struct child_request *request, char words[static 256])
                         .words = words,
                         .points = records_get(spec, "root.points"),
                         .lower = lower ? lower : "/"};
+    root.shares = root.points && !may_mount(spec);
     char here[PATH_BYTES - 512], target[PATH_BYTES];
     if (!getcwd(here, sizeof(here)))
         return shim_fail(words, "getcwd", "");

@@ -257,14 +257,12 @@ static void container_end(struct container *c, const char *flags, const char *wo
 }
 
 /* The container's groups, each before the pod's, which stay while another container is in them. */
-static void remove_groups(const struct container *c)
+static void remove_groups(const char *path)
 {
-    char path[SHIM_NAME_BYTES + 32];
     const char *made[GROUPS_MAX];
     size_t count = 0;
     struct records spec = {0};
     struct record record;
-    (void)snprintf(path, sizeof(path), "c/%s/%u.spec", c->name, c->instance);
     if (records_open(&spec, shim.folder_fd, path) < 0)
         return;
     for (size_t next = 0; count < GROUPS_MAX && records_next(&spec, &next, &record);)
@@ -312,9 +310,10 @@ static void container_finish(struct container *c)
     for (size_t i = 0; oom && i < shim.container_count; i++) /* that was not the next one's */
         if (strcmp(shim.containers[i].oom_path, c->oom_path) == 0)
             shim.containers[i].oom_before = kills;
-    char words[256] = "";
+    char words[256] = "", path[SHIM_PATH_BYTES];
     bool never_started = runtime_words(c, words);
-    remove_groups(c);
+    container_path(c, "spec", path);
+    remove_groups(path);
     if (never_started)
         c->status = 128 << 8;
     container_end(c, never_started ? "s" : oom ? "o" : "-", words);
@@ -773,6 +772,7 @@ static int run(const char *folder)
     }
     while (!shim.stopping || shim.container_count)
         turn();
+    remove_groups(SHIM_POD_FILE); /* of one that never started its first container */
     (void)unlink(SHIM_SOCKET_FILE);
     return 0;
 }

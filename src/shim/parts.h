@@ -73,7 +73,8 @@ struct report {
 };
 /* With the descriptor, unless it is -1. 0 or -EIO. */
 int report_send(int socket_fd, const struct report *report, int fd);
-/* Until the child has exec'd, and its side of the socket closed with that: 0, or what it says went wrong. */
+/* Until the child has exec'd, and its side of the socket closed with that: 0, or what it says went wrong. -ECHILD
+ * without words: it ended before, and said nothing. */
 int report_await(int socket_fd, int *ret_master, char words[static 256]);
 /* "step path: reason", by errno; returns -errno. */
 int shim_fail(char words[static 256], const char *step, const char *what);

@@ -70,8 +70,8 @@ int report_await(int socket_fd, int *ret_master, char words[static 256])
             left = true;
             continue;
         }
-        if (n == 0 && !left)
-            return 0;
+        if (n == 0)
+            return left ? -ECHILD : 0;
         if (n != (ssize_t)sizeof(report)) {
             errno = EIO;
             return shim_fail(words, "start", "");

@@ -15,6 +15,7 @@ struct root {
     char base[PATH_BYTES]; /* <n>. files, as absolute path prefix: /.../c/<name>/<n> */
     unsigned overlay_count;
     const char *points; /* mount points that are there already; may be NULL */
+    bool shares;        /* what is hidden is covered by a folder of theirs, which other pods have too */
     const char *lower;  /* what the overlay of the root is over */
     struct hidden hidden;
     uid_t uid; /* whom the container runs as */
@@ -32,6 +33,9 @@ int mount_in(struct root *root,
              const char *data);
 /* `source` of the machine at `target` inside the root; of the options "ro", "nosuid", "nodev", "rec" count. */
 int bind_path(struct root *root, const char *source, const char *target, const char *options);
+
+/* The folder `path` inside the root, and every mount below it. */
+int make_read_only(struct root *root, const char *path);
 
 /* ---- kernel_mounts.c ---- */
 /* /dev and /sys, and /proc unless somebody else mounts it. */

@@ -22,6 +22,16 @@ def test_data_folder_tokens_and_kubeconfig_are_hidden():
         check(not lines, f"seen inside the pod:\n{out}")
 
 
+def test_a_privileged_pod_changes_nothing_of_what_is_hidden_from_others():
+    """It may mount, so the empty folder that it sees must not be the one that others see."""
+    with Muster(flags=["--allow-privileged"]) as m:
+        look = f"stat -c 'mode %a' {m.data}; ls -A {m.data} /.muster/nothing; true"
+        run_pod(m, "mounts", f"mount -o remount,rw {m.data}; chmod 755 {m.data}; echo hers > {m.data}/evil; true",
+                container={"securityContext": {"privileged": True}})
+        out = run_pod(m, "plain", look)
+        check("mode 0" in out.splitlines() and "evil" not in out, f"a privileged pod left this for others:\n{out}")
+
+
 def test_pods_do_not_see_each_others_processes():
     with Muster() as m:
         apply(m, pod("a", container(["sh", "-c", "sleep 300", "secret-name"]),

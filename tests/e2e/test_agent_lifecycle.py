@@ -200,6 +200,20 @@ def test_images_without_a_command_pause_or_say_what_is_missing():
         m.kubectl("delete", "pod", "quiet", "lost")
 
 
+def test_a_pod_that_never_starts_leaves_no_groups():
+    base = "/sys/fs/cgroup/pids/muster"
+    if not os.access("/sys/fs/cgroup/pids", os.W_OK):
+        raise Skip("no control groups of version 1 here")
+    with Muster() as m:
+        missing = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "missing", "key": "k"}}}]
+        apply(m, pod("never", container("true", env=missing), activeDeadlineSeconds=2),
+              pod("wrong", container(["/not/there"])))
+        for name in "never", "wrong":
+            wait_phase(m, name, "Failed")
+            group = os.path.join(base, m.get("pod", name)["metadata"]["uid"])
+            wait_for(lambda: not os.path.exists(group), f"the groups of {name} to go: {group}", 10)
+
+
 def test_pods_weigh_as_much_as_they_ask_for():
     base = "/sys/fs/cgroup/cpu/muster"
     if not os.access("/sys/fs/cgroup/cpu", os.W_OK):

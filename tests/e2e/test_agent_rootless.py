@@ -31,6 +31,8 @@ def test_pods_run_isolated_without_root():
         check(lines[0] == str(os.geteuid() or USER), f"the invoking user: {out}")
         check(lines[1].startswith("sh -c"), f"a pid namespace of its own: {out}")
         check("made" in out and "\na\n" in out and "muster-launch" in out, out)
+        out = run_pod(m, "sys", "awk '$5 ~ \"^/sys\" {print $5, $6}' /proc/self/mountinfo")
+        check(out and all(line.split()[1].startswith("ro") for line in out.splitlines()), f"can be written to:\n{out}")
 
 
 def test_volumes_names_logs_and_exec_without_root():
