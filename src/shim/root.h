@@ -15,8 +15,8 @@ struct root {
     char base[PATH_BYTES]; /* <n>. files, as absolute path prefix: /.../c/<name>/<n> */
     unsigned overlay_count;
     const char *points; /* mount points that are there already; may be NULL */
-    bool shares;        /* what is hidden is covered by a folder of theirs, which other pods have too */
-    const char *lower;  /* what the overlay of the root is over */
+    bool shares; /* what is hidden is covered by a folder of theirs, which other pods have too */
+    const char *lower; /* what the overlay of the root is over */
     struct hidden hidden;
     uid_t uid; /* whom the container runs as */
     gid_t gid;
