@@ -387,11 +387,13 @@ void reservations_prepare(struct reservations *reservations,
 void reservations_bound(struct reservations *reservations,
                         const struct sched_pod_ref *pods,
                         size_t count,
-                        int code)
+                        int code,
+                        const bool *undone)
 {
     for (size_t i = 0; code && i < count; i++)
-        feed_now(reservations, &(struct reservation_event){.kind = RESERVATION_NOT_BOUND,
-                                                           .member = {.pod = pods[i]}});
+        if (!undone || !undone[i])
+            feed_now(reservations, &(struct reservation_event){.kind = RESERVATION_NOT_BOUND,
+                                                               .member = {.pod = pods[i]}});
 }
 
 /* ---- all of it ---- */

@@ -71,7 +71,10 @@ void reservations_prepare(struct reservations *reservations,
                           size_t count,
                           reservations_done_fn *done,
                           void *user);
+/* `undone` (NULL: none): which of them were bound and are on their way out again; their devices are held until
+ * they are gone. */
 void reservations_bound(struct reservations *reservations,
                         const struct sched_pod_ref *pods,
                         size_t count,
-                        int code);
+                        int code,
+                        const bool *undone);

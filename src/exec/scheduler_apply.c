@@ -226,7 +226,7 @@ static void on_bound(void *user, const struct api_result *result)
         call_done_as(call, result->code, result->undone);
         if (call->shares)
             reservations_bound(call->applier->options.reservations, call->pods, call->pod_count,
-                               result->code);
+                               result->code, result->undone);
         call_followers(call, result->code);
     }
     call_free(call);
