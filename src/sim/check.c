@@ -454,6 +454,8 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
     int64_t min = json_i64_or(json_get(spec, "minMember"), 1);
     struct gang *gang = gang_make(check, group->ns, group->name);
     int64_t active = 0;
+    int64_t still =
+        0; /* of these: those that are suspended, and hold no GPU while the others wait for theirs */
     bool succeeded = false;
     bool guarded = false;
 
@@ -463,7 +465,9 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
         if (!str_eq(fact->group, group->name) || !str_eq(fact->object->ns, group->ns))
             continue;
         guarded = guarded || is_guarded(check, fact);
-        active += fact->node.len && !fact->ended && !fact->object->deleted_ms;
+        bool counts = fact->node.len && !fact->ended && !fact->object->deleted_ms;
+        active += counts;
+        still += counts && fact->suspended;
         succeeded = succeeded || fact->succeeded;
     }
     bool partial = active > 0 && active < min && !succeeded;
@@ -476,7 +480,7 @@ static void check_gang(struct check *check, const struct object *group, int64_t 
     if (check->options.whole_gangs && partial && active > gang->active && active + gang->lost < min)
         check_fail(&check->report, "gang %s: %lld of %lld pods were bound, not all at once",
                    gang->text, (long long)active, (long long)min);
-    if (!partial || guarded)
+    if (!partial || guarded || active == still)
         gang->partial_since_ms = 0;
     else if (!gang->partial_since_ms)
         gang->partial_since_ms = now_ms;
