@@ -145,7 +145,7 @@ static bool place_is_free(const struct pod *pod, const struct node *node)
         if (node->idle[pod->wants[i].res] < pod->wants[i].amount)
             return false;
     for (size_t i = 0; i < pod->device_count; i++)
-        if (device_is_whole(node, pod->devices[i]))
+        if (device_is_used(node, pod->devices[i]))
             return false;
     return true;
 }

@@ -420,3 +420,44 @@ TEST(room_is_not_held_again_where_others_are_or_the_gang_runs)
     EXPECT(str_is(cluster_bind(&t.c, "rival-0")->node, "n1"));
     cluster_close(&t.c);
 }
+
+/* A pod that stood still when it failed says the number of a GPU that others had by then. */
+TEST(a_device_that_others_share_is_not_held_again)
+{
+    static const uint32_t zero = 0;
+    const struct str number = STR("0");
+    struct hold_case t;
+
+    for (int shared = 0; shared <= 1; shared++) {
+        struct sched_node_view view = {0};
+
+        gang_opens(&t, SCHED_QUIRKS_NONE);
+        gang_group(&t, 0, 1);
+        if (shared)
+            sched_put_pod(t.c.sched, &(struct sched_pod){.ns = STR("ns"),
+                                                         .name = STR("other"),
+                                                         .uid = STR("o"),
+                                                         .scheduler = STR("another"),
+                                                         .gpu_fraction_micro = 500000,
+                                                         .gpu_groups = &number,
+                                                         .gpu_group_count = 1,
+                                                         .phase = SCHED_RUNNING,
+                                                         .node = STR("n0")});
+        sched_put_pod(t.c.sched, &(struct sched_pod){.ns = STR("ns"),
+                                                     .name = STR("a-0"),
+                                                     .uid = STR("u0"),
+                                                     .group = STR("a"),
+                                                     .created_ms = t.c.now - 2 * HOUR_MS,
+                                                     .gpus = 1,
+                                                     .hold_ms = HOLD_MS,
+                                                     .ended_ms = t.c.now - 10000,
+                                                     .phase = SCHED_FAILED,
+                                                     .node = STR("n0"),
+                                                     .devices = &zero,
+                                                     .device_count = 1});
+        cluster_decide(&t.c, 100);
+        EXPECT(sched_node_view(t.c.sched, STR("n0"), &view));
+        EXPECT(view.idle_gpus == 3); /* one is held, or shared, and not two */
+        cluster_close(&t.c);
+    }
+}

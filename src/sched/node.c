@@ -195,6 +195,18 @@ bool device_is_whole(const struct node *node, int64_t number)
            (node->devices_used[number / 64] >> (number % 64) & 1) != 0;
 }
 
+bool device_is_used(const struct node *node, int64_t number)
+{
+    for (uint32_t i = 0; i < node->share_count; i++) {
+        int64_t named = -1;
+
+        if (node->shares[i].live && node->shares[i].name &&
+            str_to_i64(node->shares[i].name->text, &named) && named == number)
+            return true;
+    }
+    return device_is_whole(node, number);
+}
+
 static bool name_is_whole(const struct node *node, const struct name *name)
 {
     int64_t number = -1;

@@ -93,6 +93,8 @@ void nodes_ranked(struct sched *sched);
 
 /* Whether the device of that number is known to be somebody's as a whole. */
 bool device_is_whole(const struct node *node, int64_t number);
+/* Or shared by somebody. */
+bool device_is_used(const struct node *node, int64_t number);
 /* The name of a shared device, NULL: none. */
 void share_name(struct share *share, struct name *name);
 /* MiB that the pod takes of each shared device. */

@@ -77,22 +77,6 @@ static struct str node_named(struct sched *sched, struct plan *plan, const struc
 }
 
 /* ---- device numbers ---- */
-static bool share_has_number(const struct node *node, uint32_t number)
-{
-    for (uint32_t i = 0; i < node->share_count; i++) {
-        int64_t named = 0;
-        if (node->shares[i].live && node->shares[i].name &&
-            str_to_i64(node->shares[i].name->text, &named) && named == (int64_t)number)
-            return true;
-    }
-    return false;
-}
-
-static bool number_used(const struct node *node, uint32_t number)
-{
-    return device_is_whole(node, number) || share_has_number(node, number);
-}
-
 /* Whether a suspended pod can go on on this device only. */
 static bool number_awaited(const struct sched *sched, const struct node *node, uint32_t number)
 {
@@ -121,11 +105,11 @@ static uint32_t free_number(const struct sched *sched, const struct node *node, 
 {
     for (uint32_t i = 0;
          sched->homed.count && i < (uint32_t)node->total[RES_GPU] && i < DEVICES_MAX; i++)
-        if (!number_used(node, i) && !number_awaited(sched, node, i))
+        if (!device_is_used(node, i) && !number_awaited(sched, node, i))
             return i;
     if (sched->homed.count)
         from = 0;
-    while (from < DEVICES_MAX && number_used(node, from))
+    while (from < DEVICES_MAX && device_is_used(node, from))
         from++;
     return from;
 }
