@@ -189,7 +189,7 @@ static void share_effect(struct node *node, const struct share *share, int64_t s
     }
 }
 
-bool device_is_whole(const struct node *node, int64_t number)
+static bool device_is_whole(const struct node *node, int64_t number)
 {
     return number >= 0 && number < DEVICES_MAX &&
            (node->devices_used[number / 64] >> (number % 64) & 1) != 0;

@@ -91,9 +91,7 @@ void node_release(struct sched *sched, struct node *node); /* NULL is allowed */
 /* Ranks nodes by name, where one came or went. */
 void nodes_ranked(struct sched *sched);
 
-/* Whether the device of that number is known to be somebody's as a whole. */
-bool device_is_whole(const struct node *node, int64_t number);
-/* Or shared by somebody. */
+/* Whether the device of that number is known to be somebody's, as a whole or shared. */
 bool device_is_used(const struct node *node, int64_t number);
 /* The name of a shared device, NULL: none. */
 void share_name(struct share *share, struct name *name);
