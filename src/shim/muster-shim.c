@@ -102,20 +102,7 @@ static void tell_fd(int fd, const char *fmt, ...)
     if (shim.agent_fd < 0 || len < 0)
         return;
     struct iovec iov = {text, (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        *header = (struct cmsghdr){
-            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-        memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    }
-    if (sendmsg(shim.agent_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    if (packet_send(shim.agent_fd, &iov, fd, MSG_DONTWAIT) < 0) {
         close(shim.agent_fd);
         shim.agent_fd = -1;
     }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* shim_parts: what muster-shim is made of. Libc only: it is a static program, and one runs beside
  * every pod, so it keeps no more than it needs in memory and allocates nothing it does not free. */
@@ -71,7 +72,9 @@ struct report {
     int code; /* 0: its terminal comes with it; else what went wrong, -errno */
     char text[256];
 };
-/* With the descriptor, unless it is -1. 0 or -EIO. */
+/* One packet, with the descriptor, unless it is -1; returns what sendmsg() does. */
+ssize_t packet_send(int socket_fd, const struct iovec *bytes, int fd, int flags);
+/* The same for a report. 0 or -EIO. */
 int report_send(int socket_fd, const struct report *report, int fd);
 /* Until the child has exec'd, and its side of the socket closed with that: 0, or what it says went wrong. -ECHILD
  * without words: it ended before, and said nothing. */

@@ -15,14 +15,13 @@ int shim_fail(char words[static 256], const char *step, const char *what)
     return r;
 }
 
-int report_send(int socket_fd, const struct report *report, int fd)
+ssize_t packet_send(int socket_fd, const struct iovec *bytes, int fd, int flags)
 {
-    struct iovec iov = {(void *)(uintptr_t)report, sizeof(*report)};
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)bytes, .msg_iovlen = 1};
     if (fd >= 0) {
         message.msg_control = &control;
         message.msg_controllen = sizeof(control);
@@ -32,7 +31,13 @@ int report_send(int socket_fd, const struct report *report, int fd)
         header->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(header), &fd, sizeof(fd));
     }
-    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*report) ? 0 : -EIO;
+    return sendmsg(socket_fd, &message, flags | MSG_NOSIGNAL);
+}
+
+int report_send(int socket_fd, const struct report *report, int fd)
+{
+    struct iovec iov = {(void *)(uintptr_t)report, sizeof(*report)};
+    return packet_send(socket_fd, &iov, fd, 0) == (ssize_t)sizeof(*report) ? 0 : -EIO;
 }
 
 /* Bytes received: 0 when the child has exec'd (or died). */
