@@ -28,6 +28,7 @@
 #define PAGES_DIR      "ranks"
 #define AUTHORITY_FILE "operator.pem"
 #define LAST_LOOK_MS   10
+#define LAST_RETRY_MS  250
 
 extern const char tell_py[]; /* tools/embed_text.c made it of tell.py */
 
@@ -231,53 +232,77 @@ void tell_turn(struct tell *tell, int64_t now_ms)
         report_send(tell, wall_ms, now_ms);
 }
 
+static bool came_too_soon(int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == TELL_NOT_NOW;
+}
+
 bool tell_reaped(struct tell *tell, pid_t pid, int status, int64_t now_ms)
 {
     if (!tell->child || pid != tell->child)
         return false;
     tell->child = 0;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    if (came_too_soon(status)) {
         tell->failures = 0;
-    else
+        tell->retry_ms = now_ms + TELL_RETRY_MS;
+        observed_lost(tell->seen);
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        tell->failures = 0;
+    } else {
         report_failed(tell, now_ms);
+    }
     return true;
 }
 
 /* ---- the end ---- */
 
-/* One that is under way is cut short, so that this is the last word. */
-static void report_end(struct tell *tell, int64_t until_ms)
+/* What one ended with that was under way; it is cut short at that moment. */
+static int report_end(struct tell *tell, int64_t until_ms)
 {
+    int status = 0;
+
     while (tell->child) {
-        int status = 0;
         pid_t pid = waitpid(tell->child, &status, WNOHANG);
 
         if (pid == tell->child || pid < 0) {
             tell->child = 0;
-            return;
+            break;
         }
         if (clock_ms(CLOCK_MONOTONIC) >= until_ms)
             (void)kill(tell->child, SIGKILL);
         (void)poll(NULL, 0, LAST_LOOK_MS);
     }
+    return status;
+}
+
+/* The one before it may have been a moment ago. */
+static void report_last(struct tell *tell, int64_t wall_ms, int64_t until_ms)
+{
+    int64_t now_ms = clock_ms(CLOCK_MONOTONIC);
+
+    while (now_ms < until_ms) {
+        observed_lost(tell->seen);
+        report_send(tell, wall_ms, now_ms);
+        if (!came_too_soon(report_end(tell, until_ms)))
+            return;
+        (void)poll(NULL, 0, LAST_RETRY_MS);
+        now_ms = clock_ms(CLOCK_MONOTONIC);
+    }
 }
 
 void tell_last(struct tell *tell, int64_t limit_ms)
 {
-    int64_t now_ms = clock_ms(CLOCK_MONOTONIC);
     int64_t wall_ms = clock_ms(CLOCK_REALTIME);
     char path[PATH_MAX + 32];
 
     if (!tell->seen)
         return;
-    report_end(tell, 0);
+    (void)report_end(tell, 0);
     path_of(tell, PAGES_DIR, path);
     observed_last(tell->seen, path, wall_ms);
     if (!tell->seen->count || tell->failures)
         return;
-    observed_lost(tell->seen);
-    report_send(tell, wall_ms, now_ms);
-    report_end(tell, now_ms + limit_ms);
+    report_last(tell, wall_ms, clock_ms(CLOCK_MONOTONIC) + limit_ms);
 }
 
 void tell_done(struct tell *tell)

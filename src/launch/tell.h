@@ -15,11 +15,14 @@ struct observed;
  * processes but that page. A report goes out when its meaning changes, and once a minute. It leaves by a
  * Python of its own (tell.py), because HTTPS needs a library that every Python has and a static
  * program does not; it lives for one report, TELL_LIMIT_MS at most. Where nobody answers, it is tried
- * again ever more seldom, and nothing is said: the training goes on as it would. */
+ * again ever more seldom, and nothing is said: the training goes on as it would. An operator that has
+ * heard of the pod too lately (ranks_told.h) is there: that is no failure, and the last one waits for
+ * its turn. */
 #define TELL_LIMIT_MS     10000
 #define TELL_RETRY_MS     2000 /* doubled with every failure */
 #define TELL_RETRY_MAX_MS 60000
-#define TELL_LAST_MS      2000 /* the end of the container waits so long for the last one */
+#define TELL_LAST_MS      4000 /* the end of the container waits so long for the last one */
+#define TELL_NOT_NOW      75   /* the exit status of a report that came too soon (tell.py) */
 
 struct tell {
     struct observed *seen; /* NULL: nothing is told */
@@ -45,6 +48,6 @@ void tell_turn(struct tell *tell, int64_t now_ms);
 /* A child has ended; false: it is none of this. */
 bool tell_reaped(struct tell *tell, pid_t pid, int status, int64_t now_ms);
 /* The ranks have ended: how far they came is told, unless nobody has answered before. It waits so long
- * for the answer. */
+ * for it to be taken. */
 void tell_last(struct tell *tell, int64_t limit_ms);
 void tell_done(struct tell *tell);

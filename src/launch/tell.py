@@ -1,4 +1,5 @@
-"""One report of ranks (stdin) to the operator: URL, file of the token, file of the authority. 0: it was taken.
+"""One report of ranks (stdin) to the operator: URL, file of the token, file of the authority. 0: it was taken;
+NOT_NOW: the pod has told too lately; 1: all else.
 
 Run by muster-launch with -I, -S and -B, so that nothing of the user's Python takes part. Python 3.6 and later.
 """
@@ -7,6 +8,7 @@ import ssl
 import sys
 
 LIMIT_S = 5  # of each wait; muster-launch ends it after TELL_LIMIT_MS
+NOT_NOW = 75  # as sysexits.h has it for "try again", and no Python ends so by itself
 
 
 def main(url, token_file, authority):
@@ -32,7 +34,8 @@ def main(url, token_file, authority):
                 if not piece:
                     break
                 answer += piece
-    return 0 if answer.split(b" ")[1:2] == [b"200"] else 1
+    code = b"".join(answer.split(b" ")[1:2])
+    return {b"200": 0, b"429": NOT_NOW}.get(code, 1)
 
 
 if __name__ == "__main__":

@@ -95,18 +95,25 @@ static void page_put(const struct scene *scene, uint64_t steps)
     close(fd);
 }
 
-/* A program in the place of Python: keeps what it was given, and ends so. */
+/* A program in the place of Python. */
+static void fake_put(const struct scene *scene, const char *text)
+{
+    char path[128];
+
+    put(scene, "fake", text, 0755);
+    (void)snprintf(path, sizeof(path), "%s/fake", scene->folder);
+    put(scene, LAUNCH_PYTHON_FILE, path, 0600);
+}
+
+/* It keeps what it was given, and ends so. */
 static void python_put(const struct scene *scene, int status)
 {
     char text[256];
-    char path[128];
 
     (void)snprintf(text, sizeof(text),
                    "#!/bin/sh\ncat > %s/body\necho \"$1 $2 $3 $4 $6 $7 $8\" > %s/args\nexit %d\n",
                    scene->folder, scene->folder, status);
-    put(scene, "fake", text, 0755);
-    (void)snprintf(path, sizeof(path), "%s/fake", scene->folder);
-    put(scene, LAUNCH_PYTHON_FILE, path, 0600);
+    fake_put(scene, text);
 }
 
 static void reap(struct scene *scene, int64_t now_ms)
@@ -240,10 +247,7 @@ TEST(one_that_hangs_is_ended)
 
     asked();
     scene_open(&scene);
-    put(&scene, "fake", "#!/bin/sh\nexec sleep 1000\n", 0755);
-    char path[128];
-    (void)snprintf(path, sizeof(path), "%s/fake", scene.folder);
-    put(&scene, LAUNCH_PYTHON_FILE, path, 0600);
+    fake_put(&scene, "#!/bin/sh\nexec sleep 1000\n");
     page_put(&scene, 3);
     tell_turn(&scene.tell, 1000);
     pid_t child = scene.tell.child;
@@ -270,6 +274,39 @@ TEST(how_far_they_came_is_told_at_the_end)
     page_put(&scene, 97);
     tell_last(&scene.tell, 60 * TELL_LAST_MS); /* a machine may be slow */
     EXPECT(!scene.tell.child);
+    EXPECT(ranks_parse(&arena, taken(&scene, "body", &arena), reports) == 1);
+    EXPECT(reports[0].steps == 97);
+    scene_close(&scene);
+}
+
+/* Takes none before the third. */
+static void busy_python_put(const struct scene *scene)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text),
+                   "#!/bin/sh\ncd %s\necho x >> tries\n[ $(wc -l < tries) -ge 3 ] || exit %d\n"
+                   "cat > body\n",
+                   scene->folder, TELL_NOT_NOW);
+    fake_put(scene, text);
+}
+
+TEST(the_last_word_of_a_pod_that_told_a_moment_ago_waits_for_its_turn)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct rank_report reports[RANKS_MAX];
+    struct scene scene;
+
+    asked();
+    scene_open(&scene);
+    busy_python_put(&scene);
+    page_put(&scene, 3);
+    tell_turn(&scene.tell, 1000);
+    reap(&scene, 1000);
+    EXPECT(scene.tell.failures == 0); /* it was heard */
+    EXPECT(scene.tell.retry_ms == 1000 + TELL_RETRY_MS);
+    page_put(&scene, 97);
+    tell_last(&scene.tell, 60 * TELL_LAST_MS);
     EXPECT(ranks_parse(&arena, taken(&scene, "body", &arena), reports) == 1);
     EXPECT(reports[0].steps == 97);
     scene_close(&scene);

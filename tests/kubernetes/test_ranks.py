@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 from harness import check, wait_for
 from processes import ProcessCluster
 from test_hang import NODES, Training
-from test_progress import tell
+from test_progress import HOST, tell
 from test_webhook import secret_data
 from webhooks import WebhookCluster
 
@@ -20,6 +22,10 @@ spec:
   schedulerName: kai-scheduler
   containers: [{{name: c, image: x}}]
 """
+TELL_PY = os.path.join(os.path.dirname(__file__), "../../src/launch/tell.py")
+TO_THIS_MACHINE = "import socket\nto = socket.create_connection\n" \
+                  "socket.create_connection = lambda address, limit: to(('127.0.0.1', address[1]), limit)\n"
+NOT_NOW = 75
 STOPPED = [{"rank": 2, "pid": 70, "act": "stopped", "since": 5, "phase": 0, "steps": 41, "note": "not kept"}]
 
 
@@ -35,6 +41,18 @@ def token_of(m, pod, path=None, ns="default", bound=True):
 
 def annotation(m, pod):
     return json.loads(m.get("pod", pod)["metadata"].get("annotations", {}).get("muster.dev/ranks", "null"))
+
+
+def tell_as_the_launcher(m, port, ca, token, path):
+    """The exit status of what muster-launch runs."""
+    files = [os.path.join(m.folder, name) for name in ("token", "authority")]
+    for file, text in zip(files, (token, ca)):
+        with open(file, "w") as f:
+            f.write(text)
+    with open(TELL_PY) as f:
+        program = TO_THIS_MACHINE + f.read()
+    return subprocess.run([sys.executable, "-I", "-S", "-B", "-c", program, f"https://{HOST}:{port}{path}", *files],
+                          input=json.dumps(STOPPED), text=True, timeout=60).returncode
 
 
 def test_a_pod_tells_of_its_own_ranks_to_any_replica_and_of_no_others():
@@ -66,6 +84,11 @@ def test_a_pod_tells_of_its_own_ranks_to_any_replica_and_of_no_others():
             for body, wanted in (("{}", 422), ("x", 400), ("[]", 200)):
                 got = wait_for(lambda: (code := answer(good, body)) != 429 and code, "its next turn", 10)
                 check(got == wanted, f"{body}: {got}, not {wanted}")
+            def launched():
+                return tell_as_the_launcher(m, operator.webhook_port, ca, good, p)
+            wait_for(lambda: launched() == 0, "its launcher to be heard", 30)
+            check(annotation(m, "p") == told, f"{annotation(m, 'p')}")
+            wait_for(lambda: launched() == NOT_NOW, "its launcher to be told to try again", 30)
             m.kubectl("annotate", "pod", "p", "muster.dev/ranks-")
 
 
