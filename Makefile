@@ -27,6 +27,7 @@
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make mutants    plants small faults one at a time and says what notices them (MUTANTS="--minutes 10": a part; it goes on where it was)
 # make mutants-pack   what that needs, in build-mutants/root.tar.xz: a machine without network runs it (tests/mutants/inside.sh)
+# make simulate   RUNS=100000 of the simulator in all of its forms, from SEED=1, with a build that is optimized by a profile
 # make powercuts  every moment of a workload, and what a power cut could leave of it: store, files, sync side, shim (SEED=)
 # make soak       SOAK_TIME=3600 seconds of churn, restarts, clock jumps and a slow disk on one muster: flat, nothing lost, nothing twice
 # make kills      KILLS=500 times kill -9 under the same load
@@ -67,7 +68,7 @@ EVENTS ?= 1000
 
 .PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills analyze coverage
+	page-shots mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills simulate analyze coverage
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -128,6 +129,9 @@ kills: all
 	@$(TEST_DEPS)
 	@ninja -C build --quiet tests/soak/weather.so
 	@tests/result.py kills tests/soak/run.py --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
+
+simulate: all
+	@tests/result.py simulate tests/simulate.py --runs $(or $(RUNS),100000) --seed $(or $(SEED),1)
 
 upgrade: all
 	@$(TEST_DEPS)
