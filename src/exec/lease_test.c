@@ -1,5 +1,7 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "base/arena.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "exec/lease.h"
 #include "store/harness.h"
@@ -123,12 +125,14 @@ TEST(lease_one_of_two_leads_and_the_other_follows_when_it_is_gone)
     close_bench(&bench, &a, &b);
 }
 
-/* An API server that takes its time for a write. */
+/* An API server that takes its time for a write, and what was last written. */
 struct slow {
     struct api api;
     struct api *below;
     struct bench *bench;
     int64_t ms;
+    struct arena arena;
+    struct str body;
 };
 
 static void slow_call(struct api *api,
@@ -138,22 +142,31 @@ static void slow_call(struct api *api,
 {
     struct slow *slow = (struct slow *)api;
 
-    if (request->verb != API_GET)
+    if (request->verb != API_GET) {
         slow->bench->now_ms += slow->ms;
+        slow->body = str_dup(&slow->arena, request->body);
+    }
     api_call(slow->below, request, done, user);
+}
+
+static void slow_open(struct slow *slow, struct bench *bench, int64_t ms)
+{
+    static const struct api_ops ops = {.call = slow_call};
+
+    *slow = (struct slow){.api = {.ops = &ops, .kinds = bench->h.api->kinds},
+                          .below = bench->h.api,
+                          .bench = bench,
+                          .ms = ms};
 }
 
 TEST(lease_that_is_answered_too_late_is_not_won_by_that)
 {
-    static const struct api_ops ops = {.call = slow_call};
     struct bench bench;
     struct replica a, b;
+    struct slow slow;
 
     open_bench(&bench);
-    struct slow slow = {.api = {.ops = &ops, .kinds = bench.h.api->kinds},
-                        .below = bench.h.api,
-                        .bench = &bench,
-                        .ms = LEASE_RENEW_MS};
+    slow_open(&slow, &bench, LEASE_RENEW_MS);
     bench.h.api = &slow.api;
     start(&bench, &a, "a");
     bench.h.api = slow.below;
@@ -165,6 +178,55 @@ TEST(lease_that_is_answered_too_late_is_not_won_by_that)
     pass(&bench, 2 * LEASE_RETRY_MS, &a, NULL);
     EXPECT(a.leads);
     close_bench(&bench, &a, &b);
+    arena_done(&slow.arena);
+}
+
+/* Of what was last written: who leads, since when, how often that changed, and for how long. */
+static void expect_written(struct slow *slow,
+                           const char *holder,
+                           const char *since,
+                           int64_t changes,
+                           int64_t seconds)
+{
+    struct json *root = NULL;
+
+    EXPECT(json_parse(&slow->arena, slow->body, &root, NULL) == 0);
+    EXPECT(str_is(json_str_at(root, "apiVersion"), "coordination.k8s.io/v1"));
+    EXPECT(str_is(json_str_at(root, "kind"), "Lease"));
+    EXPECT(str_is(json_str_at(root, "metadata.name"), "l"));
+    EXPECT(str_is(json_str_at(root, "metadata.namespace"), "default"));
+    EXPECT(str_is(json_str_at(root, "spec.holderIdentity"), holder));
+    EXPECT(str_is(json_str_at(root, "spec.acquireTime"), since));
+    EXPECT(json_i64_or(json_at(root, "spec.leaseTransitions"), -1) == changes);
+    EXPECT(json_i64_or(json_at(root, "spec.leaseDurationSeconds"), -1) == seconds);
+}
+
+TEST(lease_says_who_leads_since_when_and_how_often_that_changed)
+{
+    struct bench bench;
+    struct replica a, b;
+    struct slow slow;
+
+    open_bench(&bench);
+    slow_open(&slow, &bench, 0);
+    bench.h.api = &slow.api;
+    start(&bench, &a, "a");
+    start(&bench, &b, "b");
+    bench.h.api = slow.below;
+    pass(&bench, 100, &a, NULL);
+    expect_written(&slow, "a", "1970-01-01T00:16:40.000000Z", 0, LEASE_DURATION_MS / 1000);
+    struct str first = slow.body;
+    pass(&bench, 2 * LEASE_RETRY_MS, &a, NULL);
+    EXPECT(!str_eq(slow.body, first)); /* it was renewed */
+    expect_written(&slow, "a", "1970-01-01T00:16:40.000000Z", 0, LEASE_DURATION_MS / 1000);
+    lease_release(a.lease, on_released, &a);
+    pass(&bench, 100, &a, NULL);
+    expect_written(&slow, "", "1970-01-01T00:16:40.000000Z", 0, LEASE_RELEASED_S);
+    bench.now_ms = 3600000;
+    pass(&bench, 100, &b, NULL);
+    expect_written(&slow, "b", "1970-01-01T01:00:00.000000Z", 1, LEASE_DURATION_MS / 1000);
+    close_bench(&bench, &a, &b);
+    arena_done(&slow.arena);
 }
 
 TEST(lease_is_handed_back_and_followed_at_once)

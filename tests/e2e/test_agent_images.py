@@ -42,11 +42,13 @@ def test_a_pod_runs_from_an_image():
         apply(m, pod("a", container("small")))
         wait_phase(m, "a", "Succeeded", "Failed")
         check(logs(m, "a").split() == ["hello", "1234", "55", "/etc"], f"{logs(m, 'a')} {ended(m, 'a')}")
-        out = run_pod(m, "b", "cat both; ls; touch /x; ls /; echo $$$$; hostname; cat /etc/hosts", hostname="inside",
+        ask = "cat both; ls; touch /x; ls /; echo $$$$; hostname; cat /etc/hosts; grep Seccomp: /proc/self/status"
+        out = run_pod(m, "b", ask, hostname="inside",
                       container={"image": "small", "securityContext": {"runAsUser": 0}})
         check(out.startswith("new\n") and "first" not in out.split(), out)
         check("x" in out.split() and "work" not in out.split(), f"the image's own root: {out}")
         check("\n1\n" in out and "inside" in out, f"its own processes and host name: {out}")
+        check("Seccomp:\t2" in out, f"calls are filtered as in any container: {out}")
         with open("/etc/hosts") as f:
             hosts = f.read()
         out = run_pod(m, "n", "cat /etc/hosts", hostNetwork=True, container={"image": "small"})

@@ -14,6 +14,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HAND = os.path.join(ROOT, "tests", "mutants", "by_hand.txt")
+PROVEN = os.path.join(ROOT, "tests", "expected", "mutants.txt")  # the same program, with the proofs
 FOLDERS = ["sched", "store", "control", "exec", "workspace", "agent", "server", "api"]
 # What a rule makes of a place, each with a name. A comparison that only steers a loop is as good as any other.
 RULES = [
@@ -113,8 +114,15 @@ def possible(file):
                 yield f"{rule}:{file}:{function}#{count}", place, rule, instead
 
 
+def proven():
+    with open(PROVEN) as f:
+        return {line.split()[0] for line in f if line.strip() and not line.startswith("#")}
+
+
 def by_rule(each, seed, folders):
-    """In turns from each folder: a part of a run is a fair sample."""
+    """In turns from each folder: a part of a run is a fair sample. Those with a proof are always among them, as long as there is
+    such a place: which ones are chosen changes with the sources."""
+    always = proven()
     files = [f for f in listed() if f.endswith(".c") and not f.endswith(("_test.c", "_fuzz.c"))]
     taken = []
     for folder in folders:
@@ -124,6 +132,7 @@ def by_rule(each, seed, folders):
             if file.startswith(f"src/{folder}/") and os.path.basename(file) not in ("harness.c", "faulty.c"):
                 made += [(hashlib.sha256(f"{seed} {name}".encode()).hexdigest(), name, file, place, rule, instead)
                          for name, place, rule, instead in possible(file)]
-        taken += enumerate(sorted(made, key=lambda row: row[0])[:each])
+        made.sort(key=lambda row: row[0])
+        taken += enumerate(made[:each] + [row for row in made[each:] if row[1] in always])
     for _, (_, name, file, place, rule, instead) in sorted(taken, key=lambda row: (row[0], row[1][0])):
         yield Fault(name, file, apply(read(file), place, rule, instead))
