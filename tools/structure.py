@@ -27,7 +27,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = "docs/ARCHITECTURE.md"
 CYCLE_FILES_MAX = 5
 UNIT_TESTS = re.compile(r"(_test\.[ch]|_fuzz\.c)$")
-TEST_PARTS = re.compile(r"(_test\.[ch]|_fuzz\.c|^src/(store/harness|store/faulty|control/core/scene)\.[ch]|^tests/.*|^bench/.*)$")
+TEST_PARTS = re.compile(r"(_test\.[ch]|_fuzz\.c|^tests/.*|^bench/.*|"
+                        r"^src/(store/harness|store/faulty|control/core/scene|plugin/view_scene)\.[ch])$")
 # Named by a pattern (tests/e2e/run.py, meson.build, make) or by the tools that read them by convention.
 FILES_BY_PATTERN = re.compile(r"^(\.ci/run|\.clang-format|\.clang-tidy|\.gitignore|LICENSE|CONTRIBUTING\.md|README\.md|"
                               r"(.*/)?meson\.build|meson_options\.txt|tests/(e2e|kubernetes)/test_.*\.py|tests/corpus/.*|"

@@ -1,56 +1,14 @@
 #include "api/kind.h"
-#include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "base/time.h"
 #include "plugin/queues_view.h"
 #include "plugin/view.h"
+#include "plugin/view_scene.h"
 #include "test.h"
 
 #include <stddef.h>
-
-#define OBJECTS_MAX 8
-#define CREATED     "\"creationTimestamp\":\"2026-11-15T02:00:00Z\""
-
-/* Objects of one kind from their texts; object_release()d with the arena. */
-static struct view_objects objects(struct arena *arena,
-                                   const struct kind *kind,
-                                   const char *const *texts)
-{
-    struct view_objects all = {.items = ARENA_ARRAY(arena, const struct object *, OBJECTS_MAX)};
-
-    for (; texts[all.count]; all.count++) {
-        struct object *object = NULL;
-
-        EXPECT(object_new(kind, str_from(texts[all.count]), &object, NULL) == 0);
-        arena_defer(arena, object_release, object);
-        all.items[all.count] = object;
-    }
-    return all;
-}
-
-static int64_t an_hour_later(void)
-{
-    int64_t now = 0;
-
-    EXPECT(time_parse(STR("2026-11-15T03:00:00Z"), &now));
-    return now;
-}
-
-static const char *const some_jobs[] = {
-    "{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
-    "\"status\":{\"phase\":\"Running\",\"numGPUs\":8,\"numNodes\":2,\"workersStatus\":\"2/2\","
-    "\"message\":\"all run\"}}",
-    "{\"metadata\":{\"name\":\"b\",\"namespace\":\"n\",\"uid\":\"u-b\"," CREATED "},"
-    "\"spec\":{\"queue\":\"q\"},"
-    "\"status\":{\"message\":\"waits for 4 GPUs\",\"restarts\":3}}",
-    "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
-    "\"status\":{\"phase\":\"Suspended\",\"numGPUs\":8}}",
-    "{\"metadata\":{\"name\":\"d\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"r\"},"
-    "\"status\":{\"phase\":\"Succeeded\",\"numGPUs\":8}}",
-    NULL};
 
 TEST(queues_count_what_runs_and_what_waits_but_not_what_is_suspended_or_over)
 {
@@ -61,9 +19,10 @@ TEST(queues_count_what_runs_and_what_waits_but_not_what_is_suspended_or_over)
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {0};
 
-    struct queues_view view = {.own = objects(&arena, &kind_torchrunqueue, some_queues),
-                               .jobs = objects(&arena, &kind_torchrunjob, some_jobs),
-                               .now_ms = an_hour_later()};
+    struct queues_view view = {.own = view_scene_objects(&arena, &kind_torchrunqueue, some_queues),
+                               .jobs =
+                                   view_scene_objects(&arena, &kind_torchrunjob, view_scene_jobs),
+                               .now_ms = view_scene_now_ms()};
     queues_write(&out, &arena, &view);
     EXPECT(str_is(buf_str(&out),
                   "NAME   KAI QUEUE   GPUS/NODE   RUNNING   GPUS USED   WAITING   AGE\n"
@@ -87,8 +46,8 @@ TEST(queues_are_a_tree_with_those_who_wait_and_fit_80_columns)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {0};
-    struct queues_view view = {.queues = objects(&arena, &kind_queue, some_tree),
-                               .groups = objects(&arena, &kind_podgroup, some_groups)};
+    struct queues_view view = {.queues = view_scene_objects(&arena, &kind_queue, some_tree),
+                               .groups = view_scene_objects(&arena, &kind_podgroup, some_groups)};
 
     queues_write(&out, &arena, &view);
     EXPECT(str_is(buf_str(&out),
@@ -112,7 +71,7 @@ TEST(a_queue_whose_parent_is_not_there_is_a_root)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {0};
-    struct queues_view view = {.queues = objects(&arena, &kind_queue, some_tree)};
+    struct queues_view view = {.queues = view_scene_objects(&arena, &kind_queue, some_tree)};
 
     view.queues.count = 1;
     queues_write(&out, &arena, &view);
@@ -129,10 +88,11 @@ TEST(queues_for_programs_name_the_torchrunqueues_of_each)
         "\"spec\":{\"kaiQueue\":\"child\"}}",
         "{\"metadata\":{\"name\":\"r\",\"namespace\":\"n\"," CREATED "},\"spec\":{}}", NULL};
     _cleanup_(arena_done) struct arena arena = {0};
-    struct queues_view view = {.own = objects(&arena, &kind_torchrunqueue, some_queues),
-                               .jobs = objects(&arena, &kind_torchrunjob, some_jobs),
-                               .queues = objects(&arena, &kind_queue, some_tree),
-                               .groups = objects(&arena, &kind_podgroup, some_groups)};
+    struct queues_view view = {.own = view_scene_objects(&arena, &kind_torchrunqueue, some_queues),
+                               .jobs =
+                                   view_scene_objects(&arena, &kind_torchrunjob, view_scene_jobs),
+                               .queues = view_scene_objects(&arena, &kind_queue, some_tree),
+                               .groups = view_scene_objects(&arena, &kind_podgroup, some_groups)};
     struct json *list = queues_record(&arena, &view);
 
     EXPECT(json_count(list) == 3);

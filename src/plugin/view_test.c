@@ -1,56 +1,14 @@
 #include "api/kind.h"
-#include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
-#include "base/time.h"
 #include "plugin/view.h"
+#include "plugin/view_scene.h"
 #include "test.h"
 
 #include <stddef.h>
-
-#define OBJECTS_MAX 8
-#define CREATED     "\"creationTimestamp\":\"2026-11-15T02:00:00Z\""
-
-/* Objects of one kind from their texts; object_release()d with the arena. */
-static struct view_objects objects(struct arena *arena,
-                                   const struct kind *kind,
-                                   const char *const *texts)
-{
-    struct view_objects all = {.items = ARENA_ARRAY(arena, const struct object *, OBJECTS_MAX)};
-
-    for (; texts[all.count]; all.count++) {
-        struct object *object = NULL;
-
-        EXPECT(object_new(kind, str_from(texts[all.count]), &object, NULL) == 0);
-        arena_defer(arena, object_release, object);
-        all.items[all.count] = object;
-    }
-    return all;
-}
-
-static int64_t an_hour_later(void)
-{
-    int64_t now = 0;
-
-    EXPECT(time_parse(STR("2026-11-15T03:00:00Z"), &now));
-    return now;
-}
-
-static const char *const some_jobs[] = {
-    "{\"metadata\":{\"name\":\"a\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
-    "\"status\":{\"phase\":\"Running\",\"numGPUs\":8,\"numNodes\":2,\"workersStatus\":\"2/2\","
-    "\"message\":\"all run\"}}",
-    "{\"metadata\":{\"name\":\"b\",\"namespace\":\"n\",\"uid\":\"u-b\"," CREATED "},"
-    "\"spec\":{\"queue\":\"q\"},"
-    "\"status\":{\"message\":\"waits for 4 GPUs\",\"restarts\":3}}",
-    "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"q\"},"
-    "\"status\":{\"phase\":\"Suspended\",\"numGPUs\":8}}",
-    "{\"metadata\":{\"name\":\"d\",\"namespace\":\"n\"," CREATED "},\"spec\":{\"jobQueue\":\"r\"},"
-    "\"status\":{\"phase\":\"Succeeded\",\"numGPUs\":8}}",
-    NULL};
 
 static const char *const waiting_groups[] = {
     "{\"metadata\":{\"name\":\"pg-b-u-b\",\"namespace\":\"n\"," CREATED "},\"status\":{"
@@ -64,8 +22,8 @@ TEST(list_shows_a_line_a_job_and_a_dash_for_what_is_not_known)
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {0};
 
-    view_jobs(&out, &arena, objects(&arena, &kind_torchrunjob, some_jobs),
-              &(struct view_jobs_options){.now_ms = an_hour_later()});
+    view_jobs(&out, &arena, view_scene_objects(&arena, &kind_torchrunjob, view_scene_jobs),
+              &(struct view_jobs_options){.now_ms = view_scene_now_ms()});
     EXPECT(str_is(buf_str(&out), "NAME   QUEUE   GPUS   PODS   PHASE       WORKERS   AGE\n"
                                  "a      q       8      2      Running     2/2       60m\n"
                                  "b      q       -      -      Pending               60m\n"
@@ -77,14 +35,15 @@ TEST(list_wide_shows_restarts_and_messages_and_all_namespaces_the_namespace)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {0};
-    struct view_objects jobs = objects(&arena, &kind_torchrunjob, some_jobs);
+    struct view_objects jobs = view_scene_objects(&arena, &kind_torchrunjob, view_scene_jobs);
 
     jobs.count = 2;
     view_jobs(&out, &arena, jobs,
-              &(struct view_jobs_options){.wide = true,
-                                          .with_namespace = true,
-                                          .groups = objects(&arena, &kind_podgroup, waiting_groups),
-                                          .now_ms = an_hour_later()});
+              &(struct view_jobs_options){
+                  .wide = true,
+                  .with_namespace = true,
+                  .groups = view_scene_objects(&arena, &kind_podgroup, waiting_groups),
+                  .now_ms = view_scene_now_ms()});
     EXPECT(str_contains(buf_str(&out), STR("   RESTARTS   STARTS IN   MESSAGE\n")));
     EXPECT(str_contains(buf_str(&out), STR("n/a ")));
     EXPECT(str_contains(buf_str(&out), STR("   0          -           all run\n")));
@@ -95,14 +54,15 @@ TEST(list_wide_on_a_narrow_terminal_has_its_words_below_each_job)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {0};
-    struct view_objects jobs = objects(&arena, &kind_torchrunjob, some_jobs);
+    struct view_objects jobs = view_scene_objects(&arena, &kind_torchrunjob, view_scene_jobs);
 
     jobs.count = 2;
     view_jobs(&out, &arena, jobs,
-              &(struct view_jobs_options){.wide = true,
-                                          .groups = objects(&arena, &kind_podgroup, waiting_groups),
-                                          .wraps_at = 60,
-                                          .now_ms = an_hour_later()});
+              &(struct view_jobs_options){
+                  .wide = true,
+                  .groups = view_scene_objects(&arena, &kind_podgroup, waiting_groups),
+                  .wraps_at = 60,
+                  .now_ms = view_scene_now_ms()});
     EXPECT(str_is(buf_str(&out), "NAME   QUEUE   GPUS   PODS   PHASE     WORKERS   AGE\n"
                                  "a      q       8      2      Running   2/2       60m\n"
                                  "    all run\n"
@@ -113,12 +73,12 @@ TEST(list_wide_on_a_narrow_terminal_has_its_words_below_each_job)
 TEST(a_job_that_waits_says_when_it_starts_and_others_say_nothing)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct view_objects jobs = objects(&arena, &kind_torchrunjob, some_jobs);
-    struct view_objects groups = objects(&arena, &kind_podgroup, waiting_groups);
+    struct view_objects jobs = view_scene_objects(&arena, &kind_torchrunjob, view_scene_jobs);
+    struct view_objects groups = view_scene_objects(&arena, &kind_podgroup, waiting_groups);
 
-    EXPECT(str_is(view_starts(&arena, jobs.items[1], groups, an_hour_later()),
+    EXPECT(str_is(view_starts(&arena, jobs.items[1], groups, view_scene_now_ms()),
                   "starts in about 20-45 min (80 %), from 37 similar jobs"));
-    EXPECT(!view_starts(&arena, jobs.items[0], groups, an_hour_later()).len);
+    EXPECT(!view_starts(&arena, jobs.items[0], groups, view_scene_now_ms()).len);
 }
 
 TEST(status_shows_pods_with_their_words)
@@ -135,7 +95,7 @@ TEST(status_shows_pods_with_their_words)
 
     view_pods(&out, &arena, (struct view_objects){0}, 0);
     EXPECT(out.len == 0);
-    view_pods(&out, &arena, objects(&arena, &kind_pod, some_pods), 0);
+    view_pods(&out, &arena, view_scene_objects(&arena, &kind_pod, some_pods), 0);
     EXPECT(str_contains(buf_str(&out), STR("\na-worker-0   Running       m        1")));
     EXPECT(str_contains(buf_str(&out), STR("\na-worker-1   Terminating   <none>")));
 }
@@ -190,10 +150,10 @@ TEST(top_counts_gpus_of_pods_that_have_not_ended)
         NULL};
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf out = {0};
-    struct view_top view = {.nodes = objects(&arena, &kind_node, some_nodes),
-                            .pods = objects(&arena, &kind_pod, some_pods),
-                            .jobs = objects(&arena, &kind_torchrunjob, some_jobs),
-                            .now_ms = an_hour_later()};
+    struct view_top view = {.nodes = view_scene_objects(&arena, &kind_node, some_nodes),
+                            .pods = view_scene_objects(&arena, &kind_pod, some_pods),
+                            .jobs = view_scene_objects(&arena, &kind_torchrunjob, view_scene_jobs),
+                            .now_ms = view_scene_now_ms()};
 
     view_top(&out, &arena, &view);
     EXPECT(str_starts(buf_str(&out),
