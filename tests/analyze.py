@@ -20,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 
+from result import read_expected
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXPECTED = os.path.join(ROOT, "tests", "expected", "analysis.txt")
 TIME_LIMIT_S = 600
@@ -159,11 +161,6 @@ def is_awake(tool, program):
         return bool(analyze(tool, program, path, [])[0])
 
 
-def read_expected():
-    with open(EXPECTED) as f:
-        return {line.split()[0] for line in f if line.strip() and not line.startswith("#")}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tool", choices=sorted(PROGRAMS))
@@ -171,7 +168,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("folders", nargs="*")
     args = parser.parse_args()
-    files, expected = sources(args.build, args.folders), read_expected()
+    files, expected = sources(args.build, args.folders), read_expected(EXPECTED)
     passed = failed = skipped = 0
     seen, looked_at, whole = set(), set(), set()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

@@ -3,33 +3,12 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/json.h"
-#include "base/time.h"
 #include "plugin/explain_view.h"
 #include "plugin/view.h"
+#include "plugin/view_scene.h"
 #include "test.h"
 
 #include <stddef.h>
-
-#define OBJECTS_MAX 8
-#define CREATED     "\"creationTimestamp\":\"2026-11-15T02:00:00Z\""
-
-/* Objects of one kind from their texts; object_release()d with the arena. */
-static struct view_objects objects(struct arena *arena,
-                                   const struct kind *kind,
-                                   const char *const *texts)
-{
-    struct view_objects all = {.items = ARENA_ARRAY(arena, const struct object *, OBJECTS_MAX)};
-
-    for (; texts[all.count]; all.count++) {
-        struct object *object = NULL;
-
-        EXPECT(object_new(kind, str_from(texts[all.count]), &object, NULL) == 0);
-        arena_defer(arena, object_release, object);
-        all.items[all.count] = object;
-    }
-    return all;
-}
 
 static size_t times(struct str text, struct str word)
 {
@@ -71,10 +50,12 @@ TEST(explain_says_a_sentence_once)
         .program = "muster",
         .ns = STR("n"),
         .name = STR("a"),
-        .job = object_json(objects(&arena, &kind_torchrunjob, some_job).items[0], &arena),
-        .group = object_json(objects(&arena, &kind_podgroup, some_groups).items[0], &arena),
-        .pods = objects(&arena, &kind_pod, some_pods),
-        .events = objects(&arena, &kind_event, some_events),
+        .job =
+            object_json(view_scene_objects(&arena, &kind_torchrunjob, some_job).items[0], &arena),
+        .group =
+            object_json(view_scene_objects(&arena, &kind_podgroup, some_groups).items[0], &arena),
+        .pods = view_scene_objects(&arena, &kind_pod, some_pods),
+        .events = view_scene_objects(&arena, &kind_event, some_events),
     };
 
     explain_write(&out, &arena, &view);
