@@ -1,5 +1,6 @@
 #include "agent/env.h"
 #include "api/kind.h"
+#include "api/literal.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/count.h"
@@ -12,6 +13,27 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+/* Every text of up to six of these letters. */
+TEST(a_literal_value_arrives_as_it_is)
+{
+    static const char letters[] = "$()A";
+    struct arena arena = {0};
+    struct env env = {0};
+
+    env_set(&arena, &env, STR("A"), STR("one"));
+    for (unsigned number = 0; number < 4096; number++) {
+        char text[7];
+
+        for (size_t len = 0; len <= 6; len++) {
+            for (size_t i = 0; i < len; i++)
+                text[i] = letters[number >> 2 * i & 3];
+            text[len] = '\0';
+            EXPECT(str_is(env_expand(&arena, &env, literal_value(&arena, str_from(text))), text));
+        }
+    }
+    arena_done(&arena);
+}
 
 TEST(references_are_expanded_as_kubernetes_does)
 {

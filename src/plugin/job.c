@@ -1,6 +1,7 @@
 #include "plugin/job.h"
 
 #include "api/kind.h"
+#include "api/literal.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -163,7 +164,7 @@ int job_add_env(struct arena *arena,
                            "--env: '%s' is neither NAME=VALUE nor a variable of this shell",
                            items[i]);
         json_add_str(arena, entry, "name", name);
-        json_add_c(arena, entry, "value", value);
+        json_add_str(arena, entry, "value", literal_value(arena, str_from(value)));
     }
     return 0;
 }

@@ -73,6 +73,10 @@ TEST(the_environment_of_a_job_is_given_or_taken_from_here)
         EXPECT(str_starts(str_from(err.text), STR("--env: ")));
     }
     spec = json_new_object(&arena);
+    EXPECT(job_add_env(&arena, spec, (const char *const[]){"P=pa$$w0rd$(HOME)$1"}, 1, lookup_home,
+                       &err) == 0);
+    EXPECT(str_is(json_str_at(spec, "env.0.value"), "pa$$$w0rd$$(HOME)$1"));
+    spec = json_new_object(&arena);
     EXPECT(job_add_env(&arena, spec, NULL, 0, lookup_home, NULL) == 0);
     EXPECT(!json_get(spec, "env"));
 }

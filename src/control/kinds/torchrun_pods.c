@@ -1,5 +1,6 @@
 #include "api/kind.h"
 #include "api/launch.h"
+#include "api/literal.h"
 #include "api/object.h"
 #include "api/quantity.h"
 #include "api/ranks.h"
@@ -33,9 +34,10 @@
 #define RANKS_VOLUME  "muster-ranks-token"
 #define RANKS_TOKEN_S 3600
 
+/* As it is: a command's `$(date)` and a `$$` are the shell's. */
 static void env_add(struct arena *arena, struct json *env, const char *name, struct str value)
 {
-    json_push(env, json_make(arena, "{name: $, value: $}", name, value));
+    json_push(env, json_make(arena, "{name: $, value: $}", name, literal_value(arena, value)));
 }
 
 /* What the pod's label says when the container starts. */
