@@ -30,8 +30,10 @@
 #define REOPEN_MS          500
 #define LOGS_END_LIMIT_MS  5000 /* after the job's end, for the last lines to arrive */
 #define STATUS_INTERRUPTED (128 + SIGINT)
-#define ANSWER_TURN_MS     100
-#define WORKER_LABEL       "torchrun-job-name"
+#define QUESTION                                                                                \
+    "[d]etach, [c]ancel the job (what it wrote comes home first), or Enter to go on? (Ctrl-C: " \
+    "cancel)\n"
+#define WORKER_LABEL "torchrun-job-name"
 
 struct follow;
 
@@ -62,7 +64,8 @@ struct follow {
     struct live live;
     bool shown_any;
     bool interrupted;
-    bool asked; /* an interrupt was answered before */
+    bool asked;  /* there was an interrupt before */
+    bool asking; /* the question is on the screen, and not answered */
     bool detached;
     bool cancelled;
     bool refused; /* a log that was asked for is not there */
@@ -83,6 +86,8 @@ bool follow_show_line(struct session *session, int64_t only, struct str pod, str
     return true;
 }
 
+static void follow_draw(struct follow *follow);
+
 static void podlog_show(struct podlog *log, struct str line)
 {
     struct follow *follow = log->follow;
@@ -92,11 +97,13 @@ static void podlog_show(struct podlog *log, struct str line)
 
     if (only >= 0 && line_take_rank(&copy) != only)
         return;
-    if (!follow->shown_any) {
+    if (follow->asking)
+        live_show(&follow->live, STR("")); /* the question stays below the lines */
+    else if (!follow->shown_any)
         live_done(&follow->live);
-        follow->shown_any = true;
-    }
+    follow->shown_any = true;
     (void)follow_show_line(follow->session, only, str_from(name ? name + 1 : log->name), line);
+    follow_draw(follow);
 }
 
 static void podlog_take(struct podlog *log, struct str line)
@@ -293,33 +300,37 @@ static void follow_count(const struct follow *follow, size_t *ret_placed, size_t
 }
 
 /* How things stand before the first line: the phase, how much of the gang is placed, the reason. */
-static void follow_show_state(struct follow *follow)
+static void follow_add_state(const struct follow *follow, struct buf *text)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    _cleanup_(buf_done) struct buf text = {0};
-    struct json *tree;
-    struct str phase;
-    struct str message;
+    struct json *tree = object_json(follow->job, &arena);
+    struct str phase = json_str_at(tree, "status.phase");
+    struct str message = json_str_at(tree, "status.message");
+    int64_t nodes = json_i64_or(json_at(tree, "status.numNodes"), 0);
     size_t placed;
     size_t running;
-    int64_t nodes;
 
-    if (!follow->job || follow->options->quiet || follow->shown_any)
-        return;
-    tree = object_json(follow->job, &arena);
-    phase = json_str_at(tree, "status.phase");
-    message = json_str_at(tree, "status.message");
-    nodes = json_i64_or(json_at(tree, "status.numNodes"), 0);
     follow_count(follow, &placed, &running);
-    buf_addf(&text, "%s: " STR_FMT, follow->options->job,
+    buf_addf(text, "%s: " STR_FMT, follow->options->job,
              STR_ARG(phase.len ? phase : STR("Pending")));
     if (nodes > 0)
-        buf_addf(&text, ", %zu of %lld pods placed, %zu running", placed, (long long)nodes,
-                 running);
+        buf_addf(text, ", %zu of %lld pods placed, %zu running", placed, (long long)nodes, running);
     if (message.len)
-        buf_addf(&text, ": " STR_FMT, STR_ARG(str_sub(message, 0, 300)));
-    buf_addc(&text, '\n');
-    live_show(&follow->live, buf_str(&text));
+        buf_addf(text, ": " STR_FMT, STR_ARG(str_sub(message, 0, 300)));
+    buf_addc(text, '\n');
+}
+
+/* What stands below the lines: how things are, before the first of them, and the question. */
+static void follow_draw(struct follow *follow)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+
+    if (follow->job && !follow->options->quiet && !follow->shown_any)
+        follow_add_state(follow, &text);
+    if (follow->asking)
+        buf_add(&text, STR(QUESTION));
+    if (!str_eq(buf_str(&text), buf_str(&follow->live.shown)))
+        live_show(&follow->live, buf_str(&text));
 }
 
 /* After the end: what failed, in words, and the status for the shell. */
@@ -378,15 +389,22 @@ static bool follow_detach(struct follow *follow)
     return true;
 }
 
-/* What it wrote so far comes home first, where it has one. */
+/* What it wrote so far comes home first, where it has one; what cannot is not deleted. */
 static bool follow_cancel(struct follow *follow)
 {
     struct session *session = follow->session;
     const char *job = follow->options->job;
     struct err err = {0};
+    int r = home_bring(session, job, &err);
 
-    if (follow->options->run && home_bring(session, job, &err) < 0)
-        session_say(session, "warning: what the job wrote is lost: %s", err.text);
+    follow->detached = true;
+    if (r < 0 && r != -ENOENT && r != -ESRCH) { /* it came from nowhere, or has not started */
+        session_say(session,
+                    "job %s is not cancelled, for what it wrote did not come home: %s; `%s delete "
+                    "%s` deletes it with that",
+                    job, err.text, session->program, job);
+        return true;
+    }
     if (session_call(session,
                      &(struct api_request){.verb = API_DELETE,
                                            .kind = &kind_torchrunjob,
@@ -397,52 +415,57 @@ static bool follow_cancel(struct follow *follow)
         (void)session_fail(session, &err);
     else
         session_say(session, "job %s is cancelled", job);
-    follow->detached = follow->cancelled = true;
+    follow->cancelled = true;
     return true;
 }
 
-/* The answer at the terminal, "" for a plain return. Ctrl-C once more means 'c', the end 'd'. */
-static char follow_read_answer(struct follow *follow)
+static void follow_hide_question(struct follow *follow)
 {
-    char answer[16] = "";
-
-    for (;;) {
-        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-        int ready = poll(&input, 1, ANSWER_TURN_MS);
-
-        if (ready > 0)
-            return read(STDIN_FILENO, answer, sizeof(answer) - 1) > 0 ? answer[0] : 'd';
-        session_turn(follow->session, 0);
-        if (follow->interrupted)
-            return 'c';
-        if (ready < 0 && errno != EINTR)
-            return 'd';
-    }
+    if (follow->asking && follow->live.shown_lines)
+        live_show(&follow->live, STR(""));
+    follow->asking = false;
 }
 
-/* Detach, cancel, or go on? Returns false to go on. Where nobody can be asked: a job that was
- * submitted goes on alone; one that was run is cancelled by the second interrupt. */
-static bool follow_ask_interrupt(struct follow *follow)
+/* Ctrl-C. Whoever only looks on leaves; others are asked, and the second one cancels. Where nobody can
+ * be asked, a job that was submitted goes on alone. Returns false to go on. */
+static bool follow_interrupt(struct follow *follow)
 {
     struct session *session = follow->session;
     bool again = follow->asked;
+    bool asked = follow->asking;
 
     follow->interrupted = false;
     follow->asked = true;
-    live_done(&follow->live);
-    if (!session->err.live || !isatty(STDIN_FILENO)) {
-        if (!follow->options->run)
-            return follow_detach(follow);
-        if (again)
-            return follow_cancel(follow);
-        session_say(session, "interrupted: once more cancels job %s", follow->options->job);
+    follow_hide_question(follow);
+    if (follow->options->view)
+        return follow_detach(follow);
+    if (asked)
+        return follow_cancel(follow);
+    if (session->err.live && isatty(STDIN_FILENO)) {
+        follow->asking = true;
+        follow_draw(follow);
         return false;
     }
-    (void)fprintf(stderr,
-                  "\n[d]etach, [c]ancel (delete) the job%s, or go on following? (Ctrl-C "
-                  "again cancels) ",
-                  follow->options->run ? "" : " with what it wrote");
-    switch (follow_read_answer(follow)) {
+    if (!follow->options->run)
+        return follow_detach(follow);
+    if (again)
+        return follow_cancel(follow);
+    session_say(session, "interrupted: once more cancels job %s", follow->options->job);
+    return false;
+}
+
+/* Is there an answer at the terminal? Its end means 'd'. Returns false to go on. */
+static bool follow_answer(struct follow *follow)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char answer[16] = "d";
+
+    if (poll(&input, 1, 0) <= 0)
+        return false;
+    if (read(STDIN_FILENO, answer, sizeof(answer) - 1) < 0)
+        answer[0] = 'd';
+    follow_hide_question(follow);
+    switch (answer[0]) {
     case 'd':
     case 'D': return follow_detach(follow);
     case 'c':
@@ -479,7 +502,9 @@ static bool follow_step(struct follow *follow)
     struct str phase;
     int64_t now = clock_monotonic_ms();
 
-    if (follow->interrupted && follow_ask_interrupt(follow))
+    if (follow->interrupted && follow_interrupt(follow))
+        return true;
+    if (follow->asking && follow_answer(follow))
         return true;
     if (!follow->job_synced || !follow->pods_synced)
         return false;
@@ -489,7 +514,7 @@ static bool follow_step(struct follow *follow)
         return true;
     phase = json_str_at(object_json(follow->job, &arena), "status.phase");
     if (!phase_is_final(phase)) {
-        follow_show_state(follow);
+        follow_draw(follow);
         return false;
     }
     if (follow->ended_ms == 0) {
@@ -527,6 +552,7 @@ int follow_job(struct session *session, const struct follow_options *options, st
     (void)uv_signal_start(&interrupt, on_interrupt, SIGINT);
     while (!follow_step(&follow))
         session_turn(session, 100);
+    follow_hide_question(&follow);
     (void)uv_signal_stop(&interrupt);
     uv_close((uv_handle_t *)&interrupt, NULL);
     session_turn(session, 0);

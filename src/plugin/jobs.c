@@ -197,7 +197,8 @@ static int logs_show(struct session *session,
                                      .rank = v->rank,
                                      .tail = v->tail,
                                      .generation = v->generation,
-                                     .quiet = !v->follow};
+                                     .quiet = !v->follow,
+                                     .view = true};
     int64_t current = 0;
     int status = 0;
 

@@ -191,6 +191,7 @@ struct follow_options {
     int64_t generation; /* -1: the newest */
     bool quiet;         /* logs only, no words about the job */
     bool run;           /* the job is the person's command: what interrupts it, cancels it */
+    bool view;          /* the person only looks on: Ctrl-C leaves */
     bool *ret_ended;    /* NULL, or whether the job was seen to end */
 };
 /* Returns the exit status of the training (or 0 when it was left running: detached), or -errno. */

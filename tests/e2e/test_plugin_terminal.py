@@ -69,9 +69,17 @@ def test_submit_shows_the_gang_forming_and_ctrl_c_asks():
     need_torch()
     with Muster(nodes=2, gpus_per_node=4, flags=FLAGS) as m:
         m.apply(QUEUE)
-        folder = project(m, main__py="import time\nprint('it runs', flush=True)\ntime.sleep(600)\n")
-        t = Terminal(m, "submit", "--queue", "demo", "--gpus", "4", "--name", "seen",
-                     "python main.py", cwd=folder)
+        folder = project(m, main__py="""import os, time
+open(f'model-{os.environ["RANK"]}.pt', 'w').write('weights')
+print('it runs', flush=True)
+while not os.path.exists('go'):
+    time.sleep(0.02)
+for i in range(20):
+    time.sleep(0.02)
+    print('more', flush=True)
+""")
+        submit = ("submit", "--queue", "demo", "--gpus", "4", "--name")
+        t = Terminal(m, *submit, "seen", "python main.py", cwd=folder)
         t.expect("pods placed")
         t.expect("it runs", 90)
         check("\x1b[" in t.text, "colours on a terminal")
@@ -84,12 +92,32 @@ def test_submit_shows_the_gang_forming_and_ctrl_c_asks():
 
         t = Terminal(m, "logs", "-f", "seen", env={"NO_COLOR": "1"})
         t.expect("[rank0] it runs")
+        t.type("\x03\x03")
+        t.expect("detached from seen")
+        check(t.end() in (0, -signal.SIGINT), "leaving is no failure")
+        check(m.phase("seen") == "Running" and "[c]ancel" not in t.text, "who looks on, leaves")
+        m.torchrun("cancel", "seen", "--force")
+        wait_for(lambda: not m.get("torchrunjobs"), "the job to be gone", 60)
+
+        t = Terminal(m, *submit, "twice", "python main.py", cwd=folder)
+        t.expect("it runs", 90)
         t.type("\x03")
         t.expect("[d]etach, [c]ancel")
-        t.type("c\n")
+        t.type("\x03")
         t.expect("cancelled")
         t.end()
+        check(os.path.exists(os.path.join(folder, "model-0.pt")), "what it wrote came home first")
         wait_for(lambda: not m.get("torchrunjobs"), "the job to be gone", 60)
+
+        t = Terminal(m, *submit, "ends", "python main.py", cwd=folder)
+        t.expect("it runs", 90)
+        t.type("\x03")
+        t.expect("[d]etach, [c]ancel")
+        project(m, go="")
+        m.torchrun("sync", "ends", cwd=folder)
+        check(t.end() == 0, "it ends with the job, though nobody answered")
+        check("job ends succeeded" in t.text, t.text[-2000:])
+        check("[d]etach, [c]ancel" in t.text[t.text.index("more"):], "the question stays below the lines")
 
 
 def test_a_job_that_waits_says_for_what():
