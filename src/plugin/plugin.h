@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "kube/kubeconfig.h"
+#include "plugin/ship.h"
 #include "tool/option.h"
 #include "tool/term.h"
 #include "workspace/statcache.h"
@@ -215,6 +216,8 @@ int kept_generation(struct session *session,
 /* ---- upload: bring a folder to the job's sync pod ---- */
 struct upload {
     const char *folder;
+    const char *command;       /* that will run there; NULL: not known */
+    struct ship ship;          /* what was left out */
     struct manifest *manifest; /* scanned; finished afterwards */
     struct statcache cache;
     int64_t began_ms; /* when the sync pod was there */

@@ -13,6 +13,7 @@
 #include "plugin/home_record.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "plugin/ship.h"
 #include "system/errors.h"
 #include "system/random.h"
 #include "tool/file.h"
@@ -422,19 +423,29 @@ int submit_go(struct session *session,
               struct err *err)
 {
     struct submit_values v = *values;
-    struct upload upload = {.folder = v.dir};
+    bool named = v.dir != NULL;
     struct json *job = NULL;
     bool ended = false;
-    int r = submit_build(session, &v, command, &job, err);
+    int r;
 
+    v.dir = named ? v.dir : ".";
+    struct upload upload = {.folder = v.dir};
+    r = v.no_workspace ? 0 : ship_check_folder(session, v.dir, named, err);
+    if (r == 0)
+        r = submit_build(session, &v, command, &job, err);
     if (r == 0)
         r = precheck_job(session, job, err);
     if (r == 0 && v.dry_run) {
         submit_print(session, &v, job);
         return 0;
     }
-    if (r == 0 && !v.no_workspace)
+    if (r == 0 && !v.no_workspace) {
+        upload.command = str_c(&session->arena, json_str_at(job, "spec.command"));
         r = upload_scan(session, &upload, err);
+        ship_say(&upload.ship);
+        if (r == 0)
+            r = ship_check_size(session, upload.manifest, named, err);
+    }
     if (r == 0)
         r = submit_create_or_stop(session, &v, v.name, job, &upload, err);
     upload_done(&upload);

@@ -68,9 +68,8 @@ struct submit_values {
          'd',                                                                                      \
          OPTION_STR,                                                                               \
          offsetof(struct submit_values, dir),                                                      \
-         .fallback = ".",                                                                          \
          .value = "DIR",                                                                           \
-         .help = "folder to send, and to copy results back to",                                    \
+         .help = "folder to send, and to copy results back to (default: the current one)",         \
          .flag_only = true},                                                                       \
         {"results",          0,                                                                    \
          OPTION_BOOL,        offsetof(struct submit_values, results),                              \

@@ -6,6 +6,7 @@
 #include "plugin/batch.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "plugin/ship.h"
 #include "tool/clock.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
@@ -38,8 +39,8 @@ struct sync_values {
 
 static const struct option sync_options[] = {
     COMMON_OPTIONS,
-    {"dir", 'd', OPTION_STR, offsetof(struct sync_values, dir), .fallback = ".", .value = "DIR",
-     .help = "folder to send", .flag_only = true},
+    {"dir", 'd', OPTION_STR, offsetof(struct sync_values, dir), .value = "DIR",
+     .help = "folder to send (default: the current one)", .flag_only = true},
     {"watch", 'w', OPTION_BOOL, offsetof(struct sync_values, watch),
      .help = "keep sending changes until Ctrl-C", .flag_only = true},
     {"restart", 0, OPTION_BOOL, offsetof(struct sync_values, restart),
@@ -51,17 +52,14 @@ static const struct option sync_options[] = {
 struct syncing {
     struct session *session;
     const char *job;
+    const char *dir;
+    const char *command; /* of the job */
     const struct sync_values *v;
     struct manifest *have; /* what the other side has */
     struct watch watch;
     char told[HASH_HEX_BYTES]; /* the revision that the job knows of; "": it waits for one */
     bool stop;
 };
-
-static void note(void *user, const char *text)
-{
-    session_say(user, "warning: %s", text);
-}
 
 /* Ask until every worker that is connected has the revision. */
 static int wait_delivered(struct syncing *s, const char *revision, struct err *err)
@@ -128,7 +126,7 @@ static int sync_tell(struct syncing *s, const char *revision, struct err *err)
 
 static int sync_all(struct syncing *s, struct err *err)
 {
-    struct upload upload = {.folder = s->v->dir};
+    struct upload upload = {.folder = s->dir, .command = s->command};
     char bytes[TERM_BYTES_TEXT];
     int r = upload_scan(s->session, &upload, err);
 
@@ -196,19 +194,22 @@ static int batch_read(struct syncing *s,
                       struct buf *contents,
                       struct err *err)
 {
-    const struct scan_options options = {.note = note, .user = s->session};
+    struct scan_options options;
     struct outbox outbox;
+    struct ship ship;
     uint64_t bytes = 0;
     int r = 0;
 
+    ship_open(&ship, s->session);
+    options = ship_scan(&ship, s->command);
     for (size_t i = 0; r == 0 && i < count; i++)
         if (!batch_is_covered(paths, count, i))
-            r = scan_path(s->v->dir, paths[i], &options, now, err);
+            r = scan_path(s->dir, paths[i], &options, now, err);
     for (size_t i = 0; i < now->entries.count; i++)
         bytes += now->entries.items[i].size;
     if (r < 0 || bytes > DELTA_BYTES_MAX)
         return r < 0 ? r : 1;
-    r = outbox_open(&outbox, s->v->dir, now, err);
+    r = outbox_open(&outbox, s->dir, now, err);
     if (r == 0)
         r = outbox_next(&outbox, contents, 2 * DELTA_BYTES_MAX, err);
     outbox_done(&outbox);
@@ -298,7 +299,7 @@ static int watch_run(struct syncing *s, struct err *err)
     (void)uv_signal_init(&session->loop, &interrupt);
     interrupt.data = s;
     (void)uv_signal_start(&interrupt, on_signal, SIGINT);
-    session_say(session, "watching %s", s->v->dir);
+    session_say(session, "watching %s", s->dir);
     while (!s->stop) {
         session_turn(session, 1000);
         watch_look(s);
@@ -328,19 +329,27 @@ static int sync_run(struct invocation *invocation)
 {
     const struct sync_values *v = invocation->values;
     struct session session;
-    struct syncing s = {
-        .session = &session, .v = v, .job = job_arg(invocation->args[0]), .watch = {.fd = -1}};
+    struct syncing s = {.session = &session,
+                        .v = v,
+                        .dir = v->dir ? v->dir : ".",
+                        .job = job_arg(invocation->args[0]),
+                        .watch = {.fd = -1}};
     _cleanup_(object_unrefp) struct object *job = NULL;
     struct err err = {0};
     int r = session_open(&session, invocation, &err);
 
     if (r == 0)
         r = session_get(&session, &kind_torchrunjob, s.job, &job, &err);
-    if (r == 0)
+    if (r == 0) {
         (void)snprintf(s.told, sizeof(s.told), STR_FMT,
                        STR_ARG(str_sub(object_annotation(job, JOB_REVISION), 0, sizeof(s.told))));
+        s.command = str_c(&session.config_arena,
+                          json_str_at(object_json(job, &session.arena), "spec.command"));
+    }
+    if (r == 0)
+        r = ship_check_folder(&session, s.dir, v->dir != NULL, &err);
     if (r == 0 && v->watch)
-        r = watch_open(&s.watch, v->dir, &err); /* before the scan: nothing falls between */
+        r = watch_open(&s.watch, s.dir, &err); /* before the scan: nothing falls between */
     if (r == 0)
         r = sync_all(&s, &err);
     if (r == 0 && v->watch)

@@ -8,6 +8,7 @@
 #include "kube/client.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "plugin/ship.h"
 #include "tool/clock.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
@@ -57,11 +58,6 @@ struct sender {
     struct err err;
 };
 
-static void note(void *user, const char *text)
-{
-    session_say(user, "warning: %s", text);
-}
-
 const struct ws_entry *upload_next_large(const struct manifest *manifest, size_t *at)
 {
     while (*at < manifest->entries.count) {
@@ -90,8 +86,11 @@ static void upload_warn_large(struct session *session, const struct manifest *ma
 
 int upload_scan(struct session *session, struct upload *upload, struct err *err)
 {
-    struct scan_options options = {.note = note, .user = session, .cache = &upload->cache};
+    struct scan_options options;
 
+    ship_open(&upload->ship, session);
+    options = ship_scan(&upload->ship, upload->command);
+    options.cache = &upload->cache;
     statcache_open(&upload->cache, upload->folder, getenv("XDG_CACHE_HOME"), getenv("HOME"));
     upload->manifest = manifest_new();
     int r = scan_folder(upload->folder, &options, upload->manifest, err);

@@ -86,14 +86,22 @@ int manifest_check_path(struct str path, struct err *err)
     return 0;
 }
 
+static int check_target(struct str path, struct str target, struct err *err)
+{
+    if (target.len == 0 || target.len > WS_PATH_MAX || memchr(target.p, '\0', target.len))
+        return err_set(err, -EINVAL, "link '" STR_FMT "' has a bad target", STR_ARG(path));
+    return 0;
+}
+
 int manifest_check_link(struct str path, struct str target, struct err *err)
 {
     int64_t depth = 0; /* folders between the workspace's top and where we stand */
     struct str rest = target;
     struct str part;
+    int r = check_target(path, target, err);
 
-    if (target.len == 0 || target.len > WS_PATH_MAX || memchr(target.p, '\0', target.len))
-        return err_set(err, -EINVAL, "link '" STR_FMT "' has a bad target", STR_ARG(path));
+    if (r < 0)
+        return r;
     if (target.p[0] == '/')
         return err_set(err, -EINVAL, "link '" STR_FMT "' points outside: '" STR_FMT "' is absolute",
                        STR_ARG(path), STR_ARG(target));
@@ -125,7 +133,9 @@ int manifest_check_entry(const struct ws_entry *entry, struct err *err)
     if (r < 0)
         return r;
     if (entry->type == WS_LINK)
-        return manifest_check_link(entry->path, entry->target, err);
+        return entry->target.len && entry->target.p[0] == '/'
+                   ? check_target(entry->path, entry->target, err)
+                   : manifest_check_link(entry->path, entry->target, err);
     if (entry->mode & ~(uint32_t)0777)
         return err_set(err, -EINVAL, "path '" STR_FMT "': mode %o has more than permission bits",
                        STR_ARG(entry->path), entry->mode);

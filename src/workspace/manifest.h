@@ -84,9 +84,11 @@ struct str manifest_parent(struct str path);
 
 /* Relative, no empty, "." or ".." part, no NUL, bounded, not under WS_PRIVATE_DIR. */
 int manifest_check_path(struct str path, struct err *err);
-/* A link may point only inside the workspace: relative, and not above its top from where it is. */
+/* Does a link point inside the workspace: relative, and not above its top from where it is? */
 int manifest_check_link(struct str path, struct str target, struct err *err);
 
+/* All rules of one entry. A link may also have an absolute target, as data -> /datasets: nothing of
+ * ours follows a link, and whoever runs there could make the same. */
 int manifest_check_entry(const struct ws_entry *entry, struct err *err);
 
 /* Differences in path order. `fn` gets the old entry (NULL: new), the new one (NULL: gone); entries

@@ -1,81 +1,95 @@
 #include "workspace/scan.h"
 
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "system/errors.h"
 #include "workspace/disk.h"
-#include "workspace/ignore.h"
+#include "workspace/rules.h"
 #include "workspace/statcache.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SCAN_DEPTH_MAX   256
-#define IGNORE_BYTES_MAX ((size_t)1 << 20)
-#define NOT_LOOKED_AT    UINT64_MAX /* as a file's size */
-#define THREADS_MAX      8
+#define SCAN_DEPTH_MAX 256
+#define NOT_LOOKED_AT  UINT64_MAX /* as a file's size */
+#define NOT_READABLE   (UINT64_MAX - 1)
+#define THREADS_MAX    8
 /* Starting a thread costs about as much as looking at so many files. */
 #define THREAD_ENTRIES_MIN 1000
 #define BLOCK_ENTRIES      256
 
 struct scan {
     const struct scan_options *options;
+    const char *root;
     struct manifest *manifest;
-    struct arena arena;
-    struct ignore ignore;
+    struct rules rules; /* where there are options */
     struct err *err;
     char path[WS_PATH_MAX + 1];
     size_t path_len;
 };
 
+static struct str path_of(const struct scan *scan)
+{
+    return (struct str){scan->path, scan->path_len};
+}
+
 static void note(const struct scan *scan, const char *what)
 {
     char text[WS_PATH_MAX + 128];
 
-    if (!scan->options || !scan->options->note)
+    if (!scan->options || !scan->options->rules.note)
         return;
     (void)snprintf(text, sizeof(text), "%s: %s", scan->path, what);
-    scan->options->note(scan->options->user, text);
+    scan->options->rules.note(scan->options->rules.user, text);
 }
 
-static void read_ignore(struct scan *scan, int dir, const char *name)
+/* A link that climbs out of the folder by ".." would lead elsewhere in another place: it gets the
+ * whole path of what it means here. */
+static bool whole_target(const struct scan *scan, struct str target, char out[static PATH_MAX])
 {
-    _cleanup_(buf_done) struct buf text = {0};
-    _cleanup_(disk_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat st;
-    char *room;
-    ssize_t got;
+    struct str folder = manifest_parent(path_of(scan));
+    char link[PATH_MAX];
+    char parent[PATH_MAX];
 
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return;
-    room = buf_room(&text, IGNORE_BYTES_MAX);
-    got = read(fd, room, IGNORE_BYTES_MAX);
-    if (got > 0)
-        ignore_add(&scan->ignore, &scan->arena, (struct str){scan->path, scan->path_len},
-                   (struct str){room, (size_t)got});
+    if (snprintf(link, sizeof(link), "%s/" STR_FMT "/" STR_FMT, scan->root, STR_ARG(folder),
+                 STR_ARG(target)) >= PATH_MAX)
+        return false;
+    if (realpath(link, out))
+        return true;
+    /* What it means does not exist; the folder that it is in may. */
+    char *last = strrchr(link, '/');
+    *last = '\0';
+    return realpath(link, parent) && strcmp(last + 1, "..") != 0 &&
+           snprintf(out, PATH_MAX, "%s/%s", parent, last + 1) < PATH_MAX;
 }
 
 static int add_link(struct scan *scan, int dir, const char *name)
 {
-    struct ws_entry entry = {.type = WS_LINK, .path = {scan->path, scan->path_len}};
+    struct ws_entry entry = {.type = WS_LINK, .path = path_of(scan)};
     char target[WS_PATH_MAX + 1];
+    char whole[PATH_MAX];
     ssize_t len = readlinkat(dir, name, target, sizeof(target));
-    struct err why = {0};
+    bool out = scan->options && scan->options->links_out;
 
     if (len < 0)
         return errno == ENOENT
                    ? 0
                    : err_set(scan->err, -errno, "%s: %s", scan->path, errno_words(errno));
     entry.target = (struct str){target, (size_t)len};
-    if (manifest_check_link(entry.path, entry.target, &why) < 0)
+    if (out && manifest_check_link(entry.path, entry.target, NULL) < 0 && target[0] != '/' &&
+        whole_target(scan, entry.target, whole))
+        entry.target = str_from(whole);
+    if (out ? manifest_check_entry(&entry, NULL) < 0
+            : manifest_check_link(entry.path, entry.target, NULL) < 0)
         note(scan, "a link that points outside the folder is not sent");
     else
         manifest_add(scan->manifest, &entry);
@@ -85,9 +99,8 @@ static int add_link(struct scan *scan, int dir, const char *name)
 /* Its size, mode and hash are looked up later, by several threads: see look_at_files(). */
 static int add_file(struct scan *scan)
 {
-    manifest_add(scan->manifest, &(struct ws_entry){.type = WS_FILE,
-                                                    .path = {scan->path, scan->path_len},
-                                                    .size = NOT_LOOKED_AT});
+    manifest_add(scan->manifest,
+                 &(struct ws_entry){.type = WS_FILE, .path = path_of(scan), .size = NOT_LOOKED_AT});
     return 0;
 }
 
@@ -95,10 +108,14 @@ static int walk(struct scan *scan, int fd, int depth);
 
 static int add_folder(struct scan *scan, int dir, const char *name, int depth)
 {
-    struct ws_entry entry = {.type = WS_DIR, .path = {scan->path, scan->path_len}};
+    struct ws_entry entry = {.type = WS_DIR, .path = path_of(scan)};
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
 
+    if (fd < 0 && scan->options && (errno == EACCES || errno == EPERM)) {
+        note(scan, "the folder cannot be read, and is not sent");
+        return 0;
+    }
     if (fd < 0 || fstat(fd, &st) < 0) {
         int r = errno == ENOENT
                     ? 0
@@ -130,9 +147,7 @@ static int visit(struct scan *scan, int dir, const char *name, unsigned char typ
         type = type_of(dir, name);
     if (type == DT_UNKNOWN)
         return 0;
-    if (scan->options &&
-        ((type == DT_DIR && strcmp(name, ".git") == 0) ||
-         ignore_matches(&scan->ignore, (struct str){scan->path, scan->path_len}, type == DT_DIR)))
+    if (scan->options && rules_leave_out(&scan->rules, dir, path_of(scan), type == DT_DIR))
         return 0;
     if (type == DT_REG)
         return add_file(scan);
@@ -147,7 +162,7 @@ static int visit(struct scan *scan, int dir, const char *name, unsigned char typ
 /* Closes `fd`. */
 static int walk(struct scan *scan, int fd, int depth)
 {
-    size_t rules = scan->ignore.rules.count;
+    size_t rules = rules_count(&scan->rules);
     size_t base_len = scan->path_len;
     DIR *dir = fdopendir(fd);
     struct dirent *item;
@@ -162,10 +177,8 @@ static int walk(struct scan *scan, int fd, int depth)
             close(fd);
         return r;
     }
-    if (scan->options) {
-        read_ignore(scan, fd, ".gitignore");
-        read_ignore(scan, fd, ".torchrunignore");
-    }
+    if (scan->options)
+        rules_read(&scan->rules, fd, path_of(scan));
     while (r == 0 && (item = readdir(dir)) != NULL) {
         size_t len = strlen(item->d_name);
 
@@ -185,7 +198,7 @@ static int walk(struct scan *scan, int fd, int depth)
     closedir(dir);
     scan->path_len = base_len;
     scan->path[base_len] = '\0';
-    ignore_cut(&scan->ignore, rules);
+    rules_cut(&scan->rules, rules);
     return r;
 }
 
@@ -202,6 +215,12 @@ struct look {
     atomic_size_t failed_at;
 };
 
+/* Most files can be read by everybody: the kernel is asked about the others. */
+static bool is_readable(int parent, const char *name, const struct stat *st)
+{
+    return (st->st_mode & 0444) == 0444 || faccessat(parent, name, R_OK, AT_EACCESS) == 0;
+}
+
 static int look_at(const struct look *look, int parent, const char *name, struct ws_entry *entry)
 {
     bool hash = !look->options || look->options->hash;
@@ -217,6 +236,8 @@ static int look_at(const struct look *look, int parent, const char *name, struct
         return -ENOENT; /* something else is there by now */
     entry->mode = st.st_mode & 0777;
     entry->size = (uint64_t)st.st_size;
+    if (look->options && !is_readable(parent, name, &st))
+        return -EACCES;
     if (look->options && look->options->cache)
         statcache_note(look->options->cache, entry->tag, &st);
     if (hash) {
@@ -248,6 +269,8 @@ static void *look_at_blocks(void *user)
             r = parent < 0 ? parent : look_at(look, parent, name, entry);
             if (r == -ENOENT || r == -ENOTDIR)
                 entry->size = NOT_LOOKED_AT; /* it went: left out below */
+            else if (r == -EACCES && look->options)
+                entry->size = NOT_READABLE;
             else if (r < 0 && atomic_exchange(&look->failed, -r) == 0)
                 atomic_store(&look->failed_at, i);
         }
@@ -282,11 +305,25 @@ static int look_at_files(struct scan *scan, int root_fd, size_t first)
     if (look.failed)
         return err_set(scan->err, -look.failed, STR_FMT ": %s",
                        STR_ARG(entries->items[look.failed_at].path), errno_words(look.failed));
-    for (size_t i = first; i < entries->count; i++)
-        if (entries->items[i].type != WS_FILE || entries->items[i].size != NOT_LOOKED_AT)
-            entries->items[kept++] = entries->items[i];
+    for (size_t i = first; i < entries->count; i++) {
+        const struct ws_entry *entry = &entries->items[i];
+        bool unreadable = entry->type == WS_FILE && entry->size == NOT_READABLE;
+
+        if (unreadable)
+            (void)snprintf(scan->path, sizeof(scan->path), STR_FMT, STR_ARG(entry->path));
+        if (unreadable)
+            note(scan, "the file cannot be read, and is not sent");
+        else if (entry->type != WS_FILE || entry->size != NOT_LOOKED_AT)
+            entries->items[kept++] = *entry;
+    }
     entries->count = kept;
     return 0;
+}
+
+static void open_rules(struct scan *scan)
+{
+    if (scan->options)
+        rules_open(&scan->rules, scan->root, &scan->options->rules);
 }
 
 int scan_folder(const char *root,
@@ -294,16 +331,16 @@ int scan_folder(const char *root,
                 struct manifest *manifest,
                 struct err *err)
 {
-    struct scan scan = {.options = options, .manifest = manifest, .err = err};
+    struct scan scan = {.options = options, .root = root, .manifest = manifest, .err = err};
     _cleanup_(disk_closep) int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = root_fd < 0 ? -1 : fcntl(root_fd, F_DUPFD_CLOEXEC, 3);
     int r;
 
     if (fd < 0)
         return err_set(err, -errno, "folder %s: %s", root, errno_words(errno));
+    open_rules(&scan);
     r = walk(&scan, fd, 0);
-    ignore_cut(&scan.ignore, 0);
-    arena_done(&scan.arena);
+    rules_done(&scan.rules);
     if (r == 0)
         r = look_at_files(&scan, root_fd, 0);
     if (r < 0)
@@ -321,7 +358,7 @@ int scan_path(const char *root,
               struct manifest *manifest,
               struct err *err)
 {
-    struct scan scan = {.options = options, .manifest = manifest, .err = err};
+    struct scan scan = {.options = options, .root = root, .manifest = manifest, .err = err};
     _cleanup_(disk_closep) int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = root_fd < 0 ? -1 : fcntl(root_fd, F_DUPFD_CLOEXEC, 3);
     size_t first = manifest->entries.count;
@@ -330,14 +367,14 @@ int scan_path(const char *root,
     int depth = 0;
     int r = manifest_check_path(path, err);
 
+    open_rules(&scan);
     while (r == 0 && fd >= 0 && str_cut(&rest, '/', &part)) {
         char name[WS_NAME_MAX + 1];
         int next;
 
         memcpy(name, part.p, part.len);
         name[part.len] = '\0';
-        read_ignore(&scan, fd, ".gitignore");
-        read_ignore(&scan, fd, ".torchrunignore");
+        rules_read(&scan.rules, fd, path_of(&scan));
         if (scan.path_len)
             scan.path[scan.path_len++] = '/';
         memcpy(scan.path + scan.path_len, name, part.len + 1);
@@ -346,8 +383,7 @@ int scan_path(const char *root,
             r = visit(&scan, fd, name, DT_UNKNOWN, depth);
             break;
         }
-        if (strcmp(name, ".git") == 0 ||
-            ignore_matches(&scan.ignore, (struct str){scan.path, scan.path_len}, true))
+        if (rules_leave_out(&scan.rules, fd, path_of(&scan), true))
             break;
         next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         close(fd);
@@ -355,7 +391,6 @@ int scan_path(const char *root,
         depth++;
     }
     disk_closep(&fd);
-    ignore_cut(&scan.ignore, 0);
-    arena_done(&scan.arena);
+    rules_done(&scan.rules);
     return r == 0 && root_fd >= 0 ? look_at_files(&scan, root_fd, first) : r;
 }

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "workspace/hash.h"
 #include "workspace/manifest.h"
+#include "workspace/rules.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,17 +14,16 @@ struct statcache;
 
 /* scan: what is in a folder, as a manifest.
  *
- * With options, as the plugin uses it: .gitignore and .torchrunignore are obeyed, `.git` is left
- * out, and what cannot travel (sockets, devices, links that point outside) is left out and passed
- * to `note`. Contents are hashed only where asked: the first upload hashes while it sends, and
+ * With options, as the plugin uses it: what the rules say (workspace/rules.h) is left out, and what
+ * cannot travel (sockets, devices, what cannot be read) is left out and passed to `note`. Contents are hashed only where asked: the first upload hashes while it sends, and
  * later ones know the hash of a file whose stat data did not change from the cache.
  *
  * Without options everything is taken and hashed: a volume that is adopted as it is. */
 struct scan_options {
-    bool hash; /* read what the cache does not know */
-    void (*note)(void *user, const char *text);
-    void *user;
-    struct statcache *cache; /* knows hashes of files that did not change; may be NULL */
+    struct rules_options rules; /* `note` and `user` are those of the scan too */
+    bool hash;                  /* read what the cache does not know */
+    bool links_out;             /* links that point outside are sent, with their whole path */
+    struct statcache *cache;    /* knows hashes of files that did not change; may be NULL */
 };
 
 /* Fills and finishes `manifest`. A file whose hash is not known (not asked for, not in the cache)

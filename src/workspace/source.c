@@ -69,7 +69,7 @@ static int take_over(struct tree *tree,
                      const struct source *source,
                      struct err *err)
 {
-    const struct scan_options options = {.note = source->note, .user = source->user};
+    const struct scan_options options = {.rules = {.note = source->note, .user = source->user}};
     _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
     _cleanup_(buf_done) struct buf frames = {0};
     struct delta delta = {0};

@@ -80,7 +80,7 @@ def test_hostile_manifests_are_refused_with_words():
         ("absolute", commit(entry("/tmp/evil")), b"absolute"),
         ("hidden up", commit(entry("a", "d", 0o755), entry("a/../../evil")), b".."),
         ("a link out", commit(entry("link", "l", 0, target=b"../../etc/passwd")), b"outside"),
-        ("an absolute link", commit(entry("link", "l", 0, target=b"/etc/passwd")), b"outside"),
+        ("a file through an absolute link", commit(entry("l", "l", 0, target=b"/tmp"), entry("l/evil")), b"not a folder"),
         ("a file through a link", commit(entry("l", "l", 0, target=b"x"), entry("l/evil")), b"not a folder"),
         ("a device node", commit(entry("null", "c")), b"not a file, a folder or a link"),
         ("set-uid", commit(entry("su", mode=0o4755)), b"permission"),

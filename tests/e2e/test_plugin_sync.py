@@ -32,16 +32,23 @@ def test_the_folder_arrives_as_it_is():
         os.chmod(os.path.join(folder, "main.py"), 0o755)
         os.symlink("main.py", os.path.join(folder, "link"))
         os.symlink("/etc/passwd", os.path.join(folder, "out"))
-        done = m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "look",
-                          "find . -not -path './.muster*' -printf '%y %m %P %l %s\\n' | sort",
-                          cwd=folder)
+        os.makedirs(os.path.join(folder, "env"))
+        open(os.path.join(folder, "env", "pyvenv.cfg"), "w").close()
+        submit = ("submit", "--queue", "demo", "--gpus", "1", "--name", "look", "-e", "PASSWORD=pa$$w0rd$(HOME)",
+                  "find . -not -path './.muster*' -printf '%y %m %P %l %s\\n' | sort; "
+                  "test $$ -gt 1 && echo \"got $PASSWORD in $(basename $PWD)\"")
+        one_line(m.torchrun(*submit, cwd=m.folder, ok=False), m.folder, "is your home folder", "--dir")
+        done = m.torchrun(*submit, cwd=folder)
         text = re.sub(r"\[rank0\] ", "", done.stdout)
         for line in ("f 755 main.py  11", "d 755 empty", "f 644 训练 données.txt  7",
-                     "l 777 link main.py", "f 644 large.bin  5242880"):
+                     "l 777 link main.py", "f 644 large.bin  5242880", "l 777 out /etc/passwd",
+                     "got pa$$w0rd$(HOME) in app"):
             check(line in text, f"{line!r} is missing:\n{text}")
-        for word in ("a.log", "data", "secret", ".git\n", " out "):
+        for word in ("a.log", "data", "secret", ".git\n", "pyvenv"):
             check(word not in text, f"{word!r} should not be there:\n{text}")
-        check("points outside" in done.stderr, f"the link out is mentioned: {done.stderr}")
+        for words in ("left out by .gitignore: ", "a.log (*.log)", "data/ (/data/)", "left out by .torchrunignore: secret",
+                      "left out: env/ (an environment of Python"):
+            check(words in done.stderr, f"what was left out is said, {words!r}: {done.stderr}")
 
 
 def test_sync_restart_keeps_pods_and_brings_new_code():
