@@ -12,6 +12,7 @@
 #include "plugin/submit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,35 @@ int run_command_text(struct arena *arena,
     /* One argument behind "--" is a line for the shell, as for submit. */
     *ret = words->dashed ? job_command(arena, all, n) : job_words(arena, all, n);
     return 0;
+}
+
+const char *run_inside(const char *folder, const char *script)
+{
+    size_t len = strlen(folder);
+
+    while (len > 0 && folder[len - 1] == '/')
+        len--;
+    return strncmp(script, folder, len) == 0 && script[len] == '/' && script[len + 1]
+               ? script + len + 1
+               : NULL;
+}
+
+/* A script with its whole path is the one that is sent, where it is in the folder; the file in its
+ * place may be another one when the job starts. */
+static const char *run_script(struct arena *arena, const char *folder, const char *script)
+{
+    char whole[PATH_MAX];
+    char place[PATH_MAX];
+    const char *slash = strrchr(script, '/');
+    const char *inside;
+
+    if (script[0] != '/' || !realpath(folder, whole) ||
+        !realpath(slash == script ? "/"
+                                  : str_printf(arena, "%.*s", (int)(slash - script), script).p,
+                  place))
+        return script;
+    inside = run_inside(whole, str_printf(arena, "%s/%s", place, slash + 1).p);
+    return inside ? str_printf(arena, "%s", inside).p : script;
 }
 
 /* GPUs of the largest node, once there is a node. */
@@ -171,8 +201,15 @@ static int run_run(struct invocation *invocation)
     struct session session = session_closed(invocation);
     struct err err = {0};
     struct str command = STR_NONE;
+    const char **args = ARENA_ARRAY(invocation->arena, const char *, invocation->arg_count + 1);
+
+    for (size_t i = 0; i < invocation->arg_count; i++)
+        args[i] = invocation->args[i];
+    if (invocation->arg_count && !invocation->dash_count && !values->module &&
+        !values->no_workspace)
+        args[0] = run_script(invocation->arena, values->dir ? values->dir : ".", args[0]);
     int status = run_command_text(invocation->arena,
-                                  &(struct run_words){.args = invocation->args,
+                                  &(struct run_words){.args = args,
                                                       .count = invocation->arg_count,
                                                       .dashed = invocation->dash_count > 0,
                                                       .module = values->module},

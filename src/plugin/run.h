@@ -21,3 +21,5 @@ int run_command_text(struct arena *arena,
                      const struct run_words *words,
                      struct str *ret,
                      struct err *err);
+/* The part of an absolute path that lies below `folder`, also absolute; NULL: it does not. */
+const char *run_inside(const char *folder, const char *script);

@@ -45,3 +45,27 @@ TEST(run_makes_the_command_that_a_person_means)
         EXPECT(rows[i].command ? str_is(command, rows[i].command) : err.text[0]);
     }
 }
+
+TEST(a_script_in_the_folder_is_the_one_that_is_sent)
+{
+    static const struct {
+        const char *why;
+        const char *folder;
+        const char *script;
+        const char *inside;
+    } cases[] = {
+        {"in it", "/home/me/p", "/home/me/p/train.py", "train.py"},
+        {"deeper", "/home/me/p", "/home/me/p/a/train.py", "a/train.py"},
+        {"a neighbour", "/home/me/p", "/home/me/pq/train.py", NULL},
+        {"elsewhere", "/home/me/p", "/home/me/train.py", NULL},
+        {"the folder itself", "/home/me/p", "/home/me/p/", NULL},
+        {"everything", "/", "/train.py", "train.py"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const char *inside = run_inside(cases[i].folder, cases[i].script);
+
+        test_case(cases[i].why);
+        EXPECT(cases[i].inside ? inside && strcmp(inside, cases[i].inside) == 0 : !inside);
+    }
+}

@@ -13,6 +13,7 @@
 #include "plugin/home_record.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "plugin/run.h"
 #include "plugin/ship.h"
 #include "system/errors.h"
 #include "system/random.h"
@@ -313,6 +314,23 @@ static void submit_warn_outside(struct session *session,
     }
 }
 
+/* A path in the folder that the command names as it is on this machine: the job would read it in that
+ * place, at that time, or find nothing there. */
+static void submit_warn_live(struct session *session, struct str command, const char *folder)
+{
+    const char *text = str_c(&session->arena, command);
+
+    for (const char *at = text; (at = strstr(at, folder)) != NULL; at++) {
+        if ((at > text && !strchr(" =\"'", at[-1])) || !run_inside(folder, at))
+            continue;
+        session_say(session,
+                    "note: the command names %.*s: the job reads that file as it is then, not the "
+                    "one that is sent; without %s/ it reads the one that is sent",
+                    (int)strcspn(at, " \"';|&><()"), at, folder);
+        return;
+    }
+}
+
 /* Remembers for this person where the job comes from. */
 static int submit_record(struct session *session,
                          struct submit_request *request,
@@ -393,6 +411,8 @@ static int submit_build(struct session *session,
         r = submit_find_after(session, *ret_job, err);
     if (r == 0 && request.folder && session_is_local(session))
         submit_warn_outside(session, v, json_str_at(*ret_job, "spec.command"), request.folder);
+    if (r == 0 && request.folder)
+        submit_warn_live(session, json_str_at(*ret_job, "spec.command"), request.folder);
     return r;
 }
 
