@@ -1,4 +1,4 @@
-# make            packages by name, then a release build in build/
+# make            packages by name, then a release build of what users run, in build/ (make tests-built: of the tests too)
 # make demo       a small cluster and its story, with real training (KEEP=1 leaves it running)
 # make test       everything; ends with "N passed, N failed, N skipped, N flaky"
 # make check      what takes two minutes of it: units, form, purity, scenarios, the scheduler's properties, 50 seeds
@@ -58,7 +58,8 @@ VERSION = $(shell sed -n "s/^project.'muster', 'c', version : '\([^']*\)'.*/\1/p
 IMAGE_OTHERS = $(filter-out $(ARCH),$(IMAGE_ARCHES))
 # A PyTorch that tools/deps.sh installed stands in .venv; programs started from here find it first.
 export PATH := $(if $(wildcard .venv/bin/python3),$(CURDIR)/.venv/bin:)$(PATH)
-SANITIZE := -Dc_args=-fno-sanitize-recover=all -Dbuildtype=debugoptimized
+# Optimized a little: that halves what a sanitizer's build takes, and the tests run as long.
+SANITIZE := -Dc_args=-fno-sanitize-recover=all -Doptimization=1
 
 ASAN := tools/configure.sh build-asan -Db_sanitize=address,undefined $(SANITIZE)
 # What tests and measurements use besides; some of it is a library that is looked for again.
@@ -66,12 +67,16 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
+.PHONY: all tests-built arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
 	page-shots mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills simulate analyze coverage
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
+	@ninja -C build $(if $(V),-v,--quiet) programs
+
+# What only tests and measurements run.
+tests-built: all
 	@ninja -C build $(if $(V),-v,--quiet)
 
 demo: all
@@ -199,29 +204,29 @@ failures: all
 	@$(TEST_DEPS)
 	@$(if $(FAILURES),,tests/result.py failures) tests/failures/run.py $(FAILURES)
 
-conformance-v017: all
+conformance-v017: tests-built
 	@tests/result.py --failing '^(v017-[^ :]+): (?!skipped: )' conformance-v017 tests/conformance/v017.sh build/conformance
 
-conformance-cel: all
+conformance-cel: tests-built
 	@tests/result.py cel tests/cel/conformance.py build/tests/cel/cel-cases
 
-conformance: all
+conformance: tests-built
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@$(if $(CONFORMANCE_FOCUS),,tests/result.py conformance) tests/kubernetes/conformance.py $(if $(CONFORMANCE_FOCUS),'$(CONFORMANCE_FOCUS)')
 
-conformance-workloads: all
+conformance-workloads: tests-built
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@$(if $(FOCUS),,tests/result.py conformance-workloads) tests/kubernetes/workloads.py $(if $(FOCUS),'$(FOCUS)')
 
-strangers: all
+strangers: tests-built
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@$(if $(STRANGERS),,tests/result.py strangers) tests/strangers/run.py $(STRANGERS)
 
-hostile: all
+hostile: tests-built
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@HOSTILE_SECONDS=$(or $(HOSTILE_SECONDS),600) tests/result.py hostile tests/hostile/tenant.py
 
-test-kubernetes: all
+test-kubernetes: tests-built
 	@command -v openssl kubectl > /dev/null || tools/deps.sh test
 	@tests/result.py kubernetes tests/kubernetes/run.py
 
@@ -280,16 +285,16 @@ page-shots: all
 bench-page: all
 	@tests/page/bench.py
 
-bench-kubernetes: all
+bench-kubernetes: tests-built
 	@tests/kubernetes/bench.py
 	@tests/kubernetes/scale.py
 
-bench-gangs: all
+bench-gangs: tests-built
 	@tests/kubernetes/bench_gangs.py
 
 install: all
 	@meson configure build -Dprefix=$(PREFIX) > /dev/null
-	@DESTDIR=$(DESTDIR) meson install -C build --quiet
+	@DESTDIR=$(DESTDIR) meson install -C build --quiet --no-rebuild
 
 clean:
 	rm -rf build build-* dist
