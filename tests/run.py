@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run.py [--only BUILD | --check]: run every suite and end with `N passed, N failed, N skipped, N flaky`.
+"""run.py [--only BUILD | --check | --measure]: run every suite and end with `N passed, N failed, N skipped, N flaky`.
 
 Everything that meson knows as a test runs in build/; the unit tests and the suite `again`, which is a few of
 the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. Suites run beside each other, one for each core;
@@ -12,13 +12,17 @@ exits 77 was skipped, and its last line says why. What is skipped is no failure,
 (tests/e2e/flaky.py). Each suite has the time limit meson.build gives it, times MUSTER_TEST_PATIENCE, and its whole output is
 in BUILD/logs/SUITE.log; it is shown when the suite fails.
 
---check runs what takes seconds in build/ (CHECK): what to run before each commit.
+Every suite has a budget of processor time in tests/budgets.txt; one that takes more fails, and so does one without a line there.
+The seconds are those of all that it started (tests/guard.py), so they hardly depend on what else the machine does.
+MUSTER_TEST_PATIENCE multiplies them, for a machine that is slower. Before the total, the slowest tests of all suites are named.
+
+--check runs what takes seconds in build/ (CHECK): what to run before each commit. --measure writes no verdict on budgets but
+prints, at the end, the lines that budgets.txt would have after this run.
 """
 
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -26,7 +30,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SANITIZE = ["-Dbuildtype=debugoptimized", "-Dc_args=-fno-sanitize-recover=all"]
+SANITIZE = ["-Doptimization=1", "-Dc_args=-fno-sanitize-recover=all"]  # as in the Makefile
 OUTPUT_LINES_MAX = 60  # of a failed suite
 CHECK = ("unit", "tidy", "docs", "run", "reference", "golden", "purity", "dependencies", "scenarios", "conformance",
          "conformance-strict", "sched-property", "sim")
@@ -34,6 +38,14 @@ EXIT_SKIPPED = 77  # as automake and meson have it
 NAMED = re.compile(r"^(?:failed: |FAIL )(.*)$", re.MULTILINE)  # a failed test in a suite's output
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped(?:, (\d+) flaky)?)?", re.MULTILINE)
 NICELY = ("nice", "-n", "10")
+PATIENCE = float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))
+GUARD = os.path.join(ROOT, "tests", "guard.py")
+BUDGETS = os.path.join(ROOT, "tests", "budgets.txt")
+BUDGET_MARGIN = 2  # what a line has, of what was measured on quiet cores: processors share caches and threads with others
+BUDGET_LEAST_S = 5  # of a line: below it a start of Python is half of what is measured
+SLOWEST_SHOWN = 30
+# A test of a suite that says how long each took: `NAME: ok (1.2 s)` of the end-to-end tests, `slow: NAME (1.2 s)` of the units.
+TIMED = re.compile(r"^(?:slow: (\S+)|(\S+): (?:ok|flaky|FAILED)) \((\d+\.\d+) s\)$", re.MULTILINE)
 WAITS = -2  # the priority of a suite that leaves the machine idle
 # What runs in build-asan, and what the end-to-end tests there start.
 SANITIZED = ("unit", "muster", "kubectl-torchrun", "muster-launch", "muster-shim", "libmuster-gpu.so")
@@ -89,9 +101,41 @@ def judge(output, status, late):
     return passed, failed, skipped, flaky, reasons
 
 
+def read_budgets():
+    """{suite: seconds of processor time}"""
+    with open(BUDGETS) as f:
+        return {name: float(seconds) for name, seconds in (line.split() for line in f if line.strip() and line[0] != "#")}
+
+
+def over_budget(suite, cpu_s, budgets):
+    """Lines that say why a suite's processor time fails it: none or one."""
+    suite = suite if suite in budgets else re.sub(r"-\d+$", "", suite)  # the units run in parts
+    if suite not in budgets:
+        return [f"{suite} has no line in tests/budgets.txt: add one (--measure prints it); this run took {cpu_s:.1f} s"]
+    if cpu_s <= budgets[suite] * PATIENCE:
+        return []
+    return [f"{suite} took {cpu_s:.1f} s of processor time, its budget in tests/budgets.txt is {budgets[suite] * PATIENCE:.0f}: "
+            "make it quicker, or keep a part of it here and give its long form a target of its own in the Makefile"]
+
+
+def finish(process, limit_s):
+    """Waits for a process that leads a group, and ends the group after its limit; (late, seconds of processor time)."""
+    late = threading.Event()
+
+    def end():
+        late.set()
+        process.terminate()  # the guard's first process: what it guards is ended and cleaned up behind
+    timer = threading.Timer(limit_s, end)
+    timer.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    timer.cancel()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return late.is_set(), usage.ru_utime + usage.ru_stime
+
+
 def run_suite(build, test):
-    """Run one suite; ([passed, failed, skipped, flaky], reasons, seconds, output)."""
-    patience = float(os.environ.get("MUSTER_TEST_PATIENCE", "1")) * (3 if "san" in build else 1)
+    """Run one suite; ([passed, failed, skipped, flaky], reasons, seconds, output, seconds of processor time)."""
+    patience = PATIENCE * (3 if "san" in build else 1)
     env = dict(os.environ, **test["env"])
     env["MUSTER_BUILD"] = os.path.join(ROOT, build)
     env["MUSTER_TEST_PATIENCE"] = str(patience)
@@ -100,27 +144,18 @@ def run_suite(build, test):
     log = os.path.join(ROOT, build, "logs", test["name"].replace("/", "-") + ".log")
     os.makedirs(os.path.dirname(log), exist_ok=True)
     start = time.monotonic()
-    late = False
     with open(log, "w", encoding="utf-8", errors="replace") as out:
-        process = subprocess.Popen([*(NICELY if "san" in build else ()), *test["cmd"]], env=env, stdout=out,
+        process = subprocess.Popen([GUARD, "--bound", *(NICELY if "san" in build else ()), *test["cmd"]], env=env, stdout=out,
                                    cwd=test.get("workdir") or os.path.join(ROOT, build), stderr=subprocess.STDOUT,
                                    stdin=subprocess.DEVNULL, start_new_session=True)
-        try:
-            process.wait(timeout=(test["timeout"] or 3600) * patience)
-        except subprocess.TimeoutExpired:
-            late = True
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
+        late, cpu_s = finish(process, (test["timeout"] or 3600) * patience)
     with open(log, encoding="utf-8", errors="replace") as file:
         output = file.read()
     seconds = time.monotonic() - start
     *counts, reasons = judge(output, process.returncode, late)
     if late:
         output += f"\nended after its limit of {test['timeout'] * patience:.0f} s"
-    return counts, reasons, seconds, output
+    return counts, reasons, seconds, output, cpu_s
 
 
 def words(counts):
@@ -130,21 +165,40 @@ def words(counts):
 class Total:
     """What all suites came to: told as each ends, and what failed once more at the end, where it is looked for first."""
 
-    def __init__(self):
+    def __init__(self, budgets=None):
+        self.budgets = budgets  # None: they are not judged
         self.counts = [0, 0, 0, 0]
         self.failed = {}  # suite: lines about it
+        self.cpu_s = {}  # suite: seconds of processor time
+        self.slow = []  # (seconds, suite or test of one)
         self.lock = threading.Lock()
 
-    def add(self, suite, counts, reasons, seconds=0.0, output=""):
+    def add(self, suite, counts, reasons, seconds=0.0, output="", cpu_s=0.0):
         with self.lock:
+            over = over_budget(suite, cpu_s, self.budgets) if self.budgets is not None else []
+            counts, reasons = [counts[0], counts[1] + len(over), *counts[2:]], [*reasons, *over]
+            self.cpu_s[suite] = cpu_s
+            timed = [(float(s), f"{suite}: {unit or other}") for unit, other, s in TIMED.findall(output)]
+            self.slow += timed or [(seconds, suite)]
             self.counts = [a + b for a, b in zip(self.counts, counts)]
             if counts[1]:
                 print("\n".join(output.splitlines()[-OUTPUT_LINES_MAX:]))
                 why = [line for line in reasons if not re.search(r"^flaky: |(^|: )skipped: ", line)]
-                self.failed[suite] = [f"failed: {suite}: {name}" for name in NAMED.findall(output) or why or [words(counts)]]
+                named = [*NAMED.findall(output), *over] or why or [words(counts)]
+                self.failed[suite] = [f"failed: {suite}: {name}" for name in named]
             for line in reasons:
                 print(f"{suite}: {line}")
-            print(f"{suite}: {words(counts)} ({seconds:.1f} s)", flush=True)
+            print(f"{suite}: {words(counts)} ({seconds:.1f} s, {cpu_s:.1f} s of processor time)", flush=True)
+
+    def tell(self, seconds):
+        """What there is to say at the end."""
+        print("\n".join(f"slowest: {s:6.1f} s {name}" for s, name in sorted(self.slow, reverse=True)[:SLOWEST_SHOWN]))
+        print("\n".join(line for lines in self.failed.values() for line in lines))
+        print(f"{seconds:.0f} s, {sum(self.cpu_s.values()):.0f} s of processor time\n{words(self.counts)}")
+
+    def measured(self):
+        """The lines of budgets.txt after this run."""
+        return [f"{suite} {max(BUDGET_LEAST_S, round(s * BUDGET_MARGIN))}" for suite, s in sorted(self.cpu_s.items())]
 
 
 def run_suites(build, tests, total):
@@ -180,18 +234,21 @@ def run_everything(total):
 
 
 def main(argv):
-    only = argv[argv.index("--only") + 1] if "--only" in argv else None
-    check = "--check" in argv
-    total = Total()
+    build = argv[1] if argv[:1] == ["--only"] and len(argv) == 2 else None
+    if not build and argv not in ([], ["--check"], ["--measure"]):
+        print(__doc__.strip())
+        return 0 if argv in (["--help"], ["-h"]) else 2
+    total = Total(None if argv == ["--measure"] else read_budgets())
     start = time.monotonic()
-    if check:
+    if argv == ["--check"]:
         run_suites("build", [test for test in suites("build", False) if test["name"] in CHECK], total)
-    elif only:
-        run_suites(only, list(suites(only, "san" in only)), total)
+    elif build:
+        run_suites(build, list(suites(build, "san" in build)), total)
     else:
         run_everything(total)
-    failed = [line for lines in total.failed.values() for line in lines]
-    print("\n".join([*failed, f"{time.monotonic() - start:.0f} s", words(total.counts)]))
+    total.tell(time.monotonic() - start)
+    if argv == ["--measure"]:
+        print("\n".join(total.measured()))
     return 1 if total.counts[1] or not total.counts[0] else 0
 
 

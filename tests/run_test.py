@@ -5,6 +5,7 @@ Ends with `N passed, N failed, N skipped`."""
 import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,9 +16,11 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "e2e"), os.path.join(HERE, "kubernetes")]
 
+import commits  # noqa: E402
 import conformance  # noqa: E402
 import conformance_cmd  # noqa: E402
 import flaky  # noqa: E402
+import guard  # noqa: E402
 import result as results  # noqa: E402
 import run  # noqa: E402
 
@@ -68,15 +71,16 @@ class Judged(unittest.TestCase):
 class Total(unittest.TestCase):
     """main(): what is printed last, and the exit status."""
 
-    def run_all(self, *suites):
+    def run_all(self, *suites, budgets=None):
+        budgets = {**{f"build/{test['name']}": 60 for test in suites}, **(budgets or {})}
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
-            root, listed = run.ROOT, run.suites
-            run.ROOT, run.suites = folder, lambda build, again: suites
+            before = run.ROOT, run.suites, run.read_budgets
+            run.ROOT, run.suites, run.read_budgets = folder, lambda build, again: suites, lambda: budgets
             os.makedirs(os.path.join(folder, "build"))
             try:
                 status = run.main(["--only", "build"])
             finally:
-                run.ROOT, run.suites = root, listed
+                run.ROOT, run.suites, run.read_budgets = before
         return status, out.getvalue().splitlines()
 
     def test_the_total_has_all_three_and_the_reasons_are_shown(self):
@@ -121,7 +125,8 @@ class Total(unittest.TestCase):
             finally:
                 os.cpu_count = cores
         self.assertEqual((status, lines[-1]), (0, "3 passed, 0 failed, 0 skipped, 0 flaky"))
-        self.assertTrue(lines[-3].startswith("build/c: "), lines)
+        ended = [line for line in lines if line.startswith("build/")]
+        self.assertTrue(ended[-1].startswith("build/c: "), lines)
 
     def test_units_run_in_parts_that_are_all_of_them(self):
         made = list(run.parts({**suite("unit", ""), "cmd": ["unit"]}, 2))
@@ -132,6 +137,102 @@ class Total(unittest.TestCase):
         status, lines = self.run_all(suite("a", "echo 1 passed, 0 failed; exec sleep 600", timeout=1))
         self.assertEqual((status, lines[-1].split(", ", 1)[1]), (1, "1 failed, 0 skipped, 0 flaky"))
         self.assertTrue(any(line.startswith("ended after its limit") for line in lines), lines)
+
+
+    def test_a_suite_above_its_budget_of_processor_time_fails_with_what_to_do(self):
+        status, lines = self.run_all(suite("a", "exit 0"), suite("b", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"),
+                                     budgets={"build/b": 0.05 / run.PATIENCE})
+        self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed, 0 skipped, 0 flaky"))
+        said = [line for line in lines if line.startswith("failed: build/b: ")]
+        self.assertRegex(said[0], r"took \d+\.\d s of processor time, its budget .* a target of its own")
+
+    def test_what_a_suite_leaves_to_others_counts_as_its_processor_time(self):
+        burn = "setsid sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch done'"
+        status, _ = self.run_all(suite("a", f"({burn} &); while ! test -e done; do sleep 0.1; done"),
+                                 budgets={"build/a": 0.2 / run.PATIENCE})
+        self.assertEqual(status, 1)
+
+    def test_a_suite_without_a_budget_fails(self):
+        self.assertEqual(run.over_budget("build/a", 1, {"build/a": 2 / run.PATIENCE}), [])
+        self.assertRegex(run.over_budget("build/a", 1, {})[0], "has no line in tests/budgets.txt")
+
+    def test_the_slowest_tests_of_all_suites_are_named(self):
+        said = "".join(f"echo t{i}: ok '({i}.0 s)';" for i in range(40)) + "echo slow: u '(99.5 s)'; echo 41 passed, 0 failed"
+        _, lines = self.run_all(suite("a", said))
+        slowest = [line for line in lines if line.startswith("slowest: ")]
+        self.assertEqual((slowest[0], slowest[1], len(slowest)),
+                         ("slowest:   99.5 s build/a: u", "slowest:   39.0 s build/a: t39", run.SLOWEST_SHOWN))
+
+    def test_an_unknown_flag_and_help_run_nothing(self):
+        for argv, status in ((["--help"], 0), (["-h"], 0), (["--chek"], 2), (["unit"], 2), (["--only"], 2)):
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                self.assertEqual(run.main(argv), status, argv)
+            self.assertTrue(out.getvalue().startswith("run.py [--only BUILD"), argv)
+
+    def test_every_suite_of_meson_has_a_line_and_every_line_a_suite(self):
+        if not os.path.exists(os.path.join(run.ROOT, "build", "build.ninja")):
+            self.skipTest("no build folder")
+        wanted = {f"build/{test['name']}" for test in run.suites("build", False)}
+        self.assertEqual(set(run.read_budgets()), wanted | {"build-asan/unit", "build-asan/e2e-again"})
+
+
+class Guarded(unittest.TestCase):
+    """guard.py: nothing is left of a command, however it ends."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(subprocess.run, ["rm", "-rf", self.folder])
+
+    def start(self, script):
+        """A command that leaves a process of another session, which holds `lock`, and tells who is who."""
+        leave = "setsid sh -c 'exec 9> lock; flock 9; echo $$ > left; exec sleep 600' &"
+        process = subprocess.Popen([guard.__file__, "sh", "-c", f"{leave} while ! test -s left; do :; done; {script}"],
+                                   cwd=self.folder, stdout=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60 * run.PATIENCE
+        while not os.path.exists(os.path.join(self.folder, "told")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return process
+
+    def free(self):
+        """Whether what was left is gone; waits for it, bounded."""
+        return subprocess.run(["flock", "-w", str(60 * run.PATIENCE), os.path.join(self.folder, "lock"), "true"]).returncode == 0
+
+    def test_what_a_command_leaves_is_ended_and_its_status_is_kept(self):
+        process = self.start("touch told; exit 7")
+        said, _ = process.communicate()
+        self.assertEqual((process.returncode, self.free()), (7, True))
+        self.assertEqual(said, "guard: left behind and removed: 1 processes, 0 mounts, 0 control groups\n")
+
+    def test_whoever_is_killed_nothing_is_left(self):
+        tell = "echo $$ $PPID > told.new; mv told.new told; exec sleep 600"
+        for victim in ("the first", "the second", "the command"):
+            with self.subTest(victim):
+                process = self.start(tell)
+                with open(os.path.join(self.folder, "told")) as f:
+                    command, second = map(int, f.read().split())
+                os.kill({"the first": process.pid, "the second": second, "the command": command}[victim], signal.SIGKILL)
+                if victim == "the second":  # then it is for the command to clean up, and this one is a shell
+                    with open(os.path.join(self.folder, "left")) as f:
+                        os.kill(int(f.read()), signal.SIGKILL)
+                process.communicate()
+                self.assertTrue(self.free())
+                for name in ("told", "left"):
+                    os.remove(os.path.join(self.folder, name))
+
+
+class Commits(unittest.TestCase):
+    """commits.judge(): a commit that a person can read."""
+
+    def test_large_ones_say_why(self):
+        self.assertEqual(commits.judge("A: b", "Because.", 1000), [])
+        self.assertRegex(commits.judge("A: b", "Because.", 1001)[0], "1001 lines")
+        self.assertEqual(commits.judge("A: b", "The 2,000 lines are one table.", 2000), [])
+
+    def test_a_subject_has_72_characters_and_there_is_a_body(self):
+        self.assertEqual(len(commits.judge("x" * 73, "", 1)), 2)
+
+    def test_what_programs_write_is_not_counted(self):
+        self.assertEqual(commits.lines_of("3\t4\tsrc/a.c\n900\t900\tdocs/reference/messages.md\n-\t-\tdocs/a.png\n"), 7)
 
 
 class Expected(unittest.TestCase):

@@ -176,7 +176,7 @@ class Muster:
     runs_batch_jobs = True  # and no kube-controller-manager does
 
     def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None):
-        self.folder = tempfile.mkdtemp(prefix="muster-test-")
+        self.folder = tempfile.mkdtemp(prefix=f"muster-test-{os.environ.get('MUSTER_TEST_RUN', '')}-")
         self.data = os.path.join(self.folder, "data")
         self.kubeconfig = os.path.join(self.folder, "kubeconfig")
         self.log = os.path.join(self.folder, "muster.log")

@@ -3,7 +3,7 @@
 
 A test is a function test_* in a file test_*.py of this folder. Tests mostly wait, so several run beside each
 other (--jobs, or MUSTER_TEST_JOBS; twice the cores unless told), each in a process of its own with its own
-server. A word that no test has is an error.
+server. A word or a flag that nobody knows is an error. However the run ends, nothing of it is left: tests/guard.py.
 
 A test that failed is repeated under the same load, and counted as flaky when it passes then (flaky.py); what it said is in
 BUILD/logs/e2e-flaky.txt. Ends with `N passed, N failed, N skipped, N flaky`.
@@ -19,13 +19,13 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
+import guard  # noqa: E402
 from flaky import EXIT_SKIPPED, LIMIT_S, Run, known_times  # noqa: E402
 from harness import BUILD, PATIENCE, Skip, know_torch  # noqa: E402
 
 TIMES = os.path.join(BUILD, "logs", "e2e-times.json")
-SLOWEST_SHOWN = 5
 RUNNING = set()  # processes of tests
 FLAKY = os.path.join(BUILD, "logs", "e2e-flaky.txt")
 
@@ -114,19 +114,22 @@ def choose(names, words):
 def main(argv):
     if argv[:1] == ["--one"]:
         return run_one(argv[1])
-    if "--help" in argv or "-h" in argv:
-        print(__doc__.strip())
-        return 0
     jobs = int(os.environ.get("MUSTER_TEST_JOBS") or 2 * (os.cpu_count() or 1))
-    if "--jobs" in argv:
-        at = argv.index("--jobs")
-        jobs = int(argv[at + 1])
-        del argv[at:at + 2]
+    words = list(argv)
+    if "--jobs" in words[:-1] and words[words.index("--jobs") + 1].isdigit():
+        at = words.index("--jobs")
+        jobs = int(words[at + 1])
+        del words[at:at + 2]
+    if any(word.startswith("-") and word != "--list" for word in words):
+        print(__doc__.strip())
+        return 0 if "--help" in words or "-h" in words else 2
     found = dict(tests())
-    chosen = choose(list(found), [a for a in argv if not a.startswith("-")])
-    if "--list" in argv:
+    chosen = choose(list(found), [word for word in words if word != "--list"])
+    if "--list" in words:
         print("\n".join(chosen))
         return 0
+    if guard.RUN not in os.environ:
+        os.execv(guard.__file__, [guard.__file__, *sys.argv[:1], *argv])
     signal.signal(signal.SIGTERM, end_all)
     know_torch()
     before = {**known_times(), **read_times()}
@@ -134,8 +137,6 @@ def main(argv):
     run.all(jobs)
     write_times({**read_times(), **run.times})
     run.write_flaky(FLAKY)
-    slowest = sorted(run.times, key=lambda name: -run.times[name])[:SLOWEST_SHOWN]
-    print("slowest: " + ", ".join(f"{name} {run.times[name]:.0f} s" for name in slowest))
     return run.summary()
 
 
