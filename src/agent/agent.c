@@ -4,6 +4,7 @@
 #include "agent/gpu.h"
 #include "agent/gpu_health.h"
 #include "agent/gpu_look.h"
+#include "agent/kept.h"
 #include "agent/lifecycle.h"
 #include "agent/machine.h"
 #include "agent/network.h"
@@ -67,6 +68,28 @@
 
 /* ---- turns ---- */
 
+/* Whether the API knows how each pod is that was there at the start. */
+static bool pods_are_told(const struct agent *agent)
+{
+    MAP_FOREACH(&agent->pods, entry) {
+        const struct pod *pod = entry->value;
+        if (pod->dirty || pod->status_under_way ||
+            (pod->stage == POD_RUNNING && (pod->awaited || pod->asked)))
+            return false;
+    }
+    return true;
+}
+
+static void report_if_whole(struct agent *agent)
+{
+    bool late = agent_now_ms() - agent->started_ms >= AGENT_REPORT_MS;
+    if (agent->reported || !(late || (agent->pods_synced && pods_are_told(agent))))
+        return;
+    agent->reported = true;
+    if (agent->options.reported)
+        agent->options.reported(agent->options.reported_user);
+}
+
 static void on_turn(void *user)
 {
     struct agent *agent = user;
@@ -84,6 +107,7 @@ static void on_turn(void *user)
         pod->dirty = false;
         pod_step(pod);
     }
+    report_if_whole(agent);
 }
 
 static void on_heartbeat(void *user)
@@ -95,6 +119,8 @@ static void on_heartbeat(void *user)
     usage_sample(agent);
     gpu_look_begin(agent);
     gpu_health_look(agent);
+    kept_beat(agent);
+    report_if_whole(agent);
     if (agent->orphans_left)
         recover_orphans(agent);
 }
@@ -108,8 +134,11 @@ static void on_pod(void *user, const struct api_change *change)
         pod_observe(agent, change->object);
     else if (change->event == API_DELETED)
         pod_vanish(agent, change->object);
-    else if (change->event == API_SYNCED)
+    else if (change->event == API_SYNCED) {
+        agent->pods_synced = true;
         recover_orphans(agent);
+        agent_turn_soon(agent);
+    }
 }
 
 static void on_service(struct agent *agent, const struct api_change *change)
@@ -383,6 +412,7 @@ int agent_start(uv_loop_t *loop,
     agent->api = api;
     agent->dirty_tail = &agent->dirty;
     agent->on_turn = on_turn;
+    agent->started_ms = agent_now_ms();
     agent->pods.seed = agent->by_key.seed = options->seed;
     options_take(agent, options);
     int r = options_check(agent, err);

@@ -49,11 +49,16 @@ struct agent_options {
     bool images_oci;  /* run containers from their images (image/image.h) */
     bool unobserved;  /* nobody looks at ranks: pods tell of them, as where a kubelet runs them */
     bool allow_privileged; /* pods may ask for what sees through everything else */
+    /* Once, when all that became of its pods while it was not there is told, or cannot be had soon
+     * (AGENT_REPORT_MS): until then no limit counts against a pod. May be NULL. */
+    void (*reported)(void *user);
+    void *reported_user;
     uint64_t seed;         /* of hash tables */
     const struct log *log; /* may be NULL; must outlive the agent */
 };
 
 #define AGENT_GPUS_FOUND UINT32_MAX
+#define AGENT_REPORT_MS  30000
 #define AGENT_NODES_MAX  256
 #define AGENT_GPUS_MAX   64
 #define AGENT_PODS_MAX   100000 /* that may be asked for */

@@ -76,6 +76,8 @@ static void work_done(uv_work_t *work, int status)
     (void)status;
     struct agent_work *own = work->data;
     struct agent *agent = own->agent;
+    if (own->done)
+        own->done(own);
     mem_free(own);
     agent->calls_open--;
     agent_maybe_free(agent);
@@ -86,10 +88,13 @@ void agent_work(struct agent *agent, struct agent_work *work)
     work->work.data = work;
     work->agent = agent;
     work->trash = &agent->trash;
-    if (uv_queue_work(agent->loop, &work->work, run_work, work_done) < 0)
+    if (uv_queue_work(agent->loop, &work->work, run_work, work_done) < 0) {
+        if (work->done)
+            work->done(work);
         mem_free(work);
-    else
+    } else {
         agent->calls_open++;
+    }
 }
 
 static void empty_trash(struct agent_work *work)

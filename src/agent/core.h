@@ -82,11 +82,16 @@ struct agent {
     int64_t gpu_memory_mib;
     unsigned long next_exec;
     unsigned long burials;
+    size_t burials_open;        /* what their pods wrote is on its way to where it is kept */
+    int64_t results_look_ms;    /* when what is kept was looked through, last */
     bool orphans_left;          /* some could not be reached yet */
     struct usage_samples usage; /* of the machine */
     struct usage_counter usage_begin;
     int64_t usage_asked_ms;
     bool stopping;
+    bool pods_synced;
+    bool reported;
+    int64_t started_ms;
     bool images_told;
     bool measuring;
     int handles_open;
@@ -115,6 +120,7 @@ struct agent_work {
     struct agent *agent;
     struct trash *trash;
     void (*run)(struct agent_work *work);
+    void (*done)(struct agent_work *work); /* in the loop; NULL: nothing is left to do */
 };
 
 /* uv_queue_work(), counted as calls are. Takes `work`, the first member of what MEM_NEW made. */

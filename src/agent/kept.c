@@ -9,7 +9,9 @@
 #include "api/object.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "exec/event.h"
 #include "tool/files.h"
+#include "tool/log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,8 +32,10 @@ struct burial {
     struct agent_work work; /* first */
     bool prune;
     struct results_burial results;
+    struct results_said said[RESULTS_KEPT_SAID_MAX];
+    size_t said_count;
     char folder[POD_PATH_BYTES]; /* of the pod */
-    char logs[POD_PATH_BYTES];   /* of all that is kept */
+    char logs[POD_PATH_BYTES];   /* of all that is kept; of a mere look: that of results */
     char name[768];              /* of what is kept of this pod */
 };
 
@@ -67,9 +71,17 @@ static void move_logs(const struct burial *burial, const char *container)
         closedir(folder);
 }
 
+static void look_through(struct burial *burial, const char *all)
+{
+    burial->said_count = results_kept_prune(
+        all,
+        &(struct results_kept_limits){.now_ms = agent_now_ms(), .bytes = RESULTS_KEPT_BYTES_MAX},
+        burial->said, burial->work.trash);
+}
+
 static void burial_run(struct agent_work *work)
 {
-    const struct burial *burial = (const struct burial *)work;
+    struct burial *burial = (struct burial *)work;
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/c", burial->folder);
     DIR *folder = opendir(path);
@@ -79,6 +91,8 @@ static void burial_run(struct agent_work *work)
     if (folder)
         closedir(folder);
     results_burial_run(&burial->results, work->trash);
+    if (burial->results.from[0])
+        look_through(burial, burial->results.all);
     trash_put(work->trash, burial->folder);
     if (burial->prune)
         kept_prune(burial->logs, &(struct kept_limits){.since_ms = agent_now_ms() - KEPT_AGE_MS,
@@ -89,7 +103,73 @@ static void burial_run(struct agent_work *work)
 
 /* ---- in the loop ---- */
 
-/* What a job wrote is kept as long as the job: whoever deletes it means its files too. */
+/* "namespace_pod_generation_uid": an event of the job, which need not exist any more. */
+static void said_tell(struct agent *agent, const struct results_said *said)
+{
+    struct str rest = str_from(said->name);
+    struct str ns, pod, generation;
+    char words[512];
+
+    if (!str_cut(&rest, '_', &ns) || !str_cut(&rest, '_', &pod) ||
+        !str_cut(&rest, '_', &generation))
+        return;
+    struct str job = pod;
+    for (size_t i = 0; i + 8 < pod.len; i++)
+        if (str_starts(str_sub(pod, i, pod.len), STR("-worker-")))
+            job = str_sub(pod, 0, i);
+    (void)snprintf(words, sizeof(words),
+                   "what pod " STR_FMT " of generation " STR_FMT
+                   " wrote (%llu MiB) is removed in a day: %s. `pull " STR_FMT
+                   " --generation " STR_FMT "` copies it",
+                   STR_ARG(pod), STR_ARG(generation), (unsigned long long)(said->bytes >> 20),
+                   said->too_much ? "more than 20 GiB are kept in its namespace"
+                                  : "it is kept for 7 days",
+                   STR_ARG(job), STR_ARG(generation));
+    log_warn(agent->log, "results.going", LOG_STR("namespace", ns), LOG_STR("pod", pod),
+             LOG_STR("generation", generation));
+    event_send(agent->api, &(struct event){.kind = &kind_torchrunjob,
+                                           .ns = ns,
+                                           .name = job,
+                                           .uid = rest,
+                                           .reason = STR("ResultsGoing"),
+                                           .message = str_from(words),
+                                           .warning = true,
+                                           .component = "muster-agent",
+                                           .now_ms = agent_now_ms()});
+}
+
+static void burial_done(struct agent_work *work)
+{
+    struct burial *burial = (struct burial *)work;
+
+    work->agent->burials_open -= burial->results.from[0] != '\0';
+    for (size_t i = 0; i < burial->said_count && !work->agent->stopping; i++)
+        said_tell(work->agent, &burial->said[i]);
+}
+
+static void look_run(struct agent_work *work)
+{
+    struct burial *burial = (struct burial *)work;
+
+    look_through(burial, burial->logs);
+    (void)trash_empty(work->trash);
+}
+
+void kept_beat(struct agent *agent)
+{
+    int64_t now_ms = agent_now_ms();
+
+    if (agent->results_look_ms && now_ms - agent->results_look_ms < RESULTS_KEPT_LOOK_MS)
+        return;
+    agent->results_look_ms = now_ms;
+    struct burial *burial = MEM_NEW(struct burial);
+    burial->work.run = look_run;
+    burial->work.done = burial_done;
+    (void)snprintf(burial->logs, sizeof(burial->logs), "%s/" RESULTS_KEPT_FOLDER,
+                   agent->options.data_dir);
+    agent_work(agent, &burial->work);
+}
+
 static void on_job_looked(void *user, const struct api_result *result)
 {
     struct burial *burial = user;
@@ -104,6 +184,7 @@ void kept_bury(const struct pod *pod)
     struct burial *burial = MEM_NEW(struct burial);
     struct str generation = object_label(pod->object, GENERATION_LABEL);
     burial->work.run = burial_run;
+    burial->work.done = burial_done;
     burial->prune = agent->burials++ % PRUNE_EVERY == 0;
     memcpy(burial->folder, pod->folder, sizeof(burial->folder));
     (void)snprintf(burial->logs, sizeof(burial->logs), "%s/logs", agent->options.data_dir);
@@ -114,6 +195,7 @@ void kept_bury(const struct pod *pod)
         return;
     }
     burial->work.agent = agent;
+    agent->burials_open++;
     agent_call(agent,
                &(struct api_request){.verb = API_GET,
                                      .kind = &kind_torchrunjob,

@@ -30,8 +30,10 @@ struct kept_limits {
 };
 void kept_prune(const char *logs, const struct kept_limits *limits);
 
-/* Moves the logs and removes the pod's folder, in a worker thread. */
+/* Moves the logs and what the pod wrote, and removes its folder, in a worker thread. */
 void kept_bury(const struct pod *pod);
+/* From the heartbeat: what is kept of pods' results is looked through now and then. */
+void kept_beat(struct agent *agent);
 
 struct kept_request {
     struct str ns;

@@ -410,7 +410,8 @@ static void pod_set_wake(struct pod *pod, int64_t wake_ms)
 static void pod_check_deadline(struct pod *pod, int64_t now_ms, int64_t *wake_ms)
 {
     int64_t seconds;
-    if (pod->run.stop_ms || !pod->started_ms ||
+    /* What has ended is not limited, whenever that is heard of. */
+    if (pod->run.stop_ms || !pod->started_ms || lifecycle_is_over(&pod->run) ||
         !json_i64(json_at(pod->root, "spec.activeDeadlineSeconds"), &seconds))
         return;
     int64_t end_ms = pod->started_ms + 1000 * seconds + pod->suspend.total_ms;

@@ -7,6 +7,7 @@
 #include "agent/stream.h"
 #include "api/object.h"
 #include "api/podio.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -32,6 +33,8 @@
  * pod need not run. Everything that touches the file system happens in a worker thread, a bounded
  * piece at a time (workspace/results.h), and the next piece only when the reader has taken the last
  * one. */
+#define BURIAL_LOOK_MS 20
+
 struct results_stream {
     struct podio_stream stream; /* first */
     struct results *results;    /* NULL: could not be opened, or it is about curves */
@@ -40,7 +43,12 @@ struct results_stream {
     struct err err;
     uv_work_t work;
     struct timer *pump;
-    int left; /* of the last turn: 1 there is more, 0 the end, or -errno */
+    struct arena
+        arena; /* of the request, while what it is about is on its way to where it is kept */
+    struct podio_results_request request;
+    bool waits;
+    bool stays; /* the folder outlives its pod: it only moves */
+    int left;   /* of the last turn: 1 there is more, 0 the end, or -errno */
     bool working;
     bool paused;
     bool sent;    /* something has gone out */
@@ -57,6 +65,7 @@ static void stream_maybe_free(struct results_stream *rs)
     results_free(rs->results);
     curves_walk_free(rs->curves);
     buf_done(&rs->out);
+    arena_done(&rs->arena);
     mem_free(rs);
     agent->results_open--;
     agent->streams_open--;
@@ -116,11 +125,19 @@ static void stream_worked(uv_work_t *work, int status)
     stream_end(rs, rs->left < 0 && !rs->sent ? &rs->err : NULL);
 }
 
+static void stream_begin_kept(struct results_stream *rs);
+
 static void on_pump(void *user)
 {
     struct results_stream *rs = user;
     if (rs->ended || rs->paused || rs->working)
         return;
+    if (rs->waits)
+        stream_begin_kept(rs);
+    if (rs->waits) {
+        timer_in(rs->pump, BURIAL_LOOK_MS, on_pump);
+        return;
+    }
     if (rs->err.code) {
         stream_end(rs, &rs->err);
         return;
@@ -158,12 +175,12 @@ static void results_close(struct podio_stream *stream)
     timer_close(rs->pump, pump_closed);
 }
 
-/* Its folder goes with the pod: what has been read of it is not all. */
+/* A folder that goes with the pod: what has been read of it is not all. */
 static void results_container_ended(struct podio_stream *stream, const struct run_container *c)
 {
     struct results_stream *rs = (struct results_stream *)stream;
     struct err gone = {0};
-    if (c || rs->ended)
+    if (c || rs->ended || rs->stays)
         return;
     (void)err_set(&gone, -ENOENT, "the pod and its folder were deleted in the meantime");
     gone.http_status = 404;
@@ -255,54 +272,79 @@ static void stream_begin_folder(struct results_stream *rs,
             fd, &(struct results_request){.path = request->path, .list = request->list});
 }
 
-/* Of a generation whose pod is gone. */
-static void stream_begin_kept(struct results_stream *rs,
-                              const struct podio_results_request *request)
+/* Of a generation whose pod is gone. One that goes just now is waited for. */
+static void stream_begin_kept(struct results_stream *rs)
 {
+    const struct podio_results_request *request = &rs->request;
     int fd = results_kept_open(rs->stream.agent->options.data_dir,
                                &(struct results_kept_request){.ns = request->ns,
                                                               .pod = request->pod,
                                                               .generation = request->generation,
                                                               .job_uid = request->job_uid});
 
+    rs->waits = fd < 0 && rs->stream.agent->burials_open > 0;
+    if (rs->waits)
+        return;
     if (fd < 0) {
         rs->err.http_status = 404;
-        (void)err_set(&rs->err, -ENOENT,
-                      "of generation " STR_FMT " of pod " STR_FMT " no folder is kept",
-                      STR_ARG(request->generation), STR_ARG(request->pod));
+        (void)err_set(&rs->err, -ENOENT, "nothing is kept of pod " STR_FMT ", generation " STR_FMT,
+                      STR_ARG(request->pod), STR_ARG(request->generation));
         return;
     }
     stream_begin_folder(rs, request, fd);
+}
+
+static void request_keep(struct results_stream *rs, const struct podio_results_request *from)
+{
+    rs->request =
+        (struct podio_results_request){.ns = str_dup(&rs->arena, from->ns),
+                                       .pod = str_dup(&rs->arena, from->pod),
+                                       .path = str_dup(&rs->arena, from->path),
+                                       .generation = str_dup(&rs->arena, from->generation),
+                                       .job_uid = str_dup(&rs->arena, from->job_uid),
+                                       .list = from->list,
+                                       .curves = from->curves};
+}
+
+/* Whether the pod that is there is the one that is asked for. */
+static bool pod_is_meant(const struct pod *pod, const struct podio_results_request *request)
+{
+    return pod &&
+           (!request->generation.len || str_is(request->generation, RESULTS_NEWEST_WORD) ||
+            str_eq(object_label(pod->object, "torchrun.ai/generation"), request->generation));
 }
 
 static void stream_begin(struct results_stream *rs, const struct podio_results_request *request)
 {
     struct agent *agent = rs->stream.agent;
     struct pod *pod = pod_by_name(agent, request->ns, request->pod);
+    bool newest = str_is(request->generation, RESULTS_NEWEST_WORD);
+    struct results_burial burial;
     if (agent->results_open > RESULTS_STREAMS_MAX) {
         rs->err.http_status = 429;
         (void)err_set(&rs->err, -EBUSY, "the files of %d pods are being read; try again soon",
                       RESULTS_STREAMS_MAX);
         return;
     }
-    if (request->generation.len &&
-        (!pod ||
-         !str_eq(object_label(pod->object, "torchrun.ai/generation"), request->generation))) {
-        stream_begin_kept(rs, request);
-        return;
-    }
-    if (!pod) {
+    if (!pod && !request->generation.len) {
         rs->err.http_status = 404;
         (void)err_set(&rs->err, -ENOENT, "pod " STR_FMT " has no folder on this node",
                       STR_ARG(request->pod));
         return;
     }
-    int fd = pod_open_folder(pod, request, &rs->err);
+    int fd = pod_is_meant(pod, request) ? pod_open_folder(pod, request, &rs->err) : -ENOENT;
+    if (fd == -ENOENT && request->generation.len && (newest || !pod_is_meant(pod, request))) {
+        rs->err = (struct err){0};
+        request_keep(rs, request);
+        stream_begin_kept(rs);
+        return;
+    }
     if (fd < 0) {
         rs->err.http_status = fd == -ENOENT ? 404 : 400;
         return;
     }
     stream_begin_folder(rs, request, fd);
+    rs->stays = results_burial_prepare(pod, &burial) && !burial.settled;
     stream_link(&rs->stream, pod);
 }
 

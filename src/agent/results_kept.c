@@ -7,12 +7,16 @@
 #include "api/api.h"
 #include "api/launch.h"
 #include "api/object.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "tool/files.h"
+#include "workspace/frame.h"
+#include "workspace/results.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +31,9 @@
 #define GENERATION_LABEL "torchrun.ai/generation"
 #define TRAINER          "trainer"
 #define VOLUME           "folder" /* below a name, so that what a job owns is no entry of ours */
+#define SAID             "said"   /* beside it: the moment at which its end was announced */
 #define DEPTH_MAX        64 /* of folders that are measured, as many as results are read from */
+#define EMPTY_BYTES      FRAME_HEAD_BYTES /* of a turn that gave only the end of the stream */
 
 /* ---- in the loop ---- */
 
@@ -63,7 +69,6 @@ bool results_burial_prepare(const struct pod *pod, struct results_burial *ret)
     *ret = (struct results_burial){0};
     if (!owner || !str_is(owner->kind, "TorchrunJob") || !generation.len || !volume.len ||
         !str_is(object_label(pod->object, "torchrun.ai/role"), "worker") ||
-        !str_is(object_label(pod->object, "torchrun.ai/index"), "0") ||
         owner->name.len >= sizeof(ret->job) || owner->uid.len >= sizeof(ret->job_uid))
         return false;
     (void)snprintf(ret->from, sizeof(ret->from), "%s/volumes/" STR_FMT, pod->folder,
@@ -74,6 +79,7 @@ bool results_burial_prepare(const struct pod *pod, struct results_burial *ret)
                    STR_ARG(pod->ns), STR_ARG(pod->name), STR_ARG(generation), STR_ARG(owner->uid));
     (void)snprintf(ret->job, sizeof(ret->job), STR_FMT, STR_ARG(owner->name));
     (void)snprintf(ret->job_uid, sizeof(ret->job_uid), STR_FMT, STR_ARG(owner->uid));
+    ret->settled = object_annotation(pod->object, RESULTS_ANNOTATION).len > 0;
     return true;
 }
 
@@ -108,16 +114,39 @@ static void kept_drop_job(const struct results_burial *burial, struct trash *tra
         closedir(folder);
 }
 
+/* What is as it was shipped goes. False: nothing is left that the pod wrote. */
+static bool strip_shipped(const char *folder)
+{
+    struct results *results;
+    size_t written = 0;
+    int r = 1;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    results = results_new(fd, &(struct results_request){.list = true, .strip = true});
+    while (r == 1) {
+        _cleanup_(buf_done) struct buf out = {0};
+
+        r = results_turn(results, &out, NULL);
+        written += out.len > EMPTY_BYTES;
+    }
+    results_free(results);
+    return written || r < 0; /* of what cannot be read to its end, all is kept */
+}
+
 void results_burial_run(const struct results_burial *burial, struct trash *trash)
 {
     char path[RESULTS_KEPT_PATH + sizeof(burial->name) + 32];
 
     if (!burial->from[0])
         return;
-    if (!burial->job_is_there) {
+    if (!burial->job_is_there && burial->settled) {
         kept_drop_job(burial, trash);
         return;
     }
+    if (!strip_shipped(burial->from))
+        return;
     (void)snprintf(path, sizeof(path), "%s/%s", burial->all, burial->name);
     trash_put(trash, path); /* of an earlier pod of this generation */
     if (files_make_folder(path, 0700, NULL) < 0)
@@ -127,26 +156,27 @@ void results_burial_run(const struct results_burial *burial, struct trash *trash
         (void)snprintf(path, sizeof(path), "%s/%s", burial->all, burial->name);
         (void)rmdir(path);
     }
-    results_kept_prune(
-        burial->all,
-        &(struct results_kept_limits){.since_ms = agent_now_ms() - RESULTS_KEPT_AGE_MS,
-                                      .count = RESULTS_KEPT_MAX,
-                                      .bytes = RESULTS_KEPT_BYTES_MAX},
-        trash);
 }
 
 /* ---- how much is kept ---- */
 
 struct kept_folder {
     struct timespec at;
+    int64_t said_ms; /* when it was named; 0: it was not */
     uint64_t bytes;
     char name[NAME_MAX + 1];
 };
+struct kept_folders VEC_FIELDS(struct kept_folder);
 
-static int folder_newest_first(const void *a, const void *b)
+/* By namespace, the newest first. */
+static int folder_order(const void *a, const void *b)
 {
     const struct kept_folder *x = a, *y = b;
+    size_t len = strcspn(x->name, "_") + 1;
+    int order = strncmp(x->name, y->name, len);
 
+    if (order != 0)
+        return order;
     if (x->at.tv_sec != y->at.tv_sec)
         return x->at.tv_sec < y->at.tv_sec ? 1 : -1;
     return x->at.tv_nsec < y->at.tv_nsec ? 1 : x->at.tv_nsec > y->at.tv_nsec ? -1 : 0;
@@ -178,22 +208,23 @@ static uint64_t tree_bytes(int fd, int depth)
     return bytes;
 }
 
-void results_kept_prune(const char *all,
-                        const struct results_kept_limits *limits,
-                        struct trash *trash)
+static struct kept_folders kept_look(const char *all)
 {
-    VEC(struct kept_folder) items = {0};
-    uint64_t bytes = 0;
+    struct kept_folders items = {0};
     DIR *folder = opendir(all);
 
     for (struct dirent *e; folder && (e = readdir(folder));) {
         struct kept_folder item = {0};
         struct stat st;
+        char said[NAME_MAX + sizeof("/" SAID)];
 
         if (e->d_name[0] == '.' || fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         (void)snprintf(item.name, sizeof(item.name), "%s", e->d_name);
         item.at = st.st_mtim;
+        (void)snprintf(said, sizeof(said), "%s/" SAID, e->d_name);
+        if (fstatat(dirfd(folder), said, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            item.said_ms = (int64_t)st.st_mtim.tv_sec * 1000;
         item.bytes = tree_bytes(
             openat(dirfd(folder), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
             DEPTH_MAX);
@@ -202,19 +233,105 @@ void results_kept_prune(const char *all,
     if (folder)
         closedir(folder);
     if (items.count)
-        qsort(items.items, items.count, sizeof(items.items[0]), folder_newest_first);
+        qsort(items.items, items.count, sizeof(items.items[0]), folder_order);
+    return items;
+}
+
+/* A file in its folder says that it was named, and when; the folder's own time stays the one it was kept at. */
+static bool folder_say(const char *path, const struct kept_folder *item, int64_t now_ms)
+{
+    struct timespec at[2] = {item->at, item->at};
+    struct timespec now[2] = {{.tv_sec = now_ms / 1000}, {.tv_sec = now_ms / 1000}};
+    char said[RESULTS_KEPT_PATH + NAME_MAX + 32];
+
+    (void)snprintf(said, sizeof(said), "%s/" SAID, path);
+    int fd = open(said, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    (void)futimens(fd, now);
+    close(fd);
+    (void)utimensat(AT_FDCWD, path, at, AT_SYMLINK_NOFOLLOW);
+    return true;
+}
+
+size_t results_kept_prune(const char *all,
+                          const struct results_kept_limits *limits,
+                          struct results_said said[RESULTS_KEPT_SAID_MAX],
+                          struct trash *trash)
+{
+    struct kept_folders items = kept_look(all);
+    uint64_t bytes = 0;
+    size_t count = 0;
+
     for (size_t i = 0; i < items.count; i++) {
         const struct kept_folder *item = &items.items[i];
+        int64_t age_ms = limits->now_ms - (int64_t)item->at.tv_sec * 1000;
+        size_t ns_len = strcspn(item->name, "_") + 1;
         char path[RESULTS_KEPT_PATH + NAME_MAX + 2];
 
+        if (i && strncmp(item->name, items.items[i - 1].name, ns_len) != 0)
+            bytes = 0; /* another namespace */
         bytes += item->bytes;
-        if ((int64_t)item->at.tv_sec * 1000 >= limits->since_ms && i < limits->count &&
-            bytes <= limits->bytes)
+        bool too_much = bytes > limits->bytes;
+        if (!too_much && age_ms < RESULTS_KEPT_AGE_MS - RESULTS_KEPT_NOTICE_MS)
             continue;
         (void)snprintf(path, sizeof(path), "%s/%s", all, item->name);
-        trash_put(trash, path);
+        if (item->said_ms && limits->now_ms - item->said_ms >= RESULTS_KEPT_NOTICE_MS) {
+            trash_put(trash, path);
+            continue;
+        }
+        if (item->said_ms || count == RESULTS_KEPT_SAID_MAX ||
+            !folder_say(path, item, limits->now_ms))
+            continue;
+        said[count] = (struct results_said){.bytes = item->bytes, .too_much = too_much};
+        (void)snprintf(said[count++].name, RESULTS_KEPT_NAME, "%s", item->name);
     }
     VEC_DONE(&items);
+    return count;
+}
+
+/* "namespace_pod_generation_uid" of what is meant: its generation, else -1. */
+static int64_t name_generation(struct str name, const struct results_kept_request *request)
+{
+    struct str ns, pod, generation;
+    int64_t number = -1;
+
+    if (!str_cut(&name, '_', &ns) || !str_cut(&name, '_', &pod) ||
+        !str_cut(&name, '_', &generation) || !str_eq(ns, request->ns) ||
+        !str_eq(pod, request->pod) || (request->job_uid.len && !str_eq(name, request->job_uid)))
+        return -1;
+    if (!str_to_i64(generation, &number) || !(str_is(request->generation, RESULTS_NEWEST_WORD) ||
+                                              str_eq(request->generation, generation)))
+        return -1;
+    return number;
+}
+
+/* The newest that is meant: of one job by its generation, of several the one that was kept last. */
+static void kept_newest(const char *all,
+                        const struct results_kept_request *request,
+                        char name[NAME_MAX + 1])
+{
+    DIR *folder = opendir(all);
+    struct timespec best_at = {0};
+    int64_t best = -1;
+
+    name[0] = '\0';
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        int64_t generation = name_generation(str_from(e->d_name), request);
+        struct stat st;
+
+        if (generation < 0 || fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        bool later = st.st_mtim.tv_sec > best_at.tv_sec ||
+                     (st.st_mtim.tv_sec == best_at.tv_sec && st.st_mtim.tv_nsec > best_at.tv_nsec);
+        if (request->job_uid.len ? generation <= best : !later)
+            continue;
+        best = generation;
+        best_at = st.st_mtim;
+        (void)snprintf(name, NAME_MAX + 1, "%s", e->d_name);
+    }
+    if (folder)
+        closedir(folder);
 }
 
 int results_kept_open(const char *data_dir, const struct results_kept_request *request)
@@ -222,15 +339,25 @@ int results_kept_open(const char *data_dir, const struct results_kept_request *r
     char path[RESULTS_KEPT_PATH];
     struct str words[] = {request->ns, request->pod, request->generation, request->job_uid};
 
+    bool search = !request->job_uid.len || str_is(request->generation, RESULTS_NEWEST_WORD);
+    char name[NAME_MAX + 1] = "";
+
     for (size_t i = 0; i < COUNT_OF(words); i++)
-        if (!words[i].len || str_find(words[i], '/') < words[i].len ||
+        if ((!words[i].len && i != 3) || str_find(words[i], '/') < words[i].len ||
             str_find(words[i], '_') < words[i].len)
             return -ENOENT;
-    int n = snprintf(path, sizeof(path),
-                     "%s/" RESULTS_KEPT_FOLDER "/" STR_FMT "_" STR_FMT "_" STR_FMT "_" STR_FMT
-                     "/" VOLUME,
-                     data_dir, STR_ARG(request->ns), STR_ARG(request->pod),
-                     STR_ARG(request->generation), STR_ARG(request->job_uid));
+    int n = snprintf(path, sizeof(path), "%s/" RESULTS_KEPT_FOLDER, data_dir);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return -ENAMETOOLONG;
+    if (search)
+        kept_newest(path, request, name);
+    else
+        (void)snprintf(name, sizeof(name), STR_FMT "_" STR_FMT "_" STR_FMT "_" STR_FMT,
+                       STR_ARG(request->ns), STR_ARG(request->pod), STR_ARG(request->generation),
+                       STR_ARG(request->job_uid));
+    if (!name[0])
+        return -ENOENT;
+    n = snprintf(path, sizeof(path), "%s/" RESULTS_KEPT_FOLDER "/%s/" VOLUME, data_dir, name);
     if (n < 0 || (size_t)n >= sizeof(path))
         return -ENAMETOOLONG;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -14,8 +14,10 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,7 +88,13 @@ TEST(results_of_each_generation_are_kept_while_the_job_is_there)
     EXPECT(!scene_keeps(&scene, "0", "u2", "first")); /* a namesake's */
     EXPECT(!scene_keeps(&scene, "../results/ns_job-worker-0_0", "u1", "first"));
     EXPECT(!scene_keeps(&scene, "2", "u1", "first"));
-    scene.burial.job_is_there = false; /* deleted: so are its files */
+    EXPECT(scene_keeps(&scene, "newest", "u1", "second")); /* by number, not by the clock */
+    EXPECT(scene_keeps(&scene, "newest", "", "second") && scene_keeps(&scene, "0", "", "first"));
+    EXPECT(!scene_keeps(&scene, "newest", "u2", "second"));
+    scene.burial.job_is_there = false; /* deleted, and nobody has said that its files may go */
+    scene_bury(&scene, "2", "third");
+    EXPECT(scene_keeps(&scene, "0", "u1", "first") && scene_keeps(&scene, "2", "u1", "third"));
+    scene.burial.settled = true; /* they are at home, or not wanted */
     scene_bury(&scene, "2", "third");
     EXPECT(!scene_keeps(&scene, "0", "u1", "first"));
     EXPECT(!scene_keeps(&scene, "1", "u1", "second"));
@@ -101,6 +109,7 @@ TEST(results_of_a_job_in_another_namespace_stay)
     scene_make(&scene);
     scene_bury(&scene, "0", "first");
     scene.burial.job_is_there = false; /* a pod elsewhere says that this job is its owner */
+    scene.burial.settled = true;
     (void)snprintf(scene.burial.name, sizeof(scene.burial.name), "n_any_0_u1");
     results_burial_run(&scene.burial, &scene.trash);
     EXPECT(scene_keeps(&scene, "0", "u1", "first"));
@@ -125,17 +134,41 @@ TEST(results_go_only_when_the_job_is_known_to_be_gone)
     object_unref(job);
 }
 
-TEST(results_that_are_kept_are_bounded_in_age_count_and_bytes)
+TEST(of_a_pod_that_wrote_nothing_nothing_is_kept)
+{
+    struct scene scene;
+    char path[1024];
+
+    scene_make(&scene);
+    EXPECT(files_make_folder(scene.burial.from, 0755, NULL) == 0);
+    (void)snprintf(scene.burial.name, sizeof(scene.burial.name), "ns_job-worker-0_0_u1");
+    results_burial_run(&scene.burial, &scene.trash);
+    (void)snprintf(path, sizeof(path), "%s/results/%s", scene.data, scene.burial.name);
+    EXPECT(access(path, F_OK) < 0);
+    files_remove(scene.data);
+}
+
+/* The table of docs/results.md, as the node sees it: what becomes of a folder when its pod goes. */
+TEST(whatever_ends_a_job_what_its_pods_wrote_is_kept_until_somebody_has_it)
 {
     static const struct {
         const char *why;
-        struct results_kept_limits limits;
-        bool left[3];
+        bool job_is_there;
+        bool settled;
+        bool kept;
     } rows[] = {
-        {"all fit", {.since_ms = 0, .count = 3, .bytes = 1 << 20}, {true, true, true}},
-        {"too old", {.since_ms = 1001500, .count = 3, .bytes = 1 << 20}, {false, false, true}},
-        {"too many", {.since_ms = 0, .count = 2, .bytes = 1 << 20}, {false, true, true}},
-        {"too large, deep below too", {.count = 3, .bytes = 5000}, {false, false, true}},
+        {"success, and its pods are cleaned up", true, false, true},
+        {"success, all of it came home, and its pods are cleaned up", true, true, true},
+        {"failure, and another try", true, false, true},
+        {"time limit or deadline: its pods are told to end", true, false, true},
+        {"preemption: it waits for another place", true, false, true},
+        {"suspended", true, false, true},
+        {"cancelled before its last words came home", false, false, true},
+        {"deleted by somebody who asked nobody", false, false, true},
+        {"its time to live is over", false, false, true},
+        {"its queue, its user or its namespace was removed", false, false, true},
+        {"deleted or out of time, and all of it came home", false, true, false},
+        {"deleted by its owner, who was told what goes", false, true, false},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -143,22 +176,78 @@ TEST(results_that_are_kept_are_bounded_in_age_count_and_bytes)
 
         test_case(rows[i].why);
         scene_make(&scene);
-        for (int n = 0; n < 3; n++) {
-            struct timespec times[2] = {{.tv_sec = 1000 + n}, {.tv_sec = 1000 + n}};
-            char path[256];
-
-            (void)snprintf(path, sizeof(path), "%s/results/ns_p_%d_u/folder/deep", scene.data, n);
-            scene_write(path, "file", 4000);
-            (void)snprintf(path, sizeof(path), "%s/results/ns_p_%d_u", scene.data, n);
-            EXPECT(utimensat(AT_FDCWD, path, times, 0) == 0);
-        }
-        results_kept_prune(scene.burial.all, &rows[i].limits, &scene.trash);
-        for (int n = 0; n < 3; n++) {
-            char path[256];
-
-            (void)snprintf(path, sizeof(path), "%s/results/ns_p_%d_u", scene.data, n);
-            EXPECT((access(path, F_OK) == 0) == rows[i].left[n]);
-        }
+        scene.burial.job_is_there = rows[i].job_is_there;
+        scene.burial.settled = rows[i].settled;
+        scene_bury(&scene, "0", "model");
+        EXPECT(scene_keeps(&scene, "newest", "u1", "model") == rows[i].kept);
         files_remove(scene.data);
     }
+}
+
+#define DAY RESULTS_KEPT_DAY_MS
+
+/* Some bytes of a namespace, kept so many days ago. */
+static void scene_keep(struct scene *scene, const char *name, int64_t now_ms, int days)
+{
+    struct timespec times[2] = {{.tv_sec = (now_ms - days * DAY) / 1000},
+                                {.tv_sec = (now_ms - days * DAY) / 1000}};
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/results/%s/folder/deep", scene->data, name);
+    scene_write(path, "file", 4000);
+    (void)snprintf(path, sizeof(path), "%s/results/%s", scene->data, name);
+    EXPECT(utimensat(AT_FDCWD, path, times, 0) == 0);
+}
+
+static bool scene_has(const struct scene *scene, const char *name)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/results/%s", scene->data, name);
+    return access(path, F_OK) == 0;
+}
+
+TEST(results_go_by_age_and_bytes_of_a_namespace_a_day_after_that_was_said)
+{
+    const int64_t now = 20000 * DAY;
+    struct results_said said[RESULTS_KEPT_SAID_MAX];
+    struct results_kept_limits limits = {.now_ms = now, .bytes = 10000}; /* two of them */
+    struct scene scene;
+
+    scene_make(&scene);
+    scene_keep(&scene, "a_p_0_u", now, 3);
+    scene_keep(&scene, "a_p_1_u", now, 2);
+    scene_keep(&scene, "a_p_2_u", now, 0);
+    scene_keep(&scene, "b_p_0_u", now, 5); /* alone in its namespace */
+    EXPECT(results_kept_prune(scene.burial.all, &limits, said, &scene.trash) == 1);
+    EXPECT(strcmp(said[0].name, "a_p_0_u") == 0 && said[0].too_much);
+    EXPECT(scene_has(&scene, "a_p_0_u")); /* named, not gone */
+    limits.now_ms = now + DAY - 1000;
+    EXPECT(results_kept_prune(scene.burial.all, &limits, said, &scene.trash) == 0);
+    EXPECT(scene_has(&scene, "a_p_0_u"));
+    limits.now_ms = now + DAY;
+    EXPECT(results_kept_prune(scene.burial.all, &limits, said, &scene.trash) == 1);
+    EXPECT(strcmp(said[0].name, "b_p_0_u") == 0 && !said[0].too_much); /* six days old */
+    EXPECT(!scene_has(&scene, "a_p_0_u") && scene_has(&scene, "a_p_1_u"));
+    limits.now_ms = now + 2 * DAY;
+    (void)results_kept_prune(scene.burial.all, &limits, said, &scene.trash);
+    EXPECT(!scene_has(&scene, "b_p_0_u") && scene_has(&scene, "a_p_2_u"));
+    files_remove(scene.data);
+}
+
+TEST(results_younger_than_a_day_stay_however_many_there_are)
+{
+    const int64_t now = 20000 * DAY;
+    struct results_said said[RESULTS_KEPT_SAID_MAX];
+    struct results_kept_limits limits = {.now_ms = now, .bytes = 1};
+    struct scene scene;
+
+    scene_make(&scene);
+    scene_keep(&scene, "a_p_0_u", now, 0);
+    scene_keep(&scene, "a_p_1_u", now, 0);
+    EXPECT(results_kept_prune(scene.burial.all, &limits, said, &scene.trash) == 2);
+    limits.now_ms = now + DAY - 1000;
+    EXPECT(results_kept_prune(scene.burial.all, &limits, said, &scene.trash) == 0);
+    EXPECT(scene_has(&scene, "a_p_0_u") && scene_has(&scene, "a_p_1_u"));
+    files_remove(scene.data);
 }

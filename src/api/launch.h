@@ -54,6 +54,10 @@
 #define LAUNCH_ENV_RDZV_ID       "MUSTER_RDZV_ID"      /* new with every generation */
 #define LAUNCH_ENV_MAX_RESTARTS  "MUSTER_MAX_RESTARTS" /* torchrun's own; 0 for fixed gangs */
 #define LAUNCH_ENV_SYNC_URL      "MUSTER_SYNC_URL"     /* http://host:port; unset: no workspace */
+/* Annotation of a worker pod, by whoever copied what it wrote: it need not be kept when the job is deleted. */
+#define RESULTS_ANNOTATION "muster.dev/results"
+#define RESULTS_HOME       "home"    /* all of it has come home */
+#define RESULTS_DISCARD    "discard" /* its owner was told what it is, and said so */
 /* Set for the first pod on a cluster: the sync pod keeps what it wrote when it has ended. */
 #define LAUNCH_ENV_KEEP_RESULTS "MUSTER_KEEP_RESULTS"
 /* Set on a cluster, where no node agent of ours looks at ranks: where this pod tells how they get on

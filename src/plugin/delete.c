@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/launch.h"
 #include "api/object.h"
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -49,26 +50,29 @@ static void name_files(struct session *session,
 }
 
 /* False: nothing that could be seen. */
-static bool name_pods(struct session *session, const char *job)
+static bool name_pods(struct session *session, const char *job, const struct object *object)
 {
-    const struct object **pods = NULL;
+    struct results_source *sources = NULL;
     struct err err = {0};
     size_t count = 0;
     size_t named = 0;
     bool any = false;
 
-    if (results_pods(session, job, &pods, &count, &err) < 0) {
+    if (results_sources(session, job, object, &sources, &count, &err) < 0) {
         session_say(session, "  files that its pods wrote; they cannot be listed: %s", err.text);
         return true;
     }
     for (size_t i = 0; i < count && i < PODS_MAX; i++) {
-        const char *pod = str_c(&session->arena, pods[i]->name);
         struct result_list list;
+        int r = results_list(session, &sources[i], STR(""), &list, &err);
 
-        if (results_list(session, pods[i], STR(""), &list, &err) < 0)
-            session_say(session, "  files that %s wrote; they cannot be listed: %s", pod, err.text);
+        if (r == -ENOENT && !sources[i].pod)
+            continue; /* nothing is kept of it */
+        if (r < 0)
+            session_say(session, "  files that %s wrote; they cannot be listed: %s",
+                        sources[i].name, err.text);
         else if (list.files.count)
-            name_files(session, pod, &list, &named);
+            name_files(session, sources[i].name, &list, &named);
         else
             continue;
         any = true;
@@ -87,13 +91,13 @@ static bool name_written(struct session *session, const char *job, const struct 
     bool any = false;
 
     if (!array_is(object_json(object, &session->arena)))
-        return name_pods(session, job);
+        return name_pods(session, job, object);
     if (array_jobs(session, job, &jobs, &count, NULL) == 0 && count) {
         session_say(session, "  %zu job%s of the array", count, count == 1 ? "" : "s");
         any = true;
     }
     for (size_t i = 0; i < count && i < PODS_MAX; i++)
-        (void)name_pods(session, str_c(&session->arena, jobs[i]->name));
+        (void)name_pods(session, str_c(&session->arena, jobs[i]->name), jobs[i]);
     if (count > PODS_MAX)
         session_say(session, "  and what %zu more jobs wrote, which was not listed",
                     count - PODS_MAX);
@@ -148,13 +152,34 @@ static int confirm(struct session *session,
     return err_set(err, -ECANCELED, "job %s was not deleted", job);
 }
 
+/* Its owner was told what goes, and said so: nothing of it is kept. */
+static void discard(struct session *session, const char *job, const struct object *object)
+{
+    const struct object **jobs = NULL;
+    const struct object **pods = NULL;
+    size_t count = 0;
+
+    if (array_is(object_json(object, &session->arena))) {
+        if (array_jobs(session, job, &jobs, &count, NULL) == 0)
+            for (size_t i = 0; i < count; i++)
+                discard(session, str_c(&session->arena, jobs[i]->name), jobs[i]);
+        return;
+    }
+    if (results_pods(session, job, &pods, &count, NULL) == 0)
+        for (size_t i = 0; i < count; i++)
+            results_mark(session, pods[i], RESULTS_DISCARD);
+}
+
 static int delete_job(struct session *session, const char *job, bool force, struct err *err)
 {
     _cleanup_(object_unrefp) struct object *object = NULL;
     int r = session_get(session, &kind_torchrunjob, job, &object, err);
 
-    if (r == 0 && !force)
+    if (r == 0 && !force) {
         r = confirm(session, job, object, err);
+        if (r == 0)
+            discard(session, job, object);
+    }
     if (r == 0)
         r = session_call(
             session,
@@ -208,7 +233,9 @@ const struct command command_cancel = {
     .usage = "JOB...",
     .about =
         "A job that came from this machine is not asked about: what its first pod wrote is in its "
-        "folder afterwards. Any other is deleted as `delete` does it.",
+        "folder afterwards, that of the jobs of an array in a folder for each. Any other is "
+        "deleted "
+        "as `delete` does it.",
     .options = delete_options,
     .values_size = sizeof(struct delete_values),
     .args_min = 1,

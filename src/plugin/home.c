@@ -1,15 +1,22 @@
 #include "plugin/home.h"
 
 #include "api/kind.h"
+#include "api/launch.h"
 #include "api/object.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/json.h"
+#include "plugin/array.h"
+#include "plugin/home_plan.h"
 #include "plugin/home_record.h"
+#include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/results.h"
 #include "system/errors.h"
 #include "system/files.h"
+#include "tool/clock.h"
 #include "workspace/disk.h"
+#include "workspace/hash.h"
 #include "workspace/manifest.h"
 #include "workspace/results.h"
 
@@ -22,21 +29,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_SECOND 1000000000LL
-#define NAMED_MAX     5  /* files that are named, of those that came and of those that stayed */
-#define PODS_MAX      16 /* that are asked whether they wrote something too */
-
-enum home_verdict home_judge(const struct home_place *place, int64_t since_ns)
-{
-    if (!place->there)
-        return HOME_NEW;
-    return place->is_file && place->changed_ns < since_ns ? HOME_REPLACE : HOME_KEEP;
-}
-
-static int64_t home_ns(struct timespec time)
-{
-    return (int64_t)time.tv_sec * NS_PER_SECOND + time.tv_nsec;
-}
+#define NAMED_MAX    5     /* files that are named, of those that came and of those that stayed */
+#define PODS_MAX     16    /* that are asked whether they wrote something too */
+#define END_LIMIT_MS 30000 /* for a pod that ends, beyond the time that it was given */
+#define END_PAUSE_MS 200
 
 int64_t home_moment(const char *folder)
 {
@@ -45,8 +41,8 @@ int64_t home_moment(const char *folder)
 
     /* A file without a name says what time it is there: a server's clock may differ from ours. */
     if (fd >= 0 && fstat(fd, &st) == 0)
-        return home_ns(file_changed(&st));
-    return home_ns(file_clock());
+        return results_ns(file_changed(&st));
+    return results_ns(file_clock());
 }
 
 struct str home_outside(struct str command, const char *folder, size_t *at)
@@ -80,30 +76,10 @@ struct homecoming {
     const char *job;
     const char *id; /* of the record */
     struct home_record record;
-    const char *folder;
-    int64_t since_ns;
-    struct result_list list;
-    enum home_verdict *verdicts; /* of the files of the list */
+    const char *folder; /* where it goes; below that of the record for jobs of an array */
+    struct home_plan plan;
     struct results_sink sink;
-    size_t kept_count;
-    uint64_t bytes; /* of those that come */
 };
-
-static struct home_place home_look(struct disk_walk *walk, int root_fd, struct str path)
-{
-    char text[WS_PATH_MAX + 1];
-    const char *name;
-    struct stat st;
-
-    (void)snprintf(text, sizeof(text), STR_FMT, STR_ARG(path));
-    int parent = disk_parent(walk, root_fd, str_from(text), 0, &name, NULL);
-    if (parent < 0)
-        return (struct home_place){.there = parent != -ENOENT};
-    if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return (struct home_place){.there = errno != ENOENT};
-    return (struct home_place){
-        .there = true, .is_file = S_ISREG(st.st_mode), .changed_ns = home_ns(file_changed(&st))};
-}
 
 enum home_weight home_weigh(uint64_t bytes, int64_t most)
 {
@@ -120,9 +96,9 @@ static int home_check_weight(const struct homecoming *home, struct err *err)
     int64_t most = home->record.bytes_max;
     char bytes[TERM_BYTES_TEXT];
     char limit[TERM_BYTES_TEXT];
-    enum home_weight weight = home_weigh(home->bytes, most);
+    enum home_weight weight = home_weigh(home->plan.bytes, most);
 
-    (void)term_bytes(home->bytes, bytes);
+    (void)term_bytes(home->plan.bytes, bytes);
     (void)term_bytes(most > 0 ? (uint64_t)most : HOME_BYTES_MAX, limit);
     if (weight == HOME_NEARLY)
         session_say(home->session,
@@ -139,77 +115,40 @@ static int home_check_weight(const struct homecoming *home, struct err *err)
 
 static int home_judge_all(struct homecoming *home, struct err *err)
 {
-    _cleanup_(disk_closep) int fd = open(home->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct disk_walk walk = DISK_WALK_NONE;
     struct statvfs disk;
     char bytes[TERM_BYTES_TEXT];
+    int r = home_plan_make(&home->plan, home->folder, err);
 
-    if (fd < 0)
-        return err_set(err, -errno, "the folder %s that job %s came from: %s", home->folder,
-                       home->job, errno_words(errno));
-    home->verdicts =
-        ARENA_ARRAY(&home->session->arena, enum home_verdict, home->list.files.count + 1);
-    for (size_t i = 0; i < home->list.files.count; i++) {
-        struct home_place place = home_look(&walk, fd, home->list.files.items[i].path);
-
-        home->verdicts[i] = home_judge(&place, home->since_ns);
-        if (home->verdicts[i] == HOME_KEEP)
-            home->kept_count++;
-        else
-            home->bytes += home->list.files.items[i].size;
-    }
-    disk_walk_done(&walk);
-    int r = home_check_weight(home, err);
+    if (r == 0)
+        r = home_check_weight(home, err);
     if (r < 0)
         return r;
-    if (fstatvfs(fd, &disk) < 0 || home->bytes <= (uint64_t)disk.f_bavail * disk.f_frsize)
+    if (statvfs(home->folder, &disk) < 0 ||
+        home->plan.bytes <= (uint64_t)disk.f_bavail * disk.f_frsize)
         return 0;
     return err_set(err, -ENOSPC, "what job %s wrote (%s) does not fit into %s", home->job,
-                   term_bytes(home->bytes, bytes), home->folder);
+                   term_bytes(home->plan.bytes, bytes), home->folder);
 }
 
-/* Which of the contents that come are wanted. What came to be there since the look stays. */
-static bool home_wants(void *user, struct str path)
-{
-    struct homecoming *home = user;
-    size_t low = 0;
-    size_t high = home->list.files.count;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        int order = str_cmp(home->list.files.items[middle].path, path);
-
-        if (order == 0) {
-            home->sink.force = home->verdicts[middle] == HOME_REPLACE;
-            return home->verdicts[middle] != HOME_KEEP;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false; /* written after the list was made */
-}
-
-static void home_name_kept(struct homecoming *home)
+static void home_name_aside(struct homecoming *home)
 {
     struct session *session = home->session;
-    const char *one = NULL;
     size_t named = 0;
 
-    for (size_t i = 0; i < home->list.files.count && named < NAMED_MAX; i++) {
-        if (home->verdicts[i] != HOME_KEEP)
+    for (size_t i = 0; i < home->plan.list.files.count && named < NAMED_MAX; i++) {
+        if (home->plan.items[i].verdict != HOME_ASIDE)
             continue;
-        one = results_name(session, home->list.files.items[i].path);
+        const char *one = results_name(session, home->plan.list.files.items[i].path);
         session_say(session,
-                    "kept: %s changed here since the job was submitted, and was not replaced", one);
+                    "kept: %s changed here since the job was submitted; the job's is beside it, "
+                    "%s.%s",
+                    one, one, home->job);
         named++;
     }
-    if (home->kept_count > named)
-        session_say(session, "kept: %zu more", home->kept_count - named);
-    if (one)
-        session_say(session, "`%s pull %s %s --to DIR` copies the job's", session->program,
-                    home->job, home->kept_count == 1 ? one : "PATH");
+    if (home->plan.aside_count > named)
+        session_say(session,
+                    "kept: %zu more; the job's are beside them, with .%s behind their names",
+                    home->plan.aside_count - named, home->job);
 }
 
 static void home_name_brought(const struct homecoming *home)
@@ -217,109 +156,198 @@ static void home_name_brought(const struct homecoming *home)
     struct session *session = home->session;
     char bytes[TERM_BYTES_TEXT];
     size_t named = 0;
+    size_t replaced = 0;
 
     session_say(session, "results: %zu file%s (%s) of job %s in %s", home->sink.file_count,
                 home->sink.file_count == 1 ? "" : "s", term_bytes(home->sink.bytes, bytes),
                 home->job, home->folder);
-    for (size_t i = 0; i < home->list.files.count && named < NAMED_MAX; i++)
-        if (home->verdicts[i] != HOME_KEEP) {
-            session_say(session, "  %s (%s)", results_name(session, home->list.files.items[i].path),
-                        term_bytes(home->list.files.items[i].size, bytes));
+    for (size_t i = 0; i < home->plan.list.files.count && named < NAMED_MAX; i++)
+        if (home->plan.items[i].verdict != HOME_SAME) {
+            session_say(session, "  %s (%s)", results_name(session, home->plan.items[i].as),
+                        term_bytes(home->plan.list.files.items[i].size, bytes));
             named++;
         }
     if (home->sink.file_count > named)
         session_say(session, "  and %zu more", home->sink.file_count - named);
+    for (size_t i = 0; i < home->plan.list.files.count; i++)
+        replaced += home->plan.items[i].verdict == HOME_REPLACE && !home->plan.items[i].own;
+    if (replaced)
+        session_say(session,
+                    "%zu file%s replaced; what was there is in %s/" RESULTS_REPLACED
+                    "/%s for 7 days",
+                    replaced, replaced == 1 ? " was" : "s were", home->folder, home->job);
 }
 
-/* Other pods may have written too: it is said, and copied when asked for. */
-static void home_name_others(const struct homecoming *home,
-                             const struct object **pods,
-                             size_t count)
+/* Other pods may have written too: it is said, and copied when asked for. Returns how many. */
+static size_t home_name_others(const struct homecoming *home,
+                               const struct results_source *sources,
+                               size_t count)
 {
     size_t others = 0;
 
     for (size_t i = 1; i < count && i < PODS_MAX; i++) {
         struct result_list list;
 
-        others +=
-            results_list(home->session, pods[i], STR(""), &list, NULL) == 0 && list.files.count > 0;
+        others += results_list(home->session, &sources[i], STR(""), &list, NULL) == 0 &&
+                  list.files.count > 0;
     }
     if (others)
         session_say(home->session,
                     "%zu other pod%s wrote files too; `%s pull %s --all` copies from every pod",
                     others, others == 1 ? "" : "s", home->session->program, home->job);
+    return others;
 }
 
-static int home_copy(struct homecoming *home, const struct object *pod, struct err *err)
+static int home_copy(struct homecoming *home, const struct results_source *source, struct err *err)
 {
-    int r = home_judge_all(home, err);
+    int r = home->plan.below.len ? disk_make_folders(home->folder) : 0;
 
-    if (r == 0 && home->kept_count < home->list.files.count) {
+    if (r < 0)
+        return err_set(err, r, "%s: %s", home->folder, errno_words(-r));
+    r = home_judge_all(home, err);
+    if (r < 0)
+        return r;
+    if (home->plan.same_count < home->plan.list.files.count) {
         r = results_sink_open(&home->sink, home->folder, false, err);
+        home_plan_sink(&home->plan, &home->sink);
         if (r == 0)
-            r = results_read_some(home->session, pod, &home->sink, home_wants, home, err);
+            r = results_read_some(home->session, source, &home->sink, home_plan_wants, &home->plan,
+                                  err);
         results_sink_done(&home->sink);
         if (home->sink.file_count)
             home_name_brought(home);
         if (r == 0 && home->sink.cut_count)
-            r = err_set(err, -EAGAIN, "%zu files changed while they were copied",
+            r = err_set(err, -EAGAIN, "%zu files changed while they were copied; pull again",
                         home->sink.cut_count);
     }
-    home_name_kept(home);
+    home_name_aside(home);
+    home_plan_forget(home->folder, clock_now_ms() / 1000);
+    struct err noted = {0};
+    if (home->sink.file_count &&
+        home_record_write(&home->session->arena, home->id, &home->record, &noted) < 0)
+        session_say(home->session, "warning: %s", noted.text);
     return r;
 }
 
-/* Where the job came from. Not as it says itself: others can write it. */
-static int home_find(struct session *session, struct homecoming *home, struct err *err)
+/* Where the job came from. Not as it says itself: others can write it. `object` NULL: it was deleted. */
+static int home_find(struct homecoming *home, const struct object *object, struct err *err)
 {
-    _cleanup_(object_unrefp) struct object *job = NULL;
-    int r = session_get(session, &kind_torchrunjob, home->job, &job, err);
+    struct session *session = home->session;
+    struct arena *arena = &session->arena;
+    char *id = ARENA_ARRAY(arena, char, HOME_ID_BYTES + 1);
+    struct home_record like = {.ns = str_from(session->config.ns),
+                               .job = str_from(home->job),
+                               .server = str_from(session->config.server)};
+    int r = 0;
+
+    if (object)
+        id = str_c(arena, object_annotation(object, HOME_RECORD));
+    else
+        r = home_record_find(arena, &like, id, err);
+    if (r == 0)
+        r = home_record_read(arena, str_from(id), like.ns, like.job, &home->record, err);
+    home->id = id;
+    home->folder = r == 0 ? str_c(arena, home->record.folder) : "";
+    return r;
+}
+
+/* A job that is over may have pods that are still told to end, and save what they have: that counts. */
+static int home_await_end(struct session *session,
+                          const char *job,
+                          const struct object *object,
+                          struct results_source **ret,
+                          size_t *ret_count,
+                          struct err *err)
+{
+    bool over =
+        object && job_is_over(json_str_at(object_json(object, &session->arena), "status.phase"));
+
+    for (int64_t until = 0;;) {
+        int r = results_sources(session, job, object, ret, ret_count, err);
+        const struct object *pod = r == 0 ? (*ret)[0].pod : NULL;
+
+        if (!pod || !over || !pod->deleted_ms)
+            return r;
+        int64_t grace = json_i64_or(
+            json_at(object_json(pod, &session->arena), "metadata.deletionGracePeriodSeconds"), 0);
+        until = until ? until : clock_monotonic_ms() + grace * 1000 + END_LIMIT_MS;
+        if (clock_monotonic_ms() >= until)
+            return r;
+        session_pause(session, END_PAUSE_MS);
+    }
+}
+
+/* One job, not an array. The rest of `home` says where to. */
+static int home_bring_job(struct homecoming *home, const struct object *object, struct err *err)
+{
+    struct session *session = home->session;
+    struct results_source *sources = NULL;
+    size_t count = 0;
+
+    home->plan.arena = &session->arena;
+    home->plan.record = &home->record;
+    home->plan.job = home->job;
+    int r = home_await_end(session, home->job, object, &sources, &count, err);
 
     if (r < 0)
         return r;
-    home->id = str_c(&session->arena, object_annotation(job, HOME_RECORD));
-    r = home_record_read(&session->arena, str_from(home->id), job->ns, job->name, &home->record,
-                         err);
+    r = results_list(session, &sources[0], STR(""), &home->plan.list, err);
+    if (r == -ENOENT && !sources[0].pod)
+        return err_set(err, -ESRCH,
+                       "job %s has no pod, and nothing is kept of what it wrote: it has not "
+                       "started, wrote nothing, or ended more than 7 days ago",
+                       home->job);
     if (r < 0)
         return r;
-    home->record.ns = str_dup(&session->arena, home->record.ns);
-    home->record.job = str_dup(&session->arena, home->record.job);
-    home->since_ns = home->record.since_ns;
-    home->folder = str_c(&session->arena, home->record.folder);
+    for (size_t i = 0; i < home->plan.list.words.count; i++)
+        session_say(session, "left out: %s", results_name(session, home->plan.list.words.items[i]));
+    if (home->plan.list.files.count)
+        r = home_copy(home, &sources[0], err);
+    if (r < 0)
+        return r;
+    (void)home_name_others(home, sources, count);
+    if (sources[0].pod && object &&
+        job_is_over(json_str_at(object_json(object, &session->arena), "status.phase")))
+        results_mark(session, sources[0].pod, RESULTS_HOME);
     return 0;
 }
 
-/* From now on, what is there has come home; where something was kept, it stays kept. */
-static int home_note(struct homecoming *home, struct err *err)
+/* Each job of an array into a folder of its own. All are tried; the first that fails is told. */
+static int home_bring_array(struct homecoming *array, struct err *err)
 {
-    if (home->kept_count || !home->sink.file_count)
-        return 0;
-    /* The next moment of the clock: what we have just written is not newer than this. */
-    home->record.since_ns = home_moment(home->folder) + 1;
-    return home_record_write(&home->session->arena, home->id, &home->record, err);
+    struct session *session = array->session;
+    const struct object **jobs = NULL;
+    size_t count = 0;
+    int r = array_jobs(session, array->job, &jobs, &count, err);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *name = str_c(&session->arena, jobs[i]->name);
+        struct homecoming one = {.session = session, .job = name, .id = array->id};
+        struct err why = {0};
+
+        one.record = array->record;
+        one.plan.below = str_printf(&session->arena, "%s/", name);
+        one.folder = str_printf(&session->arena, "%s/%s", array->folder, name).p;
+        int got = home_bring_job(&one, jobs[i], &why);
+        array->record = one.record;
+        if (got < 0 && got != -ESRCH && r == 0)
+            r = err_set(err, got, "%s: %s", name, why.text);
+    }
+    return r;
 }
 
 int home_bring(struct session *session, const char *job, struct err *err)
 {
     struct homecoming home = {.session = session, .job = job};
-    const struct object **pods = NULL;
-    size_t count = 0;
-    int r = home_find(session, &home, err);
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    int r = session_get(session, &kind_torchrunjob, job, &object, err);
 
-    if (r == 0)
-        r = results_pods(session, job, &pods, &count, err);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    r = home_find(&home, object, err);
     if (r < 0)
         return r;
-    if (count == 0 || results_index(pods[0], job) != 0)
-        return err_set(err, -ESRCH, "job %s has no first pod, and so no folder to copy from", job);
-    r = results_list(session, pods[0], STR(""), &home.list, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < home.list.words.count; i++)
-        session_say(session, "left out: %s", results_name(session, home.list.words.items[i]));
-    if (home.list.files.count)
-        r = home_copy(&home, pods[0], err);
-    if (r == 0)
-        home_name_others(&home, pods, count);
-    return r < 0 ? r : home_note(&home, err);
+    return object && array_is(object_json(object, &session->arena))
+               ? home_bring_array(&home, err)
+               : home_bring_job(&home, object, err);
 }

@@ -5,9 +5,11 @@
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "system/errors.h"
 #include "system/random.h"
 #include "tool/file.h"
+#include "workspace/results.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -98,10 +100,19 @@ int home_record_write(struct arena *arena,
                       struct err *err)
 {
     const char *folder = record_folder(arena);
-    const struct json *text = json_make(
+    struct json *text = json_make(
         arena, "{namespace: $, job: $, folder: $, since: $, most: $, server: $}", record->ns,
         record->job, record->folder, record->since_ns, record->bytes_max, record->server);
+    struct json *files = json_add_array(arena, text, "files");
     int r = record_make_folder(folder, err);
+
+    for (size_t i = 0; i < record->files.count; i++) {
+        const struct home_file *file = &record->files.items[i];
+
+        (void)json_push(files, json_make(arena, "[$, $, $, $, $]", file->path,
+                                         (int64_t)file->id.inode, (int64_t)file->id.size,
+                                         file->id.modified_ns, file->id.changed_ns));
+    }
 
     if (r < 0)
         return r;
@@ -131,6 +142,93 @@ void home_record_remove_of(struct arena *arena, const char *server)
         (void)rmdir(str_printf(arena, "%.*s", (int)(strrchr(folder, '/') - folder), folder).p);
 }
 
+static int by_path(const void *a, const void *b)
+{
+    return str_cmp(((const struct home_file *)a)->path, ((const struct home_file *)b)->path);
+}
+
+void home_record_sort(struct home_record *record)
+{
+    if (record->files.count)
+        qsort(record->files.items, record->files.count, sizeof(record->files.items[0]), by_path);
+    record->sorted = record->files.count;
+}
+
+const struct results_id *home_record_file(const struct home_record *record, struct str path)
+{
+    struct home_file key = {.path = path};
+    const struct home_file *found = record->sorted
+                                        ? bsearch(&key, record->files.items, record->sorted,
+                                                  sizeof(record->files.items[0]), by_path)
+                                        : NULL;
+
+    return found ? &found->id : NULL;
+}
+
+void home_record_add(struct arena *arena,
+                     struct home_record *record,
+                     struct str path,
+                     const struct results_id *id)
+{
+    struct home_file key = {.path = path};
+    struct home_file *found = record->sorted ? bsearch(&key, record->files.items, record->sorted,
+                                                       sizeof(record->files.items[0]), by_path)
+                                             : NULL;
+
+    if (found)
+        found->id = *id;
+    else
+        VEC_PUSH(arena, &record->files,
+                 (struct home_file){.path = str_dup(arena, path), .id = *id});
+}
+
+int home_record_find(struct arena *arena,
+                     const struct home_record *like,
+                     char id[HOME_ID_BYTES + 1],
+                     struct err *err)
+{
+    const char *folder = record_folder(arena);
+    DIR *dir = opendir(folder);
+    time_t newest = 0;
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *path = str_printf(arena, "%s/%s", folder, entry->d_name).p;
+        struct json *record = NULL;
+        struct str text;
+        struct stat st;
+
+        if (!record_is_name(str_from(entry->d_name)) || stat(path, &st) < 0 ||
+            st.st_mtime < newest || file_read(arena, path, &text, NULL) < 0 ||
+            json_parse(arena, text, &record, NULL) < 0 ||
+            !str_eq(json_str(json_get(record, "namespace")), like->ns) ||
+            !str_eq(json_str(json_get(record, "job")), like->job) ||
+            !str_eq(json_str(json_get(record, "server")), like->server))
+            continue;
+        newest = st.st_mtime;
+        (void)snprintf(id, HOME_ID_BYTES + 1, "%s", entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    return newest ? 0
+                  : err_set(err, -ENOENT, "job " STR_FMT " does not exist in namespace " STR_FMT,
+                            STR_ARG(like->job), STR_ARG(like->ns));
+}
+
+static void record_read_files(struct arena *arena,
+                              const struct json *record,
+                              struct home_record *ret)
+{
+    JSON_FOREACH(json_get(record, "files"), file) {
+        struct results_id id = {.inode = (uint64_t)json_i64_or(json_index(file, 1), 0),
+                                .size = (uint64_t)json_i64_or(json_index(file, 2), 0),
+                                .modified_ns = json_i64_or(json_index(file, 3), 0),
+                                .changed_ns = json_i64_or(json_index(file, 4), 0)};
+
+        VEC_PUSH(arena, &ret->files, (struct home_file){json_str(json_index(file, 0)), id});
+    }
+    home_record_sort(ret);
+}
+
 int home_record_read(struct arena *arena,
                      struct str id,
                      struct str ns,
@@ -153,6 +251,7 @@ int home_record_read(struct arena *arena,
                                     .since_ns = json_i64_or(json_get(record, "since"), 0),
                                     .bytes_max = json_i64_or(json_get(record, "most"), 0),
                                     .server = json_str(json_get(record, "server"))};
+        record_read_files(arena, record, ret);
         if (ret->folder.len && ret->folder.p[0] == '/')
             return 0;
     }

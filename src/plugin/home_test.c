@@ -3,11 +3,21 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "plugin/home.h"
+#include "plugin/home_plan.h"
 #include "plugin/home_record.h"
+#include "plugin/results.h"
 #include "test.h"
+#include "workspace/disk.h"
+#include "workspace/frame.h"
+#include "workspace/hash.h"
+#include "workspace/results.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,19 +32,217 @@ TEST(a_file_that_changed_at_home_is_never_replaced)
         enum home_verdict verdict;
     } rows[] = {
         {"nothing is there", {.there = false}, HOME_NEW},
-        {"as it was when the job was submitted",
+        {"not sent, and as it was when the job was submitted",
          {.there = true, .is_file = true, .changed_ns = 999},
          HOME_REPLACE},
         {"changed in the same moment",
          {.there = true, .is_file = true, .changed_ns = 1000},
-         HOME_KEEP},
-        {"changed since", {.there = true, .is_file = true, .changed_ns = 1001}, HOME_KEEP},
-        {"a folder or a link, however old", {.there = true, .changed_ns = 1}, HOME_KEEP},
+         HOME_ASIDE},
+        {"changed since", {.there = true, .is_file = true, .changed_ns = 1001}, HOME_ASIDE},
+        {"as old, in a folder that was moved there since",
+         {.there = true, .is_file = true, .changed_ns = 1, .folders_ns = 1000},
+         HOME_ASIDE},
+        {"as old, in a folder as old",
+         {.there = true, .is_file = true, .changed_ns = 1, .folders_ns = 999},
+         HOME_REPLACE},
+        {"sent, as old, and not what was sent: moved there",
+         {.there = true, .is_file = true, .changed_ns = 1, .sent = HOME_NOT_AS_SENT},
+         HOME_ASIDE},
+        {"what was sent, touched since",
+         {.there = true, .is_file = true, .changed_ns = 2000, .sent = HOME_AS_SENT},
+         HOME_REPLACE},
+        {"it came home before, whatever else did not",
+         {.there = true, .is_file = true, .changed_ns = 2000, .brought = true},
+         HOME_REPLACE},
+        {"a folder or a link, however old", {.there = true, .changed_ns = 1}, HOME_ASIDE},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
         EXPECT(home_judge(&rows[i].place, 1000) == rows[i].verdict);
+    }
+}
+
+/* A folder, what its job has of it, and a person at work in it. */
+#define MODEL_PATHS 6
+#define MODEL_JOB   "job"
+struct model {
+    char home[64];
+    struct arena arena;
+    struct home_record record;
+    struct {
+        char mine[16];    /* what the person has there; empty: nothing */
+        char sent[16];    /* of it, what was shipped; empty: nothing */
+        char written[16]; /* by the job, last; empty: nothing */
+    } files[MODEL_PATHS];
+    unsigned next;
+    unsigned seed;
+    bool moved;
+};
+static const char *const model_paths[MODEL_PATHS] = {"a", "b", "d/x", "d/y", "e/f/w", "e/z"};
+
+static unsigned model_random(struct model *m, unsigned below)
+{
+    m->seed = m->seed * 1103515245u + 12345u;
+    return (m->seed >> 16) % below;
+}
+
+static void model_write(const struct model *m, const char *path, const char *text)
+{
+    char whole[256];
+
+    (void)snprintf(whole, sizeof(whole), "%s/%s", m->home, path);
+    for (char *slash = whole + strlen(m->home) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        (void)mkdir(whole, 0755);
+        *slash = '/';
+    }
+    _cleanup_(disk_closep) int fd = open(whole, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    EXPECT(fd >= 0 && disk_write(fd, str_from(text)) == 0);
+}
+
+/* Whether the text is the content of some file below. */
+static bool model_has(const char *folder, const char *text)
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+
+    for (struct dirent *e; dir && !found && (e = readdir(dir));) {
+        char path[512];
+        char bytes[32] = "";
+
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%.200s", folder, e->d_name);
+        _cleanup_(disk_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        found = fd >= 0 && read(fd, bytes, sizeof(bytes) - 1) > 0 ? strcmp(bytes, text) == 0
+                                                                  : model_has(path, text);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static void model_name(struct model *m, const char *who, char out[16])
+{
+    (void)snprintf(out, 16, "%s%u", who, m->next++);
+}
+
+/* The person writes, removes, or moves a folder of older files in. */
+static void model_edit(struct model *m)
+{
+    size_t i = model_random(m, MODEL_PATHS);
+    char whole[256];
+    char other[256];
+
+    switch (model_random(m, 4)) {
+    case 0:
+        (void)snprintf(whole, sizeof(whole), "%s/%s", m->home, model_paths[i]);
+        (void)unlink(whole);
+        m->files[i].mine[0] = '\0';
+        break;
+    case 1: /* d is put aside, and another one takes its place, with times of long ago */
+        (void)snprintf(whole, sizeof(whole), "%s/d", m->home);
+        (void)snprintf(other, sizeof(other), "%s/old-%u", m->home, m->next++);
+        (void)rename(whole, other);
+        (void)snprintf(other, sizeof(other), "%s-moved", m->home);
+        EXPECT(rename(other, whole) == 0);
+        (void)snprintf(m->files[2].mine, 16, "%s", m->moved ? "" : "moved-x");
+        (void)snprintf(m->files[3].mine, 16, "%s", m->moved ? "" : "moved-y");
+        m->moved = true;
+        EXPECT(mkdir(other, 0755) == 0); /* empty, the next time */
+        break;
+    default:
+        model_name(m, "user", m->files[i].mine);
+        model_write(m, model_paths[i], m->files[i].mine);
+    }
+}
+
+/* What the job wrote comes home; in between, now and then, somebody edits. */
+static void model_pull(struct model *m, bool edits)
+{
+    struct home_plan plan = {.arena = &m->arena, .job = MODEL_JOB, .record = &m->record};
+    struct results_sink sink;
+    struct err err = {0};
+
+    for (size_t i = 0; i < MODEL_PATHS; i++) {
+        const char *sent = m->files[i].sent;
+
+        if (m->files[i].written[0])
+            VEC_PUSH(&m->arena, &plan.list.files,
+                     (struct result_file){.path = str_from(model_paths[i]),
+                                          .size = strlen(m->files[i].written),
+                                          .shipped = sent[0] ? hash_of(str_from(sent))
+                                                             : (struct hash){0}});
+    }
+    EXPECT(home_plan_make(&plan, m->home, &err) == 0);
+    if (edits)
+        model_edit(m);
+    EXPECT(results_sink_open(&sink, m->home, false, &err) == 0);
+    home_plan_sink(&plan, &sink);
+    for (size_t i = 0; i < plan.list.files.count; i++) {
+        struct result_file *file = &plan.list.files.items[i];
+        size_t at = 0;
+        struct frame_blob blob = {.size = file->size};
+
+        while (!str_is(file->path, model_paths[at]))
+            at++;
+        blob.bytes = str_from(m->files[at].written);
+        EXPECT(home_plan_wants(&plan, file->path, &blob.path));
+        EXPECT(results_put(&sink, &blob, &err) == 0);
+    }
+    results_sink_done(&sink);
+    home_record_sort(&m->record);
+}
+
+static void model_check(struct model *m, bool pulled)
+{
+    for (size_t i = 0; i < MODEL_PATHS; i++) {
+        const char *mine = m->files[i].mine;
+        const char *written = m->files[i].written;
+
+        if (mine[0])
+            EXPECT(model_has(m->home, mine));
+        if (written[0] && pulled)
+            EXPECT(model_has(m->home, written));
+    }
+}
+
+TEST(nothing_of_the_persons_or_the_jobs_is_lost_by_edits_moves_and_pulls)
+{
+    for (unsigned seed = 1; seed <= 200; seed++) {
+        struct model m = {.home = "/tmp/muster-model-XXXXXX", .seed = seed};
+        char command[160];
+
+        EXPECT(mkdtemp(m.home) != NULL);
+        (void)snprintf(command, sizeof(command),
+                       "mkdir %s-moved && printf moved-x >%s-moved/x && printf moved-y >%s-moved/y",
+                       m.home, m.home, m.home);
+        EXPECT(system(command) == 0);
+        for (size_t i = 0; i < MODEL_PATHS; i++)
+            if (model_random(&m, 3)) {
+                model_name(&m, "user", m.files[i].mine);
+                model_write(&m, model_paths[i], m.files[i].mine);
+                if (model_random(&m, 2))
+                    memcpy(m.files[i].sent, m.files[i].mine, sizeof(m.files[i].sent));
+            }
+        m.record.since_ns = home_moment(m.home) + 1;
+        for (int step = 0; step < 12; step++) {
+            bool pulled = false;
+            unsigned what = model_random(&m, 4);
+
+            test_case("");
+            if (what == 0)
+                model_edit(&m);
+            else if (what < 3)
+                model_name(&m, "job", m.files[model_random(&m, MODEL_PATHS)].written);
+            else
+                model_pull(&m, model_random(&m, 2)), pulled = true;
+            model_check(&m, pulled);
+        }
+        (void)snprintf(command, sizeof(command), "rm -rf %s %s-moved", m.home, m.home);
+        EXPECT(system(command) == 0);
+        arena_done(&m.arena);
     }
 }
 
@@ -93,16 +301,28 @@ TEST(home_records_are_for_the_job_they_were_made_for)
     char state[] = "/tmp/muster-homes-XXXXXX";
     char command[96];
     char id[HOME_ID_BYTES + 1];
-    struct home_record record = {STR("ns"), STR("job"), STR("/home/me/train"),
-                                 5,         7,          STR("https://here")};
+    char other[HOME_ID_BYTES + 1];
+    struct home_record record = {.ns = STR("ns"),
+                                 .job = STR("job"),
+                                 .folder = STR("/home/me/train"),
+                                 .since_ns = 5,
+                                 .bytes_max = 7,
+                                 .server = STR("https://here")};
+    struct results_id came = {1, 2, 3, 4};
     struct home_record found = {0};
     struct err err = {0};
 
     EXPECT(mkdtemp(state) && setenv("XDG_STATE_HOME", state, 1) == 0);
     EXPECT(home_record_name(id, &err) == 0 && strlen(id) == HOME_ID_BYTES);
+    home_record_add(&arena, &record, STR("out/model"), &came);
     EXPECT(home_record_write(&arena, id, &record, &err) == 0);
+    EXPECT(home_record_find(&arena, &record, other, &err) == 0 && strcmp(id, other) == 0);
+    EXPECT(home_record_find(&arena, &(struct home_record){.ns = STR("ns"), .job = STR("no")}, other,
+                            &err) == -ENOENT);
     EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("job"), &found, &err) == 0);
     EXPECT(str_is(found.folder, "/home/me/train") && found.since_ns == 5 && found.bytes_max == 7);
+    EXPECT(results_id_eq(home_record_file(&found, STR("out/model")), &came));
+    EXPECT(!home_record_file(&found, STR("out")));
     EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("other"), &found, &err) ==
            -ENOENT);
     EXPECT(home_record_read(&arena, str_from(id), STR("theirs"), STR("job"), &found, &err) ==

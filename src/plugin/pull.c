@@ -46,8 +46,7 @@ static const struct option pull_options[] = {
      .flag_only = true},
     {"generation", 0, OPTION_I64, offsetof(struct pull_values, generation), .fallback = "-1",
      .min = -1, .max = 1000000, .value = "N",
-     .help = "copy what the first pod of an earlier generation wrote (default: of the newest)",
-     .flag_only = true},
+     .help = "copy what an earlier generation wrote (default: the newest)", .flag_only = true},
     {"force", 0, OPTION_BOOL, offsetof(struct pull_values, force),
      .help = "replace files that exist here", .flag_only = true},
     {0},
@@ -56,14 +55,15 @@ static const struct option pull_options[] = {
 /* What is asked for: a job, where it goes to, and what of its folder. */
 struct pull_source {
     const char *job;
+    const struct object *object; /* NULL: it was deleted, and what it wrote may be kept */
     const char *to;
     struct str path;
+    bool earlier; /* of a generation that is over */
 };
 
 /* One pod's part of the work. */
 struct part {
-    const struct object *pod;
-    const struct results_kept *kept; /* instead of a pod that is there */
+    struct results_source source;
     const char *to;
     struct result_list list;
 };
@@ -150,8 +150,7 @@ static int copy(struct session *session,
     if (r == 0)
         r = check_room(part->to, part, 1, &sink.bytes_max, err);
     if (r == 0)
-        r = part->kept ? results_read_kept(session, part->kept, path, &sink, err)
-                       : results_read(session, part->pod, path, &sink, err);
+        r = results_read(session, &part->source, path, &sink, err);
     results_sink_done(&sink);
     if (r == 0 && sink.cut_count)
         r = err_set(err, -EAGAIN,
@@ -160,8 +159,7 @@ static int copy(struct session *session,
     if (sink.file_count)
         session_say(session, "%zu file%s (%s) of %s in %s", sink.file_count,
                     sink.file_count == 1 ? "" : "s", term_bytes(sink.bytes, bytes),
-                    part->kept ? part->kept->pod : str_c(&session->arena, part->pod->name),
-                    part->to);
+                    part->source.name, part->to);
     return r;
 }
 
@@ -172,22 +170,23 @@ static int look(struct session *session,
                 struct err *err)
 {
     size_t files = 0;
+    size_t missing = 0;
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < count; i++) {
-        r = parts[i].kept ? results_list_kept(session, parts[i].kept, path, &parts[i].list, err)
-                          : results_list(session, parts[i].pod, path, &parts[i].list, err);
+        r = results_list(session, &parts[i].source, path, &parts[i].list, err);
         files += parts[i].list.files.count;
         if (r == 0)
             tell_words(session, &parts[i]);
+        if (r == -ENOENT && !parts[i].source.pod && ++missing < count)
+            r = 0; /* others may have something */
     }
     if (r == 0 && files == 0)
         session_say(session, "the job wrote nothing %s", path.len ? "there" : "into its folder");
     return r;
 }
 
-/* Each restart of the gang adds a generation; a pod takes its folder with it, and that of the first
- * one is kept. 1: it is an earlier one. */
+/* Each restart of the gang adds a generation; what its pods wrote is kept. 1: it is an earlier one. */
 static int check_generation(struct session *session,
                             const char *job,
                             const struct pull_values *v,
@@ -200,76 +199,51 @@ static int check_generation(struct session *session,
         return r;
     if (v->generation > current)
         return err_set(err, -ENOENT, "job %s is only in generation %lld", job, (long long)current);
-    if (v->all || v->rank > 0)
-        return err_set(
-            err, -EINVAL,
-            "of generation %lld, which is over, only the folder of the first pod is kept: "
-            "it goes with no --all and no --rank",
-            (long long)v->generation);
     return 1;
 }
 
-static int pull_kept(struct session *session,
-                     const struct pull_source *source,
+/* Why there is nothing: of a generation that is over, or of a job whose pods are all gone. */
+static int nothing_kept(const char *job, int64_t generation, struct err *err)
+{
+    if (generation >= 0)
+        return err_set(
+            err, -ENOENT,
+            "of generation %lld of job %s no folder is kept: `muster up` keeps what its pods wrote "
+            "for 7 days, a cluster that of the first pod while the job has its sync pod. What it "
+            "printed is kept: logs %s --generation %lld. What must outlive a restart "
+            "belongs into $CHECKPOINT_DIR or a folder given with --write",
+            (long long)generation, job, job, (long long)generation);
+    return err_set(err, -ENOENT,
+                   "job %s has no pod, and nothing is kept of what it wrote: it has not started, "
+                   "wrote nothing, or ended more than 7 days ago",
+                   job);
+}
+
+/* That of a rank: its place among the sources, which are there by number. */
+static int find_rank(struct session *session,
+                     const char *job,
                      const struct pull_values *v,
-                     struct part *part,
+                     const struct results_source *sources,
+                     size_t count,
                      struct err *err)
 {
-    struct results_kept *kept = ARENA_NEW(&session->arena, struct results_kept);
-    _cleanup_(object_unrefp) struct object *job = NULL;
-    int r = session_get(session, &kind_torchrunjob, source->job, &job, err);
+    const struct object **pods = ARENA_ARRAY(&session->arena, const struct object *, count);
+    size_t there = 0;
 
-    if (r < 0)
-        return r;
-    *kept = (struct results_kept){
-        .ns = str_from(session->config.ns),
-        .pod = str_printf(&session->arena, "%s-worker-0", source->job).p,
-        .folder = STR("/app"),
-        .job_uid = str_dup(&session->arena, job->uid),
-        .generation = v->generation,
-    };
-    *part = (struct part){.kept = kept, .to = source->to};
-    r = look(session, part, 1, source->path, err);
-    if (r == -ENOENT)
-        return err_set(
-            err, r,
-            "of generation %lld of job %s no folder is kept: that of the first pod is, 20 GiB of "
-            "the newest, by `muster up` for 7 days and by a cluster while the job has its sync "
-            "pod. What it printed is kept: logs %s --generation %lld. What must outlive a restart "
-            "belongs into $CHECKPOINT_DIR or a folder given with --write",
-            (long long)v->generation, source->job, source->job, (long long)v->generation);
-    return r;
+    while (there < count && sources[there].pod) {
+        pods[there] = sources[there].pod;
+        there++;
+    }
+    size_t found = results_pod_of_rank(&session->arena, pods, there, job, v->rank);
+    if (found == there)
+        return err_set(err, -ENOENT,
+                       "job %s has no pod with rank %lld; see: status %s. --all copies from every "
+                       "pod, also from those that are gone",
+                       job, (long long)v->rank, job);
+    return (int)found;
 }
 
 /* The pods that are meant: all, that of a rank, or the first. */
-static int choose_pods(struct session *session,
-                       const char *job,
-                       const struct pull_values *v,
-                       const struct object ***pods,
-                       size_t *count,
-                       struct err *err)
-{
-    int r = results_pods(session, job, pods, count, err);
-
-    if (r < 0)
-        return r;
-    if (*count == 0)
-        return err_set(err, -ENOENT,
-                       "job %s has no pod, and so no folder: it has not started, or was suspended",
-                       job);
-    if (v->rank >= 0) {
-        size_t found = results_pod_of_rank(&session->arena, *pods, *count, job, v->rank);
-
-        if (found == *count)
-            return err_set(err, -ENOENT, "job %s has no pod with rank %lld; see: status %s", job,
-                           (long long)v->rank, job);
-        *pods += found;
-    }
-    *count = v->all ? *count : 1;
-    return 0;
-}
-
-/* What is copied from pods that are there. */
 static int pull_pods(struct session *session,
                      const struct pull_source *source,
                      const struct pull_values *v,
@@ -277,40 +251,50 @@ static int pull_pods(struct session *session,
                      size_t *ret_count,
                      struct err *err)
 {
-    const struct object **pods = NULL;
+    struct results_source *sources = NULL;
     size_t count = 0;
-    int r = choose_pods(session, source->job, v, &pods, &count, err);
+    int r = results_sources(session, source->job, source->object, &sources, &count, err);
 
+    if (r == 0 && v->rank > 0 && !source->earlier)
+        r = find_rank(session, source->job, v, sources, count, err);
     if (r < 0)
         return r;
+    sources += r;
+    count = v->all ? count : 1;
     struct part *parts = ARENA_ARRAY(&session->arena, struct part, count);
     for (size_t i = 0; i < count; i++) {
-        long long index = (long long)results_index(pods[i], source->job);
-
-        parts[i] = (struct part){.pod = pods[i], .to = source->to};
+        parts[i] = (struct part){.source = sources[i], .to = source->to};
+        if (source->earlier) {
+            parts[i].source.pod = NULL;
+            parts[i].source.kept.generation = v->generation;
+        }
         if (v->all)
-            parts[i].to = str_printf(&session->arena, "%s/rank-%lld", source->to, index).p;
+            parts[i].to =
+                str_printf(&session->arena, "%s/rank-%lld", source->to, (long long)sources[i].index)
+                    .p;
     }
     *ret = parts;
     *ret_count = count;
-    return look(session, parts, count, source->path, err);
+    r = look(session, parts, count, source->path, err);
+    return r == -ENOENT && !parts[0].source.pod && !source->path.len
+               ? nothing_kept(source->job, source->earlier ? v->generation : -1, err)
+               : r;
 }
 
 /* What one job wrote. */
 static int pull_job(struct session *session,
-                    const struct pull_source *source,
+                    struct pull_source *source,
                     const struct pull_values *v,
                     struct err *err)
 {
-    struct part one = {0};
-    struct part *parts = &one;
-    size_t count = 1;
+    struct part *parts = NULL;
+    size_t count = 0;
     uint64_t room;
-    int r = check_generation(session, source->job, v, err);
+    int r = source->object ? check_generation(session, source->job, v, err) : v->generation >= 0;
 
+    source->earlier = r > 0;
     if (r >= 0)
-        r = r ? pull_kept(session, source, v, &one, err)
-              : pull_pods(session, source, v, &parts, &count, err);
+        r = pull_pods(session, source, v, &parts, &count, err);
     if (r == 0 && !v->force)
         r = check_in_the_way(session, parts, count, err);
     if (r == 0)
@@ -336,10 +320,12 @@ static int pull_array(struct session *session,
     for (size_t i = 0; r == 0 && i < count; i++) {
         const char *job = str_c(&session->arena, jobs[i]->name);
 
-        r = pull_job(
-            session,
-            &(struct pull_source){job, str_printf(&session->arena, "%s/%s", to, job).p, path}, v,
-            err);
+        r = pull_job(session,
+                     &(struct pull_source){.job = job,
+                                           .object = jobs[i],
+                                           .to = str_printf(&session->arena, "%s/%s", to, job).p,
+                                           .path = path},
+                     v, err);
         if (r == -ENOENT)
             session_say(session, "%s", err->text);
         r = r == -ENOENT ? 0 : r;
@@ -358,18 +344,24 @@ static int pull(struct session *session,
     _cleanup_(object_unrefp) struct object *object = NULL;
     int r = session_get(session, &kind_torchrunjob, job, &object, err);
 
-    if (r < 0)
-        return err->http_status == 404 ? err_set(err, r, "job %s does not exist in namespace %s",
-                                                 job, session->config.ns)
-                                       : r;
+    if (r < 0 && r != -ENOENT)
+        return r;
     while (path.len && path.p[path.len - 1] == '/')
         path.len--;
     r = path.len ? manifest_check_path(path, err) : 0;
     if (r < 0)
         return r;
-    return array_is(object_json(object, &session->arena))
-               ? pull_array(session, job, to, path, v, err)
-               : pull_job(session, &(struct pull_source){job, to, path}, v, err);
+    if (object && array_is(object_json(object, &session->arena)))
+        return pull_array(session, job, to, path, v, err);
+    r = pull_job(session,
+                 &(struct pull_source){.job = job, .object = object, .to = to, .path = path}, v,
+                 err);
+    return r == -ENOENT && !object
+               ? err_set(
+                     err, r,
+                     "job %s does not exist in namespace %s, and nothing is kept of what it wrote",
+                     job, session->config.ns)
+               : r;
 }
 
 static int pull_check(const struct invocation *invocation,

@@ -1,13 +1,16 @@
 #include "plugin/results.h"
 
+#include "api/api.h"
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "kube/client.h"
 #include "kube/inside.h"
 #include "plugin/kubectl.h"
@@ -34,9 +37,9 @@
 /* A stream of frames on its way in. */
 struct intake {
     struct session *session;
-    struct result_list *list;                   /* NULL: contents */
-    struct results_sink *sink;                  /* NULL: a list */
-    bool (*wants)(void *user, struct str path); /* NULL: all of them */
+    struct result_list *list;  /* NULL: contents */
+    struct results_sink *sink; /* NULL: a list */
+    results_wants_fn *wants;   /* NULL: all of them */
     void *wants_user;
     struct buf input;
     struct str last_words;
@@ -72,7 +75,10 @@ static int take_entry(struct intake *in, const struct ws_entry *entry, struct er
     if (in->list->files.count >= RESULTS_FILES_MAX)
         return err_set(err, -E2BIG, "the pod lists more than %zu files", RESULTS_FILES_MAX);
     VEC_PUSH(arena, &in->list->files,
-             (struct result_file){.path = str_dup(arena, entry->path), .size = entry->size});
+             (struct result_file){.path = str_dup(arena, entry->path),
+                                  .size = entry->size,
+                                  .shipped = entry->hash,
+                                  .target = str_dup(arena, entry->target)});
     in->list->bytes += entry->size;
     return 0;
 }
@@ -85,9 +91,20 @@ static int take_frame(void *user, const struct frame *frame, struct err *err)
     in->ended = frame->type == FRAME_COMMIT;
     if (frame->type == FRAME_ENTRY && in->list)
         return take_entry(in, &frame->entry, err);
-    if (frame->type == FRAME_BLOB && in->sink &&
-        (!in->wants || in->wants(in->wants_user, frame->blob.path)))
-        return results_put(in->sink, &frame->blob, err);
+    if (frame->type == FRAME_BLOB && in->sink) {
+        struct frame_blob blob = frame->blob;
+
+        return in->wants && !in->wants(in->wants_user, frame->blob.path, &blob.path)
+                   ? 0
+                   : results_put(in->sink, &blob, err);
+    }
+    if (frame->type == FRAME_ENTRY && in->sink) {
+        struct ws_entry link = frame->entry;
+
+        return in->wants && !in->wants(in->wants_user, frame->entry.path, &link.path)
+                   ? 0
+                   : results_put_link(in->sink, &link, err);
+    }
     if (frame->type == FRAME_GONE && in->words_count++ < WORDS_MAX) {
         in->last_words = str_dup(arena, frame->path);
         if (in->list)
@@ -165,10 +182,12 @@ static int ask_server(struct intake *in,
     buf_addf(&url, "/api/v1/namespaces/" STR_FMT "/pods/%s/results?container=" TRAINER,
              STR_ARG(of->ns), of->pod);
     add_query(&url, "folder", of->folder);
-    if (of->generation >= 0) {
+    if (of->generation >= 0)
         buf_addf(&url, "&generation=%lld", (long long)of->generation);
+    if (of->generation == RESULTS_NEWEST)
+        buf_add(&url, STR("&generation=newest"));
+    if (of->job_uid.len)
         add_query(&url, "job", of->job_uid);
-    }
     if (path.len)
         add_query(&url, "path", path);
     if (in->list)
@@ -188,6 +207,16 @@ static int ask_server(struct intake *in,
 }
 
 /* ---- from the sync pod of a job on another cluster ---- */
+
+/* Whether there is a sync pod that is about to run: one that was evicted is made again. */
+static bool sync_comes_back(struct session *session, const char *job)
+{
+    _cleanup_(object_unrefp) struct object *pod = NULL;
+    const char *name = str_printf(&session->arena, "%s-sync-0", job).p;
+
+    return session_get(session, &kind_pod, name, &pod, NULL) == 0 && !pod->deleted_ms &&
+           !pod_is_over(object_json(pod, &session->arena));
+}
 
 /* What the first pod of a generation wrote, which has ended (workspace/keep_results.h). */
 static int ask_sync(struct intake *in,
@@ -226,6 +255,12 @@ static int ask_sync(struct intake *in,
     if (!refused) /* what could not be written here is said as it is */
         return finish(in, of->pod, err);
     buf_done(&in->input);
+    if (!strstr(in->err.text, "nothing is kept") && sync_comes_back(session, job))
+        return err_set(
+            err, -EAGAIN,
+            "the sync pod of job %s, which has what it wrote, does not answer (%s); it is "
+            "started again where it was evicted: try again soon",
+            job, in->err.text);
     return err_set(
         err, -ENOENT,
         "pod %s has ended, and nothing is kept of what it wrote (a cluster keeps it of a "
@@ -387,6 +422,20 @@ static struct str folder_of(struct session *session, const struct object *pod)
     return folder.len ? folder : STR("/app");
 }
 
+/* Of JOB-worker-N: N. */
+static int64_t results_index(const struct object *pod, const char *job)
+{
+    struct str rest = pod->name;
+    int64_t index = -1;
+
+    if (!str_starts(rest, str_from(job)))
+        return -1;
+    rest = str_sub(rest, strlen(job), rest.len);
+    if (!str_starts(rest, STR("-worker-")) || !str_to_i64(str_sub(rest, 8, rest.len), &index))
+        return -1;
+    return index;
+}
+
 size_t results_pod_of_rank(struct arena *arena,
                            const struct object *const *pods,
                            size_t count,
@@ -424,13 +473,41 @@ static int ask(struct intake *in, const struct object *pod, struct str path, str
     return ask_server(in, &of, path, err);
 }
 
+/* Of a pod that is gone. */
+static int ask_kept(struct intake *in,
+                    const struct results_kept *kept,
+                    struct str path,
+                    struct err *err)
+{
+    const char *job = job_of_first(in->session, str_from(kept->pod));
+    int r = session_is_muster(in->session, err);
+
+    in->kept = true;
+    if (r != 0)
+        return r < 0 ? r : ask_server(in, kept, path, err);
+    if (!job)
+        return err_set(err, -ENOENT, "a cluster keeps only what the first pod of a job wrote");
+    if (kept->generation >= 0)
+        return ask_sync(in, job, kept, path, err);
+    r = -ENOENT;
+    for (int64_t i = 0; r == -ENOENT && i < RESULTS_GENERATIONS && i <= kept->last_generation;
+         i++) {
+        struct results_kept one = *kept;
+        struct intake fresh = *in;
+
+        one.generation = kept->last_generation - i;
+        r = ask_sync(&fresh, job, &one, path, err);
+    }
+    return r;
+}
+
 static int by_path(const void *a, const void *b)
 {
     return str_cmp(((const struct result_file *)a)->path, ((const struct result_file *)b)->path);
 }
 
 int results_list(struct session *session,
-                 const struct object *pod,
+                 const struct results_source *source,
                  struct str path,
                  struct result_list *ret,
                  struct err *err)
@@ -439,87 +516,41 @@ int results_list(struct session *session,
     int r;
 
     *ret = (struct result_list){0};
-    r = ask(&in, pod, path, err);
+    r = source->pod ? ask(&in, source->pod, path, err) : ask_kept(&in, &source->kept, path, err);
     if (ret->files.count)
         qsort(ret->files.items, ret->files.count, sizeof(ret->files.items[0]), by_path);
     return r;
 }
 
+static int read_from(struct intake *in,
+                     const struct results_source *source,
+                     struct str path,
+                     struct err *err)
+{
+    return source->pod ? ask(in, source->pod, path, err) : ask_kept(in, &source->kept, path, err);
+}
+
 int results_read(struct session *session,
-                 const struct object *pod,
+                 const struct results_source *source,
                  struct str path,
                  struct results_sink *sink,
                  struct err *err)
 {
     struct intake in = {.session = session, .sink = sink};
 
-    return ask(&in, pod, path, err);
+    return read_from(&in, source, path, err);
 }
 
 int results_read_some(struct session *session,
-                      const struct object *pod,
+                      const struct results_source *source,
                       struct results_sink *sink,
-                      bool (*wants)(void *user, struct str path),
+                      results_wants_fn *wants,
                       void *user,
                       struct err *err)
 {
     struct intake in = {.session = session, .sink = sink, .wants = wants, .wants_user = user};
 
-    return ask(&in, pod, STR(""), err);
-}
-
-static int ask_kept(struct intake *in,
-                    const struct results_kept *kept,
-                    struct str path,
-                    struct err *err)
-{
-    int r = session_is_muster(in->session, err);
-
-    if (r < 0)
-        return r;
-    const char *job = job_of_first(in->session, str_from(kept->pod));
-    if (!r && !job)
-        return err_set(err, -ENOENT, "a cluster keeps only what the first pod of a job wrote");
-    return r ? ask_server(in, kept, path, err) : ask_sync(in, job, kept, path, err);
-}
-
-int results_list_kept(struct session *session,
-                      const struct results_kept *kept,
-                      struct str path,
-                      struct result_list *ret,
-                      struct err *err)
-{
-    struct intake in = {.session = session, .list = ret, .kept = true};
-
-    *ret = (struct result_list){0};
-    int r = ask_kept(&in, kept, path, err);
-    if (ret->files.count)
-        qsort(ret->files.items, ret->files.count, sizeof(ret->files.items[0]), by_path);
-    return r;
-}
-
-int results_read_kept(struct session *session,
-                      const struct results_kept *kept,
-                      struct str path,
-                      struct results_sink *sink,
-                      struct err *err)
-{
-    struct intake in = {.session = session, .sink = sink, .kept = true};
-
-    return ask_kept(&in, kept, path, err);
-}
-
-int64_t results_index(const struct object *pod, const char *job)
-{
-    struct str rest = pod->name;
-    int64_t index = -1;
-
-    if (!str_starts(rest, str_from(job)))
-        return -1;
-    rest = str_sub(rest, strlen(job), rest.len);
-    if (!str_starts(rest, STR("-worker-")) || !str_to_i64(str_sub(rest, 8, rest.len), &index))
-        return -1;
-    return index;
+    return read_from(&in, source, STR(""), err);
 }
 
 static int by_length_then_name(const void *a, const void *b)
@@ -555,4 +586,61 @@ int results_pods(struct session *session,
     *ret = pods;
     *ret_count = kept;
     return 0;
+}
+
+int results_sources(struct session *session,
+                    const char *job,
+                    const struct object *object,
+                    struct results_source **ret,
+                    size_t *ret_count,
+                    struct err *err)
+{
+    const struct object **pods = NULL;
+    size_t pod_count = 0;
+    const struct json *status =
+        object ? json_get(object_json(object, &session->arena), "status") : NULL;
+    int64_t size = object ? json_i64_or(json_get(status, "numNodes"), 1) : RESULTS_SOURCES_UNSEEN;
+    int r = results_pods(session, job, &pods, &pod_count, err);
+
+    if (r < 0)
+        return r;
+    if (pod_count && results_index(pods[pod_count - 1], job) >= size)
+        size = results_index(pods[pod_count - 1], job) + 1;
+    size = size < 1 ? 1 : size > RESULTS_SOURCES_MAX ? RESULTS_SOURCES_MAX : size;
+    *ret = ARENA_ARRAY(&session->arena, struct results_source, (size_t)size);
+    for (int64_t i = 0; i < size; i++) {
+        struct results_source *source = &(*ret)[i];
+
+        source->index = i;
+        source->name = str_printf(&session->arena, "%s-worker-%lld", job, (long long)i).p;
+        source->kept = (struct results_kept){
+            .ns = str_from(session->config.ns),
+            .pod = source->name,
+            .folder = STR("/app"),
+            .job_uid = object ? str_dup(&session->arena, object->uid) : STR_NONE,
+            .generation = RESULTS_NEWEST,
+            .last_generation = json_i64_or(json_get(status, "generation"), 0)};
+    }
+    for (size_t i = 0; i < pod_count; i++)
+        if (results_index(pods[i], job) < size)
+            (*ret)[results_index(pods[i], job)].pod = pods[i];
+    *ret_count = (size_t)size;
+    return 0;
+}
+
+void results_mark(struct session *session, const struct object *pod, const char *word)
+{
+    const struct json *body =
+        json_make(&session->arena, "{metadata: {annotations: {" RESULTS_ANNOTATION ": $}}}", word);
+
+    if (session_is_muster(session, NULL) > 0) /* who may not say so has it kept for longer */
+        (void)session_call(session,
+                           &(struct api_request){.verb = API_PATCH,
+                                                 .kind = &kind_pod,
+                                                 .ns = pod->ns,
+                                                 .name = pod->name,
+                                                 .uid = pod->uid,
+                                                 .patch = API_PATCH_MERGE,
+                                                 .body = json_text(&session->arena, body)},
+                           NULL, NULL);
 }

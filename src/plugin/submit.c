@@ -396,8 +396,6 @@ static int submit_build(struct session *session,
         request.folder = str_c(&session->arena, str_from(path)); /* the job borrows it */
         (void)gethostname(host, sizeof(host) - 1);
         request.host = str_c(&session->arena, str_from(host));
-        /* The jobs of an array would overwrite each other's. */
-        v->results = v->results && !v->array && !array_is(*ret_job);
         if (v->results && !v->dry_run)
             r = submit_record(session, &request, v->results_max, err);
     }
@@ -431,7 +429,8 @@ static int submit_bring(struct session *session, const char *name, int status)
         return status;
     }
     session_say(session,
-                "warning: what the job wrote did not come back: %s; `%s pull %s` copies it",
+                "warning: what the job wrote did not come back: %s; `%s pull %s` copies it, for 7 "
+                "days",
                 err.text, session->program, name);
     return status ? status : 1;
 }
@@ -477,10 +476,11 @@ int submit_go(struct session *session,
     }
     if (array_is(job)) {
         session_say(session,
-                    "Ctrl-C leaves the jobs running; `%s cancel %s` ends them, `%s pull %s` "
+                    "Ctrl-C leaves the jobs running; `%s cancel %s` ends them, `%s pull %s --home` "
                     "copies what they wrote",
                     session->program, v.name, session->program, v.name);
-        return array_follow(session, v.name, err);
+        r = array_follow(session, v.name, err);
+        return r >= 0 && v.results && !v.no_workspace ? submit_bring(session, v.name, r) : r;
     }
     r = follow_job(session,
                    &(struct follow_options){.job = v.name,

@@ -71,7 +71,8 @@ static int wait_run(struct invocation *invocation)
 
         r = wait_job(&session, job, until_ms, &err);
         status = status ? status : r;
-        if (r >= 0 && r != STATUS_LATE && v->home && home_bring(&session, job, &err) < 0)
+        int home = r >= 0 && r != STATUS_LATE && v->home ? home_bring(&session, job, &err) : 0;
+        if (home < 0 && home != -ESRCH) /* one that wrote nothing has nothing to bring */
             r = -EIO;
     }
     if (r < 0)

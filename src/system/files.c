@@ -61,6 +61,11 @@ int file_rename_new(int parent_fd, const char *from, const char *to)
     return renameat2(parent_fd, from, parent_fd, to, RENAME_NOREPLACE);
 }
 
+int file_exchange(int parent_fd, const char *a, const char *b)
+{
+    return renameat2(parent_fd, a, parent_fd, b, RENAME_EXCHANGE);
+}
+
 int private_file_open(struct private_file *file, const char *name)
 {
     file->fd = memfd_create(name, MFD_CLOEXEC);
@@ -135,6 +140,15 @@ int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat
 int file_rename_new(int parent_fd, const char *from, const char *to)
 {
     int r = renameatx_np(parent_fd, from, parent_fd, to, RENAME_EXCL);
+
+    if (r < 0 && errno == ENOTSUP)
+        errno = EINVAL;
+    return r;
+}
+
+int file_exchange(int parent_fd, const char *a, const char *b)
+{
+    int r = renameatx_np(parent_fd, a, parent_fd, b, RENAME_SWAP);
 
     if (r < 0 && errno == ENOTSUP)
         errno = EINVAL;

@@ -27,6 +27,9 @@ int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat
 /* Another name in the same folder for a file, if nothing has it; -1 and errno: EEXIST, or EINVAL where the volume cannot. */
 int file_rename_new(int parent_fd, const char *from, const char *to);
 
+/* Two names of one folder change what they stand for, at once; -1 and errno: EINVAL where the volume cannot. */
+int file_exchange(int parent_fd, const char *a, const char *b);
+
 /* A file that is read by its path and that no other user can read. On Linux it has no name and is in memory; elsewhere it
  * lies in the temporary folder until it is closed. */
 struct private_file {

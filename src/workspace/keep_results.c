@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "workspace/disk.h"
 #include "workspace/frame.h"
+#include "workspace/hash.h"
 #include "workspace/httpd.h"
 #include "workspace/manifest.h"
 
@@ -17,11 +18,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RESULTS_DIR     WS_PRIVATE_DIR "/results"
-#define NAME_BYTES      64
-#define BATCH_BYTES     ((size_t)2 << 20)
-#define BATCH_FRAMES    1000
-#define BLOB_HEAD_BYTES 36 /* of a blob's payload, before its path */
+#define RESULTS_DIR      WS_PRIVATE_DIR "/results"
+#define NAME_BYTES       64
+#define BATCH_BYTES      ((size_t)2 << 20)
+#define BATCH_FRAMES     1000
+#define BLOB_HEAD_BYTES  36 /* of a blob's payload, before its path */
+#define ENTRY_HEAD_BYTES 29 /* the same of an entry */
 #define TOO_MUCH                                                                                  \
     "what the job wrote is more than the sync pod keeps, and is gone with its pod; let it write " \
     "to "                                                                                         \
@@ -245,9 +247,28 @@ static bool results_blob(struct keep_results *kept, struct buf *out, size_t len)
     if (results_number(blob + 24, 8) == 0) /* the first piece of a file */
         frame_add_entry(out, &(struct ws_entry){.type = WS_FILE,
                                                 .path = path,
+                                                .hash = hash_take(blob),
                                                 .size = results_number(blob + 16, 8),
                                                 .mode = (uint32_t)results_number(blob + 32, 2)});
     return true;
+}
+
+/* A link: as it came, where it is asked for. */
+static bool results_link(struct keep_results *kept, struct buf *out, size_t len)
+{
+    unsigned char head[FRAME_HEAD_BYTES + ENTRY_HEAD_BYTES + WS_PATH_MAX];
+    ssize_t got = pread(kept->fd, head, sizeof(head), (off_t)kept->at);
+    const unsigned char *entry = head + FRAME_HEAD_BYTES;
+
+    if (got < FRAME_HEAD_BYTES + ENTRY_HEAD_BYTES || len < ENTRY_HEAD_BYTES)
+        return false;
+    size_t path_len = (size_t)results_number(entry + 27, 2);
+    if (path_len > WS_PATH_MAX || (size_t)got < FRAME_HEAD_BYTES + ENTRY_HEAD_BYTES + path_len)
+        return false;
+    if (!results_wants(kept, (struct str){(const char *)entry + ENTRY_HEAD_BYTES, path_len}))
+        return true;
+    kept->found = true;
+    return results_copy(kept, out, FRAME_HEAD_BYTES + len);
 }
 
 int keep_results_read(struct keep_results *kept, struct buf *out)
@@ -263,6 +284,8 @@ int keep_results_read(struct keep_results *kept, struct buf *out)
 
         if (whole && head[0] == FRAME_BLOB)
             whole = results_blob(kept, out, len);
+        else if (whole && head[0] == FRAME_ENTRY)
+            whole = results_link(kept, out, len);
         else if (whole && last && kept->path[0] && !kept->found)
             frame_add_gone(out, STR("no such file or folder is kept of it"));
         else if (whole)

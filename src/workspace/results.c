@@ -27,6 +27,7 @@ struct results {
     struct arena arena;
     struct map shipped; /* path -> struct ws_entry; gone ones have no type */
     bool list;
+    bool strip;
     bool begun;
     struct str wanted; /* NUL-terminated */
     int root_fd;
@@ -60,6 +61,7 @@ struct results *results_new(int root_fd, const struct results_request *request)
 
     results->root_fd = root_fd;
     results->list = request->list;
+    results->strip = request->strip;
     results->file_fd = -1;
     results->wanted = str_dup(&results->arena, request->path);
     return results;
@@ -163,15 +165,33 @@ static void read_shipped(struct results *results, struct buf *out)
 
 static void tell_kind(struct results *results, struct buf *out, const struct stat *st)
 {
-    const char *kind = S_ISLNK(st->st_mode)    ? "is a link, which is not followed"
-                       : S_ISFIFO(st->st_mode) ? "is a pipe"
-                       : S_ISSOCK(st->st_mode) ? "is a socket"
-                       : S_ISREG(st->st_mode)  ? "is on another volume"
-                                               : "is a device";
-    const struct ws_entry *entry = map_get(&results->shipped, path_of(results));
+    words_add(results, out,
+              S_ISFIFO(st->st_mode)   ? "is a pipe"
+              : S_ISSOCK(st->st_mode) ? "is a socket"
+              : S_ISREG(st->st_mode)  ? "is on another volume"
+                                      : "is a device");
+}
 
-    if (!(entry && entry->type == WS_LINK && S_ISLNK(st->st_mode)))
-        words_add(results, out, kind);
+/* A link that the job made, or led elsewhere. Where it leads is not looked at, but it stays inside. */
+static int take_link(struct results *results, int parent, const char *name, struct buf *out)
+{
+    char target[WS_PATH_MAX + 1];
+    ssize_t len = readlinkat(parent, name, target, sizeof(target));
+    const struct ws_entry *shipped = map_get(&results->shipped, path_of(results));
+    struct ws_entry link = {.type = WS_LINK, .path = path_of(results)};
+
+    if (len < 0) /* gone meanwhile */
+        return 0;
+    link.target = (struct str){target, (size_t)len};
+    if (shipped && shipped->type == WS_LINK && str_eq(shipped->target, link.target))
+        return 0;
+    if (manifest_check_link(link.path, link.target, NULL) < 0) {
+        words_add(results, out, "is a link that leads out of the folder");
+        return 0;
+    }
+    results->file_count++;
+    frame_add_entry(out, &link);
+    return 0;
 }
 
 static int take_file(struct results *results, int parent, const char *name, struct buf *out)
@@ -180,6 +200,8 @@ static int take_file(struct results *results, int parent, const char *name, stru
     int fd = file_open_regular(parent, name, results->device, &st);
     const struct ws_entry *entry = map_get(&results->shipped, path_of(results));
 
+    if (fd == -FILE_OTHER_KIND && S_ISLNK(st.st_mode))
+        return take_link(results, parent, name, out);
     if (fd == -FILE_OTHER_KIND) {
         tell_kind(results, out, &st);
         return 0;
@@ -193,12 +215,12 @@ static int take_file(struct results *results, int parent, const char *name, stru
     results->file_at = 0;
     results->file_size = (uint64_t)st.st_size;
     results->file_mode = st.st_mode & 0777;
+    results->shipped_hash = entry && entry->type == WS_FILE ? entry->hash : (struct hash){0};
     if (results->file_size > WS_BYTES_MAX) {
         words_add(results, out, "reports an impossible size");
         file_close(results);
     } else if (entry && entry->type == WS_FILE && entry->size == results->file_size) {
         results->hasher = hasher_new();
-        results->shipped_hash = entry->hash;
     }
     return 0;
 }
@@ -219,8 +241,15 @@ static int hash_some(struct results *results)
     /* Its end; or it has grown, and is another one whatever comes. */
     hasher_end(results->hasher, &hash);
     results->hasher = NULL;
-    if (got == 0 && hash_eq(hash, results->shipped_hash) && results->file_at == results->file_size)
+    if (got == 0 && hash_eq(hash, results->shipped_hash) &&
+        results->file_at == results->file_size) {
+        const char *name = results->path + manifest_parent(path_of(results)).len;
+
         file_close(results);
+        if (results->strip && results->depth)
+            (void)unlinkat(dirfd(results->levels[results->depth - 1].folder),
+                           *name == '/' ? name + 1 : name, 0);
+    }
     results->file_at = 0;
     return 0;
 }
@@ -236,7 +265,8 @@ static int count_file(struct results *results, struct err *err)
 
 static int give_some(struct results *results, struct buf *out, struct err *err)
 {
-    struct frame_blob blob = {.size = results->file_size,
+    struct frame_blob blob = {.hash = results->shipped_hash,
+                              .size = results->file_size,
                               .offset = results->file_at,
                               .mode = results->file_mode,
                               .path = path_of(results)};
@@ -248,9 +278,11 @@ static int give_some(struct results *results, struct buf *out, struct err *err)
     if (r < 0)
         return r;
     if (results->list) {
-        frame_add_entry(
-            out, &(struct ws_entry){
-                     .type = WS_FILE, .path = blob.path, .size = blob.size, .mode = blob.mode});
+        frame_add_entry(out, &(struct ws_entry){.type = WS_FILE,
+                                                .path = blob.path,
+                                                .size = blob.size,
+                                                .hash = blob.hash,
+                                                .mode = blob.mode});
         file_close(results);
         return 0;
     }

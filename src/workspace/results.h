@@ -19,9 +19,11 @@ struct err;
  * of the job's own; it leads nowhere else. Left out are our own state, the caches of Python
  * (__pycache__, unless the path asked for leads into one) and volumes that are mounted inside.
  *
- * - 'E' entry: a file, of a list
- * - 'B' blob: a piece of a file, in order, its hash zero; an empty file is one empty piece
- * - 'X' words: what was left out, and why (links, sockets, what cannot be read)
+ * - 'E' entry: a file, of a list; a link, of a list and among contents. The hash of a file is the one
+ *   that it was shipped with, zero: it was not
+ * - 'B' blob: a piece of a file, in order, with the same hash; an empty file is one empty piece
+ * - 'X' words: what was left out, and why (links that lead out of the folder, sockets, what cannot be
+ *   read)
  * - 'C' the end. Without it the stream was cut; the last words, if any, say why.
  *
  * The folder's owner is not trusted, and the folder changes while it is read. It is walked
@@ -40,6 +42,7 @@ struct err;
 struct results_request {
     struct str path; /* only what is there: a file or a folder; empty: everything */
     bool list;       /* entries instead of contents */
+    bool strip;      /* remove what is as it was shipped: nobody works there any more */
 };
 
 struct results;
@@ -58,10 +61,36 @@ int results_folder(int root_fd, struct str path);
 /* ---- the other end: files come to be in a folder, and nowhere else ----
  *
  * A file is written beside its place and appears whole. What is there already is replaced only
- * with `force`; a link in the way is never followed. */
+ * with `force`; a link in the way is never followed.
+ *
+ * With `expect` it is replaced only if it is that very file: the two change places, and if another one
+ * comes out it goes back. What was replaced is then in RESULTS_REPLACED/JOB. What may not be replaced has the
+ * new file beside it, with `aside` (".JOB") behind its name. */
+#define RESULTS_REPLACED WS_PRIVATE_DIR "/replaced"
+
+/* A file as it was when it was looked at. No program can set the last one back. */
+struct results_id {
+    uint64_t inode; /* 0: none */
+    uint64_t size;
+    int64_t modified_ns;
+    int64_t changed_ns;
+};
+struct stat;
+struct timespec;
+int64_t results_ns(struct timespec time);
+struct results_id results_id(const struct stat *st);
+bool results_id_eq(const struct results_id *a, const struct results_id *b);
+
 struct results_sink {
     int root_fd; /* -1: not open */
     bool force;
+    const struct results_id *expect; /* of the file that begins next; NULL: by `force` */
+    bool drop;         /* what is replaced by it was the job's own, and need not be kept */
+    const char *aside; /* NULL: what may not be replaced fails the copy */
+    void (*placed)(void *user,
+                   const char *path,
+                   const struct results_id *id); /* NULL: nobody asks */
+    void *placed_user;
     uint64_t bytes_max; /* of all files; 0: no limit */
     uint64_t bytes;
     size_t file_count;
@@ -73,6 +102,7 @@ struct results_sink {
     uint64_t size;
     uint64_t have;
     uint32_t mode;
+    struct results_id old; /* what may be replaced; no inode: nothing, or anything with `force` */
     char path[WS_PATH_MAX + 1];
     char beside[64];
 };
@@ -82,6 +112,8 @@ int results_sink_open(struct results_sink *sink, const char *folder, bool force,
 /* One piece. -EPROTO: it is not the next one, or its path leads elsewhere; -EEXIST names a file
  * that is there already. */
 int results_put(struct results_sink *sink, const struct frame_blob *blob, struct err *err);
+/* A link, the same way. Its target is checked. */
+int results_put_link(struct results_sink *sink, const struct ws_entry *entry, struct err *err);
 /* Is there something at this path? A folder that the path needs and that is no folder counts. */
 bool results_exists(int root_fd, struct str path);
 void results_sink_done(struct results_sink *sink);

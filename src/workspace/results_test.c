@@ -94,6 +94,8 @@ static int see(void *user, const struct frame *frame, struct err *err)
         seen->file_count++;
     size_t len = strlen(to);
     (void)snprintf(to + len, room - len, STR_FMT ";", STR_ARG(text));
+    if (frame->type == FRAME_ENTRY && seen->sink)
+        return results_put_link(seen->sink, &frame->entry, err);
     return frame->type == FRAME_BLOB && seen->sink ? results_put(seen->sink, &frame->blob, err) : 0;
 }
 
@@ -228,8 +230,8 @@ TEST(results_never_lead_out_of_the_folder)
 
     struct seen seen = look(place.job, &(struct results_request){0});
     EXPECT(seen.file_count == 0);
-    EXPECT(strstr(seen.words, "file-link is a link") &&
-           strstr(seen.words, "folder-link is a link"));
+    EXPECT(strstr(seen.words, "file-link is a link that leads out of the folder") &&
+           strstr(seen.words, "folder-link is a link that leads out of the folder"));
     EXPECT(strstr(seen.words, "pipe is a pipe"));
     static const char *const outside[] = {"..",
                                           "../secret",
@@ -245,6 +247,52 @@ TEST(results_never_lead_out_of_the_folder)
                0);
         EXPECT(all.len && !memmem(all.p, all.len, "of the machine", 14));
     }
+}
+
+/* latest -> checkpoint-9: as every training library leaves it. */
+TEST(links_that_a_job_made_inside_its_folder_come_along)
+{
+    _cleanup_(place_done) struct place place;
+    _cleanup_(buf_done) struct buf all = {0};
+    struct results_sink sink;
+    struct seen seen = {.sink = &sink};
+    char path[128];
+    char target[64] = "";
+
+    place_open(&place);
+    write_file(place.job, "checkpoint-9", "weights");
+    (void)snprintf(path, sizeof(path), "%s/latest", place.job);
+    EXPECT(symlink("checkpoint-9", path) == 0);
+    (void)snprintf(path, sizeof(path), "%s/out", place.job);
+    EXPECT(symlink("/etc", path) == 0);
+    EXPECT(read_all(place.job, &(struct results_request){0}, &all) == 0);
+    EXPECT(results_sink_open(&sink, place.to, false, NULL) == 0);
+    EXPECT(frame_read_all(buf_str(&all), see, &seen, NULL) == 0 && seen.ended);
+    EXPECT(results_put_link(
+               &sink,
+               &(struct ws_entry){.type = WS_LINK, .path = STR("evil"), .target = STR("../../x")},
+               NULL) < 0);
+    results_sink_done(&sink);
+    EXPECT(sink.file_count == 2 && has(place.to, "latest", "weights"));
+    (void)snprintf(path, sizeof(path), "%s/latest", place.to);
+    EXPECT(readlink(path, target, sizeof(target) - 1) > 0 && strcmp(target, "checkpoint-9") == 0);
+    EXPECT(strstr(seen.words, "out is a link that leads out of the folder"));
+}
+
+TEST(what_is_as_it_was_shipped_can_be_removed_and_the_rest_stays)
+{
+    _cleanup_(place_done) struct place place;
+    struct results_request request = {.list = true, .strip = true};
+
+    place_open(&place);
+    ship(place.job, "data", "large");
+    ship(place.job, "config", "old");
+    write_file(place.job, "config", "new");
+    write_file(place.job, "model", "weights");
+    EXPECT(look(place.job, &request).file_count == 2);
+    EXPECT(!has(place.job, "data", "large"));
+    EXPECT(has(place.job, "config", "new") && has(place.job, "model", "weights"));
+    EXPECT(look(place.job, &(struct results_request){.list = true}).file_count == 2);
 }
 
 TEST(results_larger_than_a_turn_arrive_whole_and_a_hole_costs_nothing_to_refuse)
@@ -346,6 +394,44 @@ TEST(pulled_files_replace_nothing_unless_told_to)
     EXPECT(put(&sink, "a/b", "second") == -EEXIST && has(place.to, "a/b", "first"));
     sink.force = true;
     EXPECT(put(&sink, "a/b", "second") == 0 && has(place.to, "a/b", "second"));
+    results_sink_done(&sink);
+}
+
+static struct results_id id_of(const struct results_sink *sink, const char *name)
+{
+    struct stat st;
+
+    EXPECT(fstatat(sink->root_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0);
+    return results_id(&st);
+}
+
+/* Between the look and the rename somebody saves the file. */
+TEST(only_the_very_file_that_was_looked_at_is_replaced_and_it_is_kept)
+{
+    _cleanup_(place_done) struct place place;
+    struct results_sink sink;
+    struct results_id seen;
+
+    place_open(&place);
+    EXPECT(results_sink_open(&sink, place.to, false, NULL) == 0);
+    sink.aside = ".job";
+    write_file(place.to, "a", "mine");
+    seen = id_of(&sink, "a");
+    sink.expect = &seen;
+    EXPECT(put(&sink, "a", "theirs") == 0 && has(place.to, "a", "theirs"));
+    EXPECT(has(place.to, RESULTS_REPLACED "/job/a", "mine"));
+    seen = id_of(&sink, "a");
+    write_file(place.to, "a", "edited");
+    EXPECT(put(&sink, "a", "newer") == 0 && has(place.to, "a", "edited"));
+    EXPECT(has(place.to, "a.job", "newer"));
+    seen = id_of(&sink, "a.job"); /* it came from the job, and is not kept */
+    sink.drop = true;
+    EXPECT(put(&sink, "a.job", "newest") == 0 && has(place.to, "a.job", "newest"));
+    EXPECT(has(place.to, RESULTS_REPLACED "/job/a", "mine"));
+    sink.expect = NULL; /* nothing was there, and now something is */
+    write_file(place.to, "b", "mine");
+    EXPECT(put(&sink, "b", "theirs") == 0 && has(place.to, "b", "mine"));
+    EXPECT(has(place.to, "b.job", "theirs") && sink.file_count == 4);
     results_sink_done(&sink);
 }
 

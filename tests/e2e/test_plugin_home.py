@@ -39,8 +39,10 @@ def test_submit_brings_results_home_and_keeps_what_changed_there():
         check(os.path.getsize(os.path.join(folder, "out", "model.pt")) > 0, "the model is in the folder")
         check(read(folder, "config") == "the job's\n" and read(folder, "ignored.log") == "the job's\n", "as the job left it")
         check(read(folder, "mine") == "edited meanwhile\n", "newer work was overwritten")
+        check(read(folder, "mine.job") == "the job's\n", "the job's is beside it")
+        check(read(folder, ".muster/replaced/job/config") == "old\n", "what was replaced is kept")
         check(read(outside, "kept") == "outside", "--write goes through")
-        for words in ("out/model.pt", "mine changed here since", "pull job mine --to DIR", "1 other pod wrote files too",
+        for words in ("out/model.pt", "mine changed here since", "mine.job", "1 other pod wrote files too",
                       f"{m.folder} is lost with its pod; --write {m.folder}"):
             check(words in said, f"{words!r} is not told: {said}")
         check(f"{outside} is lost" not in said, said)

@@ -231,7 +231,7 @@ time.sleep(600)
 """
 
 
-def test_what_an_earlier_generation_wrote_is_kept_until_the_job_is_deleted():
+def test_what_an_earlier_generation_wrote_is_kept_also_when_the_job_is_deleted():
     need_torch()
     with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
         m.apply(QUEUE)
@@ -248,8 +248,10 @@ def test_what_an_earlier_generation_wrote_is_kept_until_the_job_is_deleted():
         check(everything_below(os.path.join(m.folder, "there")) == ["model"], "and nothing that was shipped")
         done = m.kubectl("exec", "again-worker-0", "-c", "trainer", "--", "cat", "/app/model")
         check(done.stdout == "of generation 1", f"without the plugin, as docs/results.md says: {done.stdout}")
-        done = m.torchrun("pull", "again", "--generation", "0", "--all", "--to", "no", ok=False)
-        check(done.returncode != 0 and "first pod" in done.stderr, done.stderr)
+        m.torchrun("pull", "again", "--generation", "0", "--all", "--to", "all")
+        check(read(m.folder, "all/rank-0/model") == "of generation 0", "of every pod of it")
         check(len(os.listdir(kept)) == 1, f"one generation is over: {os.listdir(kept)}")
-        m.torchrun("delete", "again", "--force")
-        wait_for(lambda: not os.listdir(kept), "what was kept to go with the job", 60)
+        m.torchrun("delete", "again", "--force")  # nobody was told what goes: it is kept
+        wait_for(lambda: len(os.listdir(kept)) == 2, "what the last generation wrote to be kept", 60)
+        m.torchrun("pull", "again", "--to", "after")
+        check(read(m.folder, "after/model") == "of generation 1", "the newest, by the name of the job")

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "base/str.h"
+#include "plugin/home.h"
+#include "plugin/results.h"
+#include "workspace/results.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct err;
+struct home_record;
+
+/* home_plan: where each file of a job goes in the folder that it came from (plugin/home.h): a look at the folder
+ * before anything is written. */
+struct home_item {
+    enum home_verdict verdict;
+    struct str as;         /* where it goes; another path than its own where that is taken */
+    struct results_id old; /* what it replaces; no inode: nothing */
+    bool own;              /* that came from the job before */
+};
+
+struct home_plan {
+    struct arena *arena;
+    const char *job;
+    struct home_record *record; /* what came before, and what comes */
+    struct str below;        /* where in the record's folder, with a slash at its end, or empty */
+    struct result_list list; /* of the job's files, by path */
+    struct home_item *items; /* for each */
+    struct results_sink *sink;
+    size_t aside_count;
+    size_t same_count;
+    uint64_t bytes; /* of those that come */
+};
+
+enum home_verdict home_judge(const struct home_place *place, int64_t since_ns);
+/* Fills the items; `folder` with `below`. */
+int home_plan_make(struct home_plan *plan, const char *folder, struct err *err);
+/* What comes goes there, and is noted in the record one by one: what came is known, however the rest ends. */
+void home_plan_sink(struct home_plan *plan, struct results_sink *sink);
+/* As results_wants_fn, for that sink. */
+bool home_plan_wants(void *user, struct str path, struct str *ret_as);
+/* What was replaced in the folder is kept for a while. */
+#define HOME_REPLACED_S ((int64_t)7 * 24 * 3600)
+void home_plan_forget(const char *folder, int64_t now_s);
