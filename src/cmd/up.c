@@ -204,6 +204,7 @@ struct up {
     struct ended *ended;
     struct accounts *accounts;
     struct whatif *whatif;
+    bool reported; /* the agent has told what became of its pods meanwhile */
 };
 
 /* "127.0.0.1:7443", "[::1]:0", ":7443". */
@@ -297,6 +298,18 @@ static const char *gpu_library(const struct up *up)
     return limit_find_library(found) ? str_c(up->arena, str_from(found)) : NULL;
 }
 
+/* What ended while nobody was there is known: from here on limits may count. */
+static void on_reported(void *user)
+{
+    struct up *up = user;
+
+    up->reported = true;
+    if (up->runner)
+        runner_hold(up->runner, false);
+    if (up->scheduler)
+        scheduler_hold(up->scheduler, false);
+}
+
 static int start_agent(struct up *up, const char *url, struct err *err)
 {
     const struct up_values *values = up->values;
@@ -305,6 +318,8 @@ static int start_agent(struct up *up, const char *url, struct err *err)
         .kubeconfig = up->kubeconfig,
         .api_url = url,
         .token_key = up->dir.token_key,
+        .reported = on_reported,
+        .reported_user = up,
         .node_count = (uint32_t)values->nodes,
         .gpus_per_node = AGENT_GPUS_FOUND,
         .gpu_time_slices = (uint32_t)values->gpu_time_slices,
@@ -427,6 +442,10 @@ static int start_control(struct up *up, struct err *err)
                             &up->scheduler, err);
     if (r == 0)
         ended_teach(up->scheduler, datadir_file(up->arena, &up->dir, PAST_FILE));
+    if (r == 0 && up->agent && !up->reported) {
+        runner_hold(up->runner, true);
+        scheduler_hold(up->scheduler, true);
+    }
     return r;
 }
 

@@ -576,6 +576,13 @@ static void collect_due(struct runner *runner, int64_t now_ms)
         }
 }
 
+void runner_hold(struct runner *runner, bool held)
+{
+    runner->held = held;
+    if (!held)
+        arm(runner, 0);
+}
+
 void runner_rename(struct runner *runner, struct str scheduler_name, struct str queue_label_key)
 {
     struct arena old = runner->names;
@@ -622,7 +629,7 @@ int64_t runner_turn(struct runner *runner)
 {
     int64_t now_ms = runner_clock(runner);
 
-    if (!runner->started)
+    if (!runner->started || runner->held)
         return INT64_MAX;
     drop_lingering(runner, now_ms);
     collect_due(runner, now_ms);

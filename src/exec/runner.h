@@ -66,6 +66,8 @@ int runner_start(uv_loop_t *loop,
 /* One turn. Returns the moment at which the next one is due without any event: INT64_MAX for
  * never, the past for "there is more to do now". */
 int64_t runner_turn(struct runner *runner);
+/* Nothing is reconciled while it is held: what it would decide by is not whole. */
+void runner_hold(struct runner *runner, bool held);
 /* Other names from now on, for what is made from now on; empty: those it was started with. Copied.
  */
 void runner_rename(struct runner *runner, struct str scheduler_name, struct str queue_label_key);

@@ -68,6 +68,7 @@ struct runner {
     uv_loop_t *loop;
     struct timer *timer;
     struct api *api;
+    bool held;
     struct control_config config;
     struct control_config started_config; /* what it was to begin with */
     struct arena names;

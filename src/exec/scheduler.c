@@ -78,6 +78,7 @@ struct scheduler {
     void *now_user;
     struct watch watches[WATCHES];
     size_t watches_synced;
+    bool held;
     int64_t report_ms; /* when queues were last told how they are */
     bool report_due;
     int64_t shards_ms;   /* when the shards want a turn */
@@ -504,10 +505,20 @@ static void on_estimated(void *user)
 }
 
 /* Reservations come behind the cycle: one that nobody uses may be what the cycle asks for. */
+void scheduler_hold(struct scheduler *scheduler, bool held)
+{
+    scheduler->held = held;
+    if (!held)
+        arm(scheduler, clock_of(scheduler));
+}
+
 int64_t scheduler_turn(struct scheduler *scheduler)
 {
-    int64_t next = cycle_turn(scheduler);
     int64_t suspended_ms = INT64_MAX;
+
+    if (scheduler->held)
+        return INT64_MAX;
+    int64_t next = cycle_turn(scheduler);
     int64_t applied_ms = applier_turn(scheduler->applier, clock_of(scheduler));
 
     if (applied_ms < next) {

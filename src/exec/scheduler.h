@@ -80,6 +80,8 @@ int scheduler_start(uv_loop_t *loop,
                     struct err *err);
 /* One turn; returns when the next one is due without any event, INT64_MAX for never. */
 int64_t scheduler_turn(struct scheduler *scheduler);
+/* Nothing is decided while it is held: what it would decide by is not whole. */
+void scheduler_hold(struct scheduler *scheduler, bool held);
 /* The core, to look at (queue shares, node views). */
 const struct sched *scheduler_core(const struct scheduler *scheduler);
 /* What came of the comparison; NULL: it is no shadow. */

@@ -369,16 +369,16 @@ static void judge(struct batch *b, struct str final)
                    : str_printf(b->arena,
                                 "containers were restarted as often as backoffLimit (%lld) allows",
                                 (long long)limit));
-    } else if (seconds > 0 && started && b->input->now_ms >= start_ms + seconds * 1000) {
-        finish(b, false, "DeadlineExceeded",
-               str_printf(b->arena, "it ran longer than activeDeadlineSeconds (%lld)",
-                          (long long)seconds));
     } else if (indexes && json_get(b->spec, "successPolicy") &&
                batch_success(json_get(b->spec, "successPolicy"), b->completed, indexes)) {
         finish(b, true, "SuccessPolicy", STR("a rule of successPolicy is met"));
     } else if (b->completions >= 0 ? b->succeeded >= b->completions
                                    : b->succeeded > 0 && !b->active) {
         finish(b, true, "CompletionsReached", STR("every completion was reached"));
+    } else if (seconds > 0 && started && b->input->now_ms >= start_ms + seconds * 1000) {
+        finish(b, false, "DeadlineExceeded",
+               str_printf(b->arena, "it ran longer than activeDeadlineSeconds (%lld)",
+                          (long long)seconds));
     } else if (judge_indexes(b)) {
         return;
     } else if (seconds > 0 && started && !b->suspended) {

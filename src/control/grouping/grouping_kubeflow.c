@@ -203,6 +203,7 @@ int grouping_pytorch(const struct grouping_input *input,
     /* The store of an elastic job's rendezvous is there before the workers are. */
     if (str_is(grouping_label(input->pod, JOB_LABEL_ROLE), JOB_ROLE_SYNC)) {
         grouping_per_pod(input, ret);
+        ret->max_run = STR_NONE; /* which is how long the job may run, not what serves it */
         return 0;
     }
     int r = grouping_kubeflow(input, rule, owner, ret, err);

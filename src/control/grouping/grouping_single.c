@@ -30,6 +30,7 @@ int grouping_torchrun(const struct grouping_input *input,
     struct str role = grouping_label(input->pod, JOB_LABEL_ROLE);
     if (str_is(role, JOB_ROLE_SYNC) || str_is(role, JOB_ROLE_SPARE)) {
         grouping_per_pod(input, ret);
+        ret->max_run = STR_NONE; /* which is how long the job may run, not what serves it */
         return 0;
     }
     ret->min_member = input->torchrun_min > 0 ? input->torchrun_min : 1;

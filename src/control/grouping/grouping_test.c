@@ -284,8 +284,9 @@ static const struct {
      "{\"torchrun.ai/role\":\"sync\"}",
      "pg-p-pu",
      1},
-    {"so is the pod that has a TorchrunJob's files",
-     {"{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\"," META "}"},
+    {"so is the pod that has a TorchrunJob's files, however long that may run",
+     {"{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\"," META
+      ",\"spec\":{\"maxRunTime\":\"1h\"}}"},
      "{\"torchrun.ai/role\":\"sync\"}",
      "pg-p-pu",
      1},
@@ -357,6 +358,7 @@ TEST(a_pod_beside_the_ranks_of_a_job_is_in_its_gang_only_if_the_gang_counts_it)
         EXPECT(grouping_decide(&in, NULL, &group, NULL) == 0);
         EXPECT(str_is(group.name, companions[i].group));
         EXPECT(group.min_member == companions[i].min);
+        EXPECT(!group.max_run.len); /* what is beside the ranks has no limit of theirs */
     }
 }
 

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -127,6 +128,8 @@ static void step_finished(struct job_run *run)
     remove_extras(run);
     if (!is_sync_kept(run))
         remove_sync_pod(run);
+    else
+        job_sync_again(run);
     if (model->ttl_ms < 0 || !state->completion_ms)
         return;
     if (run->input->now_ms >= state->completion_ms + model->ttl_ms)
@@ -175,16 +178,30 @@ static bool step_deadline(struct job_run *run)
     return true;
 }
 
-/* The scheduler has stopped its pods, because they had run for as long as they may, and starts them
- * never again: there is nothing to wait for. */
+/* The scheduler stops pods that have run for as long as they may, and starts them never again: there is nothing to
+ * wait for. It knows the last start alone; that the runs before it count too, only the job knows. */
 static bool step_max_run(struct job_run *run)
 {
     const struct object *group = cache_get(run->input->cache, &kind_podgroup, run->model.object->ns,
                                            group_name(run->model.object, run->arena));
+    const struct job_state *state = &run->state;
+    int64_t most_ms = 0;
 
-    if (!group || !run->state.start_ms || !object_annotation(group, GROUP_OVER_ANNOTATION).len)
+    if (!group || !state->start_ms)
         return false;
-    struct str limit = json_str_at(object_json(group, run->arena), "spec.maxRunTime");
+    const struct json *spec = json_get(object_json(group, run->arena), "spec");
+    struct str limit = json_str(json_get(spec, "maxRunTime"));
+    bool over = object_annotation(group, GROUP_OVER_ANNOTATION).len > 0;
+    if (!over && state->run_start_ms && time_parse_duration(limit, &most_ms) && most_ms > 0 &&
+        !json_bool_or(json_get(spec, "requeueAfterMaxRunTime"), false)) {
+        int64_t at_ms = state->run_start_ms + most_ms - state->run_ms;
+
+        over = run->input->now_ms >= at_ms;
+        if (!over)
+            action_look_again(&run->actions, at_ms);
+    }
+    if (!over)
+        return false;
     job_finish(run, JOB_TIMED_OUT,
                str_printf(run->arena, "ran for its maxRunTime (" STR_FMT ")", STR_ARG(limit)));
     step_finished(run);
@@ -297,7 +314,11 @@ static void step(struct job_run *run)
     }
     if (run->model.waiting_counts && !state->start_ms)
         state->start_ms = run->input->now_ms;
-    if (step_deadline(run) || step_max_run(run) || !job_provision(run))
+    /* What has ended well is not limited any more, whenever that is heard of. */
+    if (run->model.parts || !job_is_done(run))
+        if (step_deadline(run) || step_max_run(run))
+            return;
+    if (!job_provision(run))
         return;
     if (run->model.hold.len && fresh) {
         job_say(run, JOB_QUEUED, run->model.hold);

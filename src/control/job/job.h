@@ -409,6 +409,7 @@ struct job_member {
     struct str taken_for;       /* whom it gave way to, as the scheduler says; empty: unknown */
     bool lost;                  /* its node is gone or silent */
     bool scheduled;             /* has a node */
+    int64_t ended_ms;           /* SUCCEEDED: when its last container ended; 0: not known */
     int64_t lost_at_ms;         /* moment it will count as lost; 0: its node is fine */
     struct job_failure failure; /* FAILED */
     struct place place;         /* it restarts in place */

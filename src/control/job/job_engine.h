@@ -27,6 +27,10 @@ struct job_run {
 void job_say(struct job_run *run, enum job_phase phase, struct str message);
 /* The end, for good. */
 void job_finish(struct job_run *run, enum job_phase phase, struct str message);
+/* The same for what ended earlier, and is heard of only now: its time counts no further than that. 0: now. */
+void job_finish_at(struct job_run *run, enum job_phase phase, struct str message, int64_t at_ms);
+/* All pods that have to have succeeded. */
+bool job_is_done(const struct job_run *run);
 /* From here on pods belong to a new generation; those there are belong to an old one. */
 void job_next_generation(struct job_run *run);
 /* The run is over for now: its time counts no further. */
@@ -205,6 +209,8 @@ void job_watch(struct job_run *run);
 
 /* Claims, services, further objects, sync pod, upload. False: not ready, and the state says why. */
 bool job_provision(struct job_run *run);
+/* The job is over and its sync pod, which keeps what it wrote in a claim, was evicted: it is made again. */
+void job_sync_again(struct job_run *run);
 /* The pods; job_each() where each lives alone. */
 void job_gang(struct job_run *run);
 void job_each(struct job_run *run, const struct job_look *look);

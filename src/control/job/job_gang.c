@@ -127,7 +127,7 @@ static bool role_is_done(const struct job_run *run, const struct job_role *role)
     return true;
 }
 
-static bool is_done(const struct job_run *run)
+bool job_is_done(const struct job_run *run)
 {
     bool asked = false;
 
@@ -139,6 +139,23 @@ static bool is_done(const struct job_run *run)
         asked = asked || role->done != JOB_DONE_NONE;
     }
     return asked;
+}
+
+/* When the last of its pods ended; 0: that of one is not known. */
+static int64_t last_end(const struct job_run *run)
+{
+    int64_t last_ms = 0;
+
+    for (size_t i = 0; i < run->members.count; i++) {
+        const struct job_member *member = &run->members.items[i];
+
+        if (member->generation != run->state.generation || member->phase != JOB_POD_SUCCEEDED)
+            continue;
+        if (!member->ended_ms)
+            return 0;
+        last_ms = member->ended_ms > last_ms ? member->ended_ms : last_ms;
+    }
+    return last_ms;
 }
 
 /* ---- a gang ---- */
@@ -264,9 +281,9 @@ void job_gang(struct job_run *run)
     run->state.in_place = look.in_place;
     remove_old(run);
     look_again_for_nodes(run);
-    if (is_done(run)) {
+    if (job_is_done(run)) {
         run->state.exit_code = 0;
-        job_finish(run, JOB_SUCCEEDED, STR("all ranks are done"));
+        job_finish_at(run, JOB_SUCCEEDED, STR("all ranks are done"), last_end(run));
     } else if (run->model.scope == JOB_SCOPE_POD) {
         job_each(run, &look);
     } else {

@@ -246,6 +246,18 @@ static bool was_stopped(const struct object *pod, const struct json *root)
     return false;
 }
 
+static int64_t last_finished(const struct json *status)
+{
+    int64_t last_ms = 0;
+
+    JSON_FOREACH(json_get(status, "containerStatuses"), container) {
+        int64_t ms = moment(json_at(container, "state.terminated.finishedAt"));
+
+        last_ms = ms > last_ms ? ms : last_ms;
+    }
+    return last_ms;
+}
+
 static void observe_suspension(const struct json *status, struct job_member *member)
 {
     const struct json *condition = condition_find(status, SUSPEND_CONDITION);
@@ -324,6 +336,8 @@ struct job_member job_observe_pod(const struct control_input *input,
     if (member.phase == JOB_POD_SUCCEEDED && was_stopped(pod, root)) {
         member.phase = JOB_POD_FAILED;
         member.taken = true;
+    } else if (member.phase == JOB_POD_SUCCEEDED) {
+        member.ended_ms = last_finished(status);
     } else if (member.phase == JOB_POD_FAILED) {
         observe_failure(status, &member, arena);
         member.taken = was_taken(status);

@@ -185,18 +185,43 @@ static struct str sync_words(const struct json *status)
     return words.len ? words : json_str(json_get(status, "message"));
 }
 
+static void create_sync(struct job_run *run)
+{
+    struct json *body = job_make_sync_pod(&run->model, run->arena);
+
+    if (run->model.sync_secret.len)
+        action_create_secret(&run->actions, job_make_sync_secret(&run->model, run->arena),
+                             STR(LAUNCH_SECRET_KEY));
+    launcher_add(body, run->input->config->launcher_image, run->arena);
+    action_create(&run->actions, &kind_pod, body);
+}
+
+void job_sync_again(struct job_run *run)
+{
+    const struct object *pod = job_sync_pod(run);
+    bool claims = run->model.claims.count > 0;
+
+    for (size_t i = 0; i < run->model.claims.count; i++) {
+        const struct object *claim = cache_get(run->input->cache, &kind_pvc, run->model.object->ns,
+                                               run->model.claims.items[i].name);
+
+        claims = claims && claim && !claim->deleted_ms;
+    }
+    if (!run->model.sync_spec || !claims)
+        return; /* it had no volume, or that is gone: a new one would know nothing */
+    if (!pod)
+        create_sync(run);
+    else if (!pod->deleted_ms && pod_is_over(object_json(pod, run->arena)))
+        action_delete(&run->actions, pod);
+}
+
 /* The sync pod is wanted as long as the job runs, but only its start holds the job up. */
 static bool provision_sync(struct job_run *run)
 {
     const struct object *pod = job_sync_pod(run);
 
     if (!pod) {
-        struct json *body = job_make_sync_pod(&run->model, run->arena);
-        if (run->model.sync_secret.len)
-            action_create_secret(&run->actions, job_make_sync_secret(&run->model, run->arena),
-                                 STR(LAUNCH_SECRET_KEY));
-        launcher_add(body, run->input->config->launcher_image, run->arena);
-        action_create(&run->actions, &kind_pod, body);
+        create_sync(run);
         job_say(run, JOB_PROVISIONING, STR("starting the sync pod"));
         return false;
     }

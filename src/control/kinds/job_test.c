@@ -228,6 +228,25 @@ static const struct row rows[] = {
     {"also if its pods were gone first", "\"numGPUs\":4,\"maxRunTime\":\"10m\"",
      "\"phase\":\"Preempted\",\"generation\":1,\"startTime\":\"2001-09-09T01:36:00Z\"", "",
      "svc over", "TimedOut", "maxRunTime", 1, 0, 0, ""},
+    {"it succeeded in time, and that is heard of after its deadline",
+     "\"numGPUs\":4,\"reliability\":{\"activeDeadlineSeconds\":60}", "RUN", "0D 1D", "svc",
+     "Succeeded", "all ranks", 0, 0, 0, ""},
+    {"so for its maxRunTime, whatever the scheduler says", "\"numGPUs\":4,\"maxRunTime\":\"10m\"",
+     "RUN", "0D 1D", "svc over", "Succeeded", "all ranks", 0, 0, 0, ""},
+    {"half of it is not all", "\"numGPUs\":4,\"reliability\":{\"activeDeadlineSeconds\":60}", "RUN",
+     "0D 1R", "svc", "TimedOut", "activeDeadlineSeconds (60)", 0, 0, 0, "pod-1"},
+    {"maxRunTime counts the runs before a restart too", "\"numGPUs\":4,\"maxRunTime\":\"15m\"",
+     "\"phase\":\"Running\",\"generation\":1,\"startTime\":\"2001-09-09T01:20:00Z\",\"runSeconds\":"
+     "600,\"runStartTime\":\"2001-09-09T01:36:00Z\"",
+     "0R@1 1R@1", "svc limited", "TimedOut", "ran for its maxRunTime (15m)", 1, 0, 0, "pod-2"},
+    {"not what it waited", "\"numGPUs\":4,\"maxRunTime\":\"15m\"",
+     "\"phase\":\"Running\",\"generation\":1,\"startTime\":\"2001-09-09T01:20:00Z\",\"runSeconds\":"
+     "60,\"runStartTime\":\"2001-09-09T01:36:00Z\"",
+     "0R@1 1R@1", "svc limited", "Running", "", 1, 0, 0, "look+1"},
+    {"where it is queued again, each run counts alone", "\"numGPUs\":4,\"maxRunTime\":\"15m\"",
+     "\"phase\":\"Running\",\"generation\":1,\"startTime\":\"2001-09-09T01:20:00Z\",\"runSeconds\":"
+     "600,\"runStartTime\":\"2001-09-09T01:36:00Z\"",
+     "0R@1 1R@1", "svc requeued", "Running", "", 1, 0, 0, ""},
     {"a maxRunTime that is none", "\"numGPUs\":4,\"maxRunTime\":\"soon\"", "", "", "", "Pending",
      "spec.maxRunTime", 0, 0, 0, ""},
     {"time of earlier generations counts",
@@ -464,6 +483,13 @@ static const char *extra(struct world *world, const char *words)
             put(world, &kind_podgroup,
                 "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\",\"annotations\":{"
                 "\"muster.dev/held-until\":\"2001-09-09T01:47:10Z\"}}}");
+        else if (str_is(word, "limited") || str_is(word, "requeued"))
+            put(world, &kind_podgroup,
+                str_is(word, "limited")
+                    ? "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\"},\"spec\":{"
+                      "\"maxRunTime\":\"15m\"}}"
+                    : "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\"},\"spec\":{"
+                      "\"maxRunTime\":\"15m\",\"requeueAfterMaxRunTime\":true}}");
         else if (str_is(word, "over"))
             put(world, &kind_podgroup,
                 "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\",\"annotations\":{"

@@ -602,6 +602,39 @@ TEST(the_first_pod_of_a_job_keeps_its_results_where_they_are_kept)
     EXPECT(str_is(env_of(json_at(second, "spec.containers.0"), STR("MUSTER_NODE_RANK")), "1"));
 }
 
+/* A drain evicts the sync pod of a job that is over: what the job wrote is in its claim. */
+TEST(the_sync_pod_of_a_job_that_is_over_comes_back_while_results_are_kept)
+{
+    static const struct row row = {"",
+                                   "'workspaceStorage':{'source':'existing'}",
+                                   TWO_PODS,
+                                   {{"env MUSTER_KEEP_RESULTS", "1"}}};
+    static const char *const workers[] = {"j-worker-0", "j-worker-1"};
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene.config.results_ms = 60000;
+    check_row(&scene, &row);
+    for (size_t i = 0; i < COUNT_OF(workers); i++)
+        scene_patch(&scene, &kind_pod, workers[i], "{'status':{'phase':'Succeeded'}}");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(str_is(look_up(&scene, "status phase"), "'Succeeded'"));
+    EXPECT(scene_get(&scene, &kind_pod, "j-sync-0") != NULL);
+    scene_drop(&scene, &kind_pod, "j-sync-0"); /* evicted */
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(scene_get(&scene, &kind_pod, "j-sync-0") != NULL);
+    scene_patch(&scene, &kind_pod, "j-sync-0", "{'status':{'phase':'Failed','reason':'Evicted'}}");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(!str_is(look_up(&scene, "sync status.phase"), "'Failed'"));
+    scene_drop(&scene, &kind_pvc, "j-workspace"); /* with nothing in it, it would know nothing */
+    scene_drop(&scene, &kind_pod, "j-sync-0");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(!scene_get(&scene, &kind_pod, "j-sync-0"));
+    scene.now_ms += 61000;
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(!scene_get(&scene, &kind_pod, "j-sync-0"));
+}
+
 #define RANKS_PATH "/api/v1/namespaces/n/pods/j-worker-0/ranks"
 
 TEST(pods_of_a_cluster_can_tell_of_their_ranks_unless_they_are_left_alone)
