@@ -3,7 +3,7 @@ import { Curves } from "./curves.js";
 import { h, own } from "./dom.js";
 import { amount, clock, duration, plural, time } from "./format.js";
 import { ask, askJson, lines, patch, Refused } from "./link.js";
-import { at, JOB_KINDS, podGpus, uidOf } from "./model.js";
+import { at, JOB_KINDS, podGpus, ranFor, uidOf, waitedFor } from "./model.js";
 import { card, empty, facts, pill, place, since, starts, table } from "./parts.js";
 import { missing } from "./views.js";
 
@@ -301,7 +301,7 @@ export function job(context) {
     curves.note(found, now);
     curves.fetch(found, now, context.redraw);
     const drawn = curves.draw();
-    const ran = found.started ? (found.ended || now) - found.started : 0;
+    const ran = ranFor(found, now);
     const causes = (state.events ?? []).filter(/** @param {Obj} e */ e => /restart|evict|preempt|fail|hung/i.test(`${e.reason} ${e.message}`));
     return h("div", { class: "grid" },
         h("section", { class: "card", key: "head" }, h("p", { class: "path" }, `${found.ns} / ${found.kindName}`),
@@ -312,7 +312,7 @@ export function job(context) {
             facts([["GPUs", found.held && found.held !== found.gpus ? `${amount(found.held)} of ${amount(found.gpus)}` : amount(found.gpus)],
                 ["Queue", found.queue ? h("a", { href: `/ui/queue/${encodeURIComponent(found.queue)}` }, found.queue) : ""],
                 ["User", found.user ? h("a", { href: `/ui/user/${encodeURIComponent(found.user)}` }, found.user) : ""], ["Priority", found.group?.spec?.priorityClassName ?? ""],
-                ["Waited", duration((found.started || now) - found.created)], ["Ran", ran ? duration(ran) : ""], ["GPU time", ran ? `${(ran * found.gpus / 3600e3).toFixed(2)} GPU hours` : ""],
+                ["Waited", duration(waitedFor(found, now))], ["Ran", ran ? duration(ran) : ""], ["GPU time", ran ? `${(ran * found.gpus / 3600e3).toFixed(2)} GPU hours` : ""],
                 ["Starts again", found.restarts ? plural(found.restarts, "time") : ""], ["Evicted", found.preemptions ? plural(found.preemptions, "time") : ""],
                 ["Gang", found.group?.spec?.minMember > 1 ? `starts with ${found.group?.spec?.minMember} pods or not at all` : ""]])),
         waitCard(context, found),

@@ -56,6 +56,7 @@ const PLACE_LABELS = ["topology.kubernetes.io/region", "topology.kubernetes.io/z
  * @property {number} created
  * @property {number} started 0: not yet
  * @property {number} ended 0: not yet
+ * @property {[number, number][]} runs from, to; 0: it goes on
  * @property {number} restarts
  * @property {number} preemptions
  * @property {number} colour
@@ -418,6 +419,46 @@ function stateOf(phase, object, group) {
     return "waiting";
 }
 
+const SLACK_MS = 2000; // a status has whole seconds
+
+/**
+ * When a job ran, by what its status tells: account_from() of src/api/account.c, which `status` and `history` count by.
+ * @param {Obj} status
+ * @param {number} end 0: it is not over
+ * @param {number} first when a pod of it began, for kinds that tell no start; 0: none has
+ * @returns {[number, number][]} from, to; 0: it goes on
+ */
+export function runsOf(status, end, first) {
+    const start = time(status.startTime) || first;
+    const told = status.runSeconds !== undefined;
+    const before = (status.runSeconds ?? 0) * 1000;
+    const last = time(status.runStartTime);
+    if (!start)
+        return [];
+    if (!told)
+        return [[last || first || start, end]];
+    if (end) {
+        const ran = before + (last && end > last ? end - last : 0);
+        return ran > 0 ? [[end - ran > start + SLACK_MS ? end - ran : start, end]] : [];
+    }
+    /** @type {[number, number][]} */
+    const runs = before > 0 ? [[start, start + before]] : [];
+    return last ? [...runs, [last, 0]] : runs;
+}
+
+/**
+ * How long it ran, of all of its time; the rest it waited.
+ * @param {Job} job
+ * @param {number} now
+ */
+export const ranFor = (job, now) => job.runs.reduce((sum, [from, to]) => sum + Math.max(0, (to || now) - from), 0);
+
+/**
+ * @param {Job} job
+ * @param {number} now
+ */
+export const waitedFor = (job, now) => Math.max(0, (job.ended || now) - job.created - ranFor(job, now));
+
 /**
  * @param {JobKind | null} kind
  * @param {Obj} object
@@ -437,6 +478,7 @@ function makeJob(kind, object, group, pods) {
     const starts = pods.map(p => time(p.status?.startTime)).filter(Boolean);
     const end = time(status.completionTime ?? status.finishTime) ||
         (state === "done" || state === "failed" ? time(last?.lastTransitionTime) : 0);
+    const runs = state === "waiting" && status.runSeconds === undefined ? [] : runsOf(status, end, starts.length ? Math.min(...starts) : 0);
     const labels = { ...group?.metadata.labels, ...object.metadata.labels };
     const { namespace: ns, name, uid } = object.metadata;
     const kindName = kind?.kind ?? "PodGroup";
@@ -448,8 +490,9 @@ function makeJob(kind, object, group, pods) {
         gpus: asked,
         held: live.filter(p => p.spec?.nodeName).reduce((sum, p) => sum + podGpus(p), 0),
         created: time(object.metadata.creationTimestamp),
-        started: state === "waiting" ? 0 : time(status.runStartTime) || (starts.length ? Math.min(...starts) : time(status.startTime)),
+        started: state === "waiting" ? 0 : runs.length ? runs[runs.length - 1][0] : 0,
         ended: end,
+        runs,
         restarts: status.restarts ?? 0,
         preemptions: status.preemptions ?? 0,
         colour: 0, // the model gives it one

@@ -1,6 +1,7 @@
 // parts: what several views are made of.
 import { h, keep, s } from "./dom.js";
 import { amount, duration, time } from "./format.js";
+import { ranFor } from "./model.js";
 
 /** @typedef {import("./model.js").Job} Job */
 
@@ -72,7 +73,7 @@ export function shareBar(q) {
  */
 export function since(job, now) {
     if (job.ended)
-        return `ran ${duration(job.ended - (job.started || job.created))}`;
+        return `ran ${duration(ranFor(job, now))}`;
     return job.state === "waiting" ? `for ${duration(now - job.created)}` : `for ${duration(now - (job.started || job.created))}`;
 }
 

@@ -67,7 +67,6 @@ function lossMark(loss, x) {
 /** @param {Context} context @param {Job} job @param {Loss[]} mine @param {(t: number) => number} x */
 function line(context, job, mine, x) {
     const { now } = context;
-    const begin = job.started || now;
     const record = job.group?.status?.explanation;
     const startsBy = time(record?.estimate?.latest) || time(record?.startsBy);
     const startsFrom = Math.max(now, time(record?.estimate?.earliest));
@@ -78,8 +77,8 @@ function line(context, job, mine, x) {
         h("a", { href: job.href, class: "job" }, h("span", { class: `dot c${job.colour}`, "aria-hidden": "true" }), job.name, h("span", { class: "sub" }, job.queue)),
         s("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img", "aria-label": words }, s("title", null, words),
             s("rect", { class: "now", x: x(now), y: 0, width: 0.15, height: 20 }),
-            s("rect", { class: "wait", x: x(job.created), y: 7, width: Math.max(0.2, x(begin) - x(job.created)), height: 6 }),
-            job.started ? s("rect", { class: `f${job.colour} ${job.state}`, x: x(job.started), y: 3, width: Math.max(0.3, x(job.ended || now) - x(job.started)), height: 14 }) : null,
+            s("rect", { class: "wait", x: x(job.created), y: 7, width: Math.max(0.2, x(job.ended || now) - x(job.created)), height: 6 }),
+            job.runs.map(([from, to]) => s("rect", { class: `f${job.colour} ${job.state}`, x: x(from), y: 3, width: Math.max(0.3, x(to || now) - x(from)), height: 14 })),
             band ? s("rect", { class: "estimate", x: x(startsFrom), y: 6, width: Math.max(0.5, x(startsBy) - x(startsFrom)), height: 8 }) : null,
             mine.map(loss => lossMark(loss, x))));
 }

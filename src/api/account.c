@@ -113,6 +113,60 @@ void account_add(const struct account *account,
     }
 }
 
+/* Moments of a status are whole seconds, and so are its runs, each cut to them. */
+#define TOLD_SLACK_MS 2000
+
+bool account_from(const struct account_told *told, struct account *ret)
+{
+    struct account_event event = {.at_ms = told->created_ms, .gpus = told->gpus};
+    int64_t begin_ms = told->start_ms;
+
+    *ret = (struct account){0};
+    if (!told->created_ms)
+        return false;
+    (void)account_note(ret, event);
+    if (told->start_ms && told->end_ms) {
+        int64_t run_ms = told->run_ms < 0 ? told->end_ms - told->start_ms : told->run_ms;
+
+        if (told->run_ms >= 0 && told->run_start_ms && told->end_ms > told->run_start_ms)
+            run_ms += told->end_ms - told->run_start_ms; /* it was deleted while it ran */
+        /* When it waited in between is not told: its runs are the last of its time. */
+        if (told->end_ms - run_ms > told->start_ms + TOLD_SLACK_MS)
+            begin_ms = told->end_ms - run_ms;
+        event.state = run_ms > 0 || told->run_ms < 0 ? ACCOUNT_TRAINING : ACCOUNT_QUEUED;
+        event.at_ms = begin_ms;
+        (void)account_note(ret, event);
+    } else if (told->start_ms) {
+        if (told->run_ms > 0) {
+            event = (struct account_event){told->start_ms, told->gpus, ACCOUNT_TRAINING, 0};
+            (void)account_note(ret, event);
+            event = (struct account_event){told->start_ms + told->run_ms, told->gpus,
+                                           ACCOUNT_QUEUED, 0};
+            (void)account_note(ret, event);
+        }
+        begin_ms = told->run_ms < 0     ? told->start_ms
+                   : told->run_start_ms ? told->run_start_ms
+                   : told->run_ms > 0   ? told->start_ms + told->run_ms
+                                        : told->start_ms;
+        event = (struct account_event){begin_ms, told->gpus, told->state, 0};
+        (void)account_note(ret, event);
+    }
+    int64_t last_ms = ret->events[ret->count - 1].at_ms;
+    if (told->end_ms)
+        ret->end_ms = told->end_ms > last_ms ? told->end_ms : last_ms;
+    return true;
+}
+
+int64_t account_waited(const int64_t ms[ACCOUNT_STATES])
+{
+    return ms[ACCOUNT_QUEUED] + ms[ACCOUNT_IDLE];
+}
+
+int64_t account_ran(const int64_t ms[ACCOUNT_STATES])
+{
+    return account_total(ms) - account_waited(ms);
+}
+
 int64_t account_total(const int64_t ms[ACCOUNT_STATES])
 {
     int64_t total = 0;

@@ -77,6 +77,22 @@ void account_add(const struct account *account,
                  int64_t from_ms,
                  int64_t to_ms,
                  struct account_sums *sums);
+/* What a job's status alone tells, where nobody has watched: when it first ran, how long its runs that are over took
+ * together, and when the one that goes on began. Every moment that it did not run after that it waited. */
+struct account_told {
+    int64_t created_ms;
+    int64_t start_ms;     /* 0: it never ran */
+    int64_t run_ms;       /* -1: not told; it ran from its start to its end */
+    int64_t run_start_ms; /* 0: none goes on, or nobody says */
+    int64_t end_ms;       /* 0: it is not over */
+    int64_t gpus;
+    enum account_state state; /* what it does now, while it is not over */
+};
+/* False: it has no beginning. */
+bool account_from(const struct account_told *told, struct account *ret);
+/* Of the sums: waiting, and holding GPUs. The rest is nobody's. */
+int64_t account_waited(const int64_t ms[ACCOUNT_STATES]);
+int64_t account_ran(const int64_t ms[ACCOUNT_STATES]);
 /* Sums of all states. */
 int64_t account_total(const int64_t ms[ACCOUNT_STATES]);
 /* Effective training time ratio in tenths of a percent: training of all time since the submission.

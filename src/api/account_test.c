@@ -143,3 +143,66 @@ TEST(gpus_of_spare_pods_are_idle_while_the_job_trains)
     EXPECT(sums.gpu_ms[ACCOUNT_TRAINING] == 900 * 4 && sums.gpu_ms[ACCOUNT_QUEUED] == 100 * 4);
     EXPECT(account_total(sums.wall_ms) == 1000);
 }
+
+/* Seconds: what a status tells -> how long it waited and ran, which is all of its time. */
+TEST(what_a_status_tells_adds_up_to_the_whole_time_of_a_job)
+{
+    static const struct {
+        const char *why;
+        struct account_told told;
+        int64_t waited;
+        int64_t ran;
+    } rows[] = {
+        {"it waits", {.created_ms = 1000}, 99, 0},
+        {"it runs",
+         {.created_ms = 1000, .start_ms = 41000, .run_start_ms = 41000, .state = ACCOUNT_TRAINING},
+         40,
+         59},
+        {"it was evicted, and waits again",
+         {.created_ms = 1000, .start_ms = 11000, .run_ms = 20000},
+         79,
+         20},
+        {"it was evicted, waited, and runs again",
+         {.created_ms = 1000,
+          .start_ms = 11000,
+          .run_ms = 20000,
+          .run_start_ms = 91000,
+          .state = ACCOUNT_TRAINING},
+         70,
+         29},
+        {"it was evicted, waited, ran again and has ended",
+         {.created_ms = 1000, .start_ms = 11000, .run_ms = 30000, .end_ms = 95000},
+         64,
+         30},
+        {"it was deleted while it ran",
+         {.created_ms = 1000,
+          .start_ms = 11000,
+          .run_ms = 20000,
+          .run_start_ms = 51000,
+          .end_ms = 61000},
+         30,
+         30},
+        {"it was deleted while it waited", {.created_ms = 1000, .end_ms = 31000}, 30, 0},
+        {"a kind that tells no runs",
+         {.created_ms = 1000, .start_ms = 11000, .run_ms = -1, .end_ms = 31000},
+         10,
+         20},
+        {"whole seconds of a run that is never cut short",
+         {.created_ms = 1000, .start_ms = 11000, .run_ms = 19000, .end_ms = 31000},
+         10,
+         20},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct account account;
+        struct account_sums sums = {0};
+        int64_t to_ms = rows[i].told.end_ms ? rows[i].told.end_ms : 100000;
+
+        test_case(rows[i].why);
+        EXPECT(account_from(&rows[i].told, &account));
+        account_add(&account, 0, to_ms, &sums);
+        EXPECT(account_waited(sums.wall_ms) == rows[i].waited * 1000);
+        EXPECT(account_ran(sums.wall_ms) == rows[i].ran * 1000);
+        EXPECT(account_total(sums.wall_ms) == to_ms - 1000);
+    }
+}

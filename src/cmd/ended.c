@@ -14,6 +14,7 @@
 #include "estimate/runtimes.h"
 #include "exec/scheduler.h"
 #include "plugin/past.h"
+#include "tool/clock.h"
 #include "tool/file.h"
 #include "tool/log.h"
 
@@ -85,7 +86,8 @@ static void on_job(void *user, const struct api_change *change)
     struct ended *ended = user;
 
     if (!change->object || map_get(&ended->known, change->object->uid) ||
-        !past_add(&line, object_json(change->object, &arena), change->event == API_DELETED))
+        !past_add(&line, object_json(change->object, &arena), change->event == API_DELETED,
+                  clock_now_ms()))
         return;
     ended_know(ended, change->object->uid);
     ended_write(ended, buf_str(&line));
@@ -115,7 +117,8 @@ void ended_teach(struct scheduler *scheduler, const char *path)
     while (str_cut(&text, '\n', &line)) {
         struct json *job = NULL;
 
-        if (json_parse(&arena, line, &job, NULL) < 0)
+        if (json_parse(&arena, line, &job, NULL) < 0 ||
+            str_is(json_str(json_get(job, "phase")), "Cancelled")) /* it says nothing of others */
             continue;
         struct str name =
             str_printf(&arena, STR_FMT "/" STR_FMT, STR_ARG(json_str(json_get(job, "namespace"))),

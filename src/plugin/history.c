@@ -10,7 +10,9 @@
 #include "plugin/local.h"
 #include "plugin/past.h"
 #include "plugin/plugin.h"
+#include "plugin/report.h"
 #include "plugin/watch.h"
+#include "tool/clock.h"
 #include "tool/file.h"
 
 #include <stdio.h>
@@ -67,7 +69,7 @@ static int history_collect(struct session *session, struct buf *text, struct err
         r = session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs, &count, err);
     for (size_t i = 0; r == 0 && i < count; i++)
         if (!str_contains(kept, jobs[i]->uid)) /* it has its line */
-            (void)past_add(text, object_json(jobs[i], &session->arena), false);
+            (void)past_add(text, object_json(jobs[i], &session->arena), false, clock_now_ms());
     return r;
 }
 
@@ -91,6 +93,7 @@ static int history_draw(struct session *session,
         r = history_collect(session, &text, err);
     if (r < 0)
         return r;
+    options.accounts = report_kept(session, STR(""));
     if (v->output == HISTORY_TABLE) {
         (void)past_table(out, arena, buf_str(&text), &options);
     } else {
@@ -130,7 +133,9 @@ static int history_run(struct invocation *invocation)
 
 const struct command command_history = {
     .name = "history",
-    .summary = "show jobs that have ended: when, how long, with which status, and their GPU hours",
+    .summary =
+        "show jobs that have ended: when, how long they waited and ran, with which status, and "
+        "their GPU hours",
     .about = "The muster of this machine keeps a line of every job, also of deleted ones; times "
              "are UTC. Of other "
              "clusters the ended jobs are shown that still exist.",

@@ -1,5 +1,7 @@
 #include "plugin/past.h"
 
+#include "api/account.h"
+#include "api/kind.h"
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -10,30 +12,52 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "plugin/job.h"
+#include "plugin/spent.h"
 #include "tool/term.h"
 
 #include <string.h>
 
-bool past_add(struct buf *out, const struct json *job, bool deleted)
+/* How long it waited and ran: the same sums that `status` and `report` show. */
+static void past_set_times(struct arena *arena, struct json *line, const struct account *account)
+{
+    struct account_sums sums = {0};
+
+    account_add(account, 0, account->end_ms, &sums);
+    json_add_i64(arena, line, "queuedSeconds", account_waited(sums.wall_ms) / 1000);
+    json_add_i64(arena, line, "runSeconds", account_ran(sums.wall_ms) / 1000);
+    json_add_i64(arena, line, "gpuSeconds", account_ran(sums.gpu_ms) / 1000);
+}
+
+bool past_add(struct buf *out, const struct json *job, bool deleted, int64_t now_ms)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *status = json_get(job, "status");
     struct str phase = json_str(json_get(status, "phase"));
     struct json *labels = job_labels(&arena, json_at(job, "metadata.labels"));
+    bool over = job_is_over(phase);
+    struct str end = json_str(json_get(status, "completionTime"));
+    struct spent_state state;
+    struct spent spent = {0};
+    int64_t exit_code = 0;
 
-    if (!job_is_over(phase) && !deleted)
+    if (!over && !deleted)
         return false;
+    spent_state_read(&kind_torchrunjob, job, &state);
+    if (!over) {
+        state.phase = STR("Failed"); /* it is over */
+        state.end_ms = now_ms;
+    }
+    spent_from_status(&spent, job, &state, now_ms);
     struct json *line = json_make(
-        &arena,
-        "{uid: $, namespace: $, name: $, queue: $, phase: $, exitCode: $, gpus: $, start: $, end: "
-        "$, "
-        "runSeconds: $}",
+        &arena, "{uid: $, namespace: $, name: $, queue: $, phase: $, gpus: $, start: $, end: $}",
         json_str_at(job, "metadata.uid"), json_str_at(job, "metadata.namespace"),
-        json_str_at(job, "metadata.name"), job_queue(job),
-        job_is_over(phase) ? phase : STR("Cancelled"), json_i64_or(json_get(status, "exitCode"), 0),
+        json_str_at(job, "metadata.name"), job_queue(job), over ? phase : STR("Cancelled"),
         json_i64_or(json_get(status, "numGPUs"), 0), json_str(json_get(status, "startTime")),
-        json_str(json_get(status, "completionTime")),
-        json_i64_or(json_get(status, "runSeconds"), 0));
+        over ? end : time_text(&arena, now_ms));
+    /* One that was stopped has none. */
+    if (json_i64(json_get(status, "exitCode"), &exit_code) || str_is(phase, "Succeeded"))
+        json_add_i64(&arena, line, "exitCode", exit_code);
+    past_set_times(&arena, line, &spent.account);
     if (labels)
         (void)json_set(line, STR("labels"), labels);
     json_write(out, line);
@@ -53,23 +77,43 @@ static void past_row(struct table *table, const struct json *line)
 {
     struct arena *arena = table->arena;
     int64_t seconds = json_i64_or(json_get(line, "runSeconds"), 0);
-    int64_t hundredths = seconds * json_i64_or(json_get(line, "gpus"), 0) / 36;
+    int64_t gpu_seconds =
+        json_i64_or(json_get(line, "gpuSeconds"), seconds * json_i64_or(json_get(line, "gpus"), 0));
+    int64_t waited;
     struct str start = json_str(json_get(line, "start"));
 
     table_add(table, json_str(json_get(line, "name")));
     table_add(table, json_str(json_get(line, "queue")));
     table_add(table, json_number_text(json_get(line, "gpus")));
     table_add(table, json_str(json_get(line, "phase")));
-    table_add(table, json_number_text(json_get(line, "exitCode")));
+    table_add(table,
+              json_get(line, "exitCode") ? json_number_text(json_get(line, "exitCode")) : STR("-"));
     /* 2026-11-15T02:03:04Z: the day and the minute. */
     table_add(table, start.len >= 16 ? str_printf(arena, "%.5s %.5s", start.p + 5, start.p + 11)
                                      : STR("-"));
+    table_add(table, json_i64(json_get(line, "queuedSeconds"), &waited)
+                         ? time_age(arena, waited * 1000)
+                         : STR("-")); /* a line of an older version */
     table_add(table, time_age(arena, seconds * 1000));
-    table_add(table, str_printf(arena, "%lld.%02lld", (long long)(hundredths / 100),
-                                (long long)(hundredths % 100)));
+    table_add(table, str_printf(arena, "%lld.%02lld", (long long)(gpu_seconds / 3600),
+                                (long long)(gpu_seconds % 3600 / 36)));
 }
 
 struct past_lines VEC_FIELDS(struct json *);
+
+/* Where the account of a job is known, it says how long. The last line of a job counts. */
+static void past_learn(struct arena *arena, const struct map *jobs, struct str accounts)
+{
+    struct str line;
+
+    while (str_cut(&accounts, '\n', &line)) {
+        struct spent spent;
+        struct json *job = spent_read(arena, line, &spent) ? map_get(jobs, spent.uid) : NULL;
+
+        if (job && spent.account.end_ms)
+            past_set_times(arena, job, &spent.account);
+    }
+}
 
 /* The newest that are asked for, each once, in their order. */
 static struct past_lines past_choose(struct arena *arena,
@@ -94,6 +138,7 @@ static struct past_lines past_choose(struct arena *arena,
         (void)map_set(&seen, uid, parsed);
         VEC_PUSH(arena, &lines, parsed);
     }
+    past_learn(arena, &seen, options->accounts);
     map_done(&seen);
     if (options->limit > 0 && lines.count > (size_t)options->limit) {
         lines.items += lines.count - (size_t)options->limit;
@@ -107,8 +152,8 @@ size_t past_table(struct buf *out,
                   struct str text,
                   const struct past_options *options)
 {
-    static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",  "PHASE", "EXIT",
-                                          "STARTED", "RAN",   "GPU-H", NULL};
+    static const char *const headers[] = {"JOB",     "QUEUE",  "GPUS", "PHASE", "EXIT",
+                                          "STARTED", "WAITED", "RAN",  "GPU-H", NULL};
     struct past_lines lines = past_choose(arena, text, options);
     struct table table;
 

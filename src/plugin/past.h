@@ -19,9 +19,9 @@ struct selector;
 #define PAST_FILE      "history"
 #define PAST_BYTES_MAX ((size_t)8 << 20)
 
-/* Appends the line of a job that is over, or was deleted before that: its phase is then Cancelled.
- * False, and nothing, for any other. */
-bool past_add(struct buf *out, const struct json *job, bool deleted);
+/* Appends the line of a job that is over, or was deleted before that, `now`: its phase is then Cancelled, and it ran
+ * until then. False, and nothing, for any other. */
+bool past_add(struct buf *out, const struct json *job, bool deleted, int64_t now_ms);
 /* The newer half of a file that is too long, from the start of a line; the whole of any other. */
 struct str past_trim(struct str text);
 
@@ -30,6 +30,8 @@ struct past_options {
     const struct selector *selector; /* by labels; NULL: all */
     int64_t limit;                   /* the newest so many; 0: all */
     unsigned wraps_at;               /* of struct term */
+    struct str
+        accounts; /* lines of plugin/spent.h, which know better how long each job waited and ran; may be empty */
 };
 /* The table of the newest jobs of a text of lines, each job once, in their order. Returns how many. */
 size_t past_table(struct buf *out,

@@ -6,19 +6,21 @@
 #include "plugin/past.h"
 #include "test.h"
 
+#define NOW 1794974400000LL /* 2026-11-18T04:00:00Z */
+
 static bool add(struct buf *out, const char *text, bool deleted)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *job = NULL;
 
     EXPECT(json_parse(&arena, str_from(text), &job, NULL) == 0);
-    return past_add(out, job, deleted);
+    return past_add(out, job, deleted, NOW);
 }
 
-#define JOB(uid, ns, name, phase)                                                  \
-    "{\"metadata\":{\"uid\":\"" uid "\",\"namespace\":\"" ns "\",\"name\":\"" name \
-    "\"},\"spec\":{\"jobQueue\":\"q\"},\"status\":{\"phase\":\"" phase             \
-    "\",\"numGPUs\":4,\"runSeconds\":5400,\"exitCode\":3,"                         \
+#define JOB(uid, ns, name, phase)                                                                  \
+    "{\"metadata\":{\"uid\":\"" uid "\",\"namespace\":\"" ns "\",\"name\":\"" name                 \
+    "\",\"creationTimestamp\":\"2026-11-15T02:00:00Z\"},\"spec\":{\"jobQueue\":\"q\"},\"status\":" \
+    "{\"phase\":\"" phase "\",\"numGPUs\":4,\"runSeconds\":5400,\"exitCode\":3,"                   \
     "\"startTime\":\"2026-11-15T02:03:04Z\",\"completionTime\":\"2026-11-15T03:33:04Z\"}}"
 
 TEST(a_job_that_ended_is_one_line_with_its_gpu_hours)
@@ -37,11 +39,48 @@ TEST(a_job_that_ended_is_one_line_with_its_gpu_hours)
     buf_add(&text, STR("{\"cut"));
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){.ns = "default"}) ==
            1);
-    EXPECT(str_eq(buf_str(&table),
-                  STR("JOB     QUEUE   GPUS   PHASE    EXIT   STARTED       RAN   GPU-H\n"
-                      "first   q       4      Failed   3      11-15 02:03   90m   6.00\n")));
+    EXPECT(
+        str_eq(buf_str(&table),
+               STR("JOB     QUEUE   GPUS   PHASE    EXIT   STARTED       WAITED   RAN   GPU-H\n"
+                   "first   q       4      Failed   3      11-15 02:03   3m4s     90m   6.00\n")));
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){0}) == 3);
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){.limit = 1}) == 1);
+}
+
+TEST(a_job_that_was_deleted_while_it_ran_has_run_until_then)
+{
+    static const char job[] =
+        "{\"metadata\":{\"uid\":\"1\",\"name\":\"a\",\"creationTimestamp\":\"2026-11-18T02:00:"
+        "00Z\"},"
+        "\"status\":{\"phase\":\"Running\",\"numGPUs\":2,\"runSeconds\":1800,"
+        "\"startTime\":\"2026-11-18T02:10:00Z\",\"runStartTime\":\"2026-11-18T03:30:00Z\"}}";
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    _cleanup_(buf_done) struct buf table = {0};
+
+    EXPECT(add(&text, job, true)); /* at 04:00 */
+    EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){0}) == 1);
+    EXPECT(
+        str_eq(buf_str(&table),
+               STR("JOB   QUEUE   GPUS   PHASE       EXIT   STARTED       WAITED   RAN   GPU-H\n"
+                   "a             2      Cancelled   -      11-18 02:10   60m      60m   2.00\n")));
+}
+
+TEST(history_says_what_the_account_says)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct past_options options = {
+        .accounts =
+            STR("{\"uid\":\"1\",\"name\":\"first\",\"account\":{\"events\":[[0,\"queued\",4],"
+                "[60000,\"starting\",4],[90000,\"training\",4],[120000,\"queued\",4]],"
+                "\"end\":180000}}\n")};
+
+    EXPECT(add(&text, JOB("1", "default", "first", "Failed"), false));
+    struct json *list = past_list(&arena, buf_str(&text), &options);
+    EXPECT(json_i64_or(json_at(list, "0.queuedSeconds"), 0) == 120);
+    EXPECT(json_i64_or(json_at(list, "0.runSeconds"), 0) == 60);
+    EXPECT(json_i64_or(json_at(list, "0.gpuSeconds"), 0) == 240);
 }
 
 TEST(history_chooses_jobs_by_labels_and_tells_programs_the_same)

@@ -57,8 +57,7 @@ static const struct option report_options[] = {
     {0},
 };
 
-/* The lines that the server keeps, of all jobs or of one; empty: it keeps none, or not for us. */
-static struct str kept_lines(struct session *session, struct str uid)
+struct str report_kept(struct session *session, struct str uid)
 {
     struct session_request request = {
         .method = "GET",
@@ -85,7 +84,7 @@ static void spent_of(struct session *session, const struct object *job, struct s
 
 bool report_of_job(struct session *session, const struct object *job, struct spent *ret)
 {
-    struct str rest = kept_lines(session, job->uid);
+    struct str rest = report_kept(session, job->uid);
     struct str line;
     bool found = false;
 
@@ -272,7 +271,7 @@ static int report_draw(struct session *session,
                                   &selector, err);
     if (r < 0)
         return r;
-    struct str kept = kept_lines(session, STR(""));
+    struct str kept = report_kept(session, STR(""));
     buf_add(&text, kept);
     for (size_t i = 0; r == 0 && spent_kind(i); i++)
         if (!spent_is_by_pods(spent_kind(i)))
@@ -312,7 +311,7 @@ const struct command command_report = {
              "idle; the rows add up to all of it. ETTR is training divided by all time since the "
              "submission, waiting included. muster up keeps the account of every job, also of "
              "deleted ones; of other clusters the status of the jobs that exist is used, which "
-             "knows one start and one end.",
+             "knows when it first ran and how long all of its runs took.",
     .example = "muster report --since 24h\nmuster report --by user -o csv",
     .options = report_options,
     .values_size = sizeof(struct report_values),

@@ -64,10 +64,12 @@ struct spent_state {
     int64_t failed_hung_ms; /* as struct account_seen has it */
     int64_t start_ms;       /* 0: not known, as the next */
     int64_t end_ms;
+    int64_t run_ms;       /* of its runs that are over; -1: not known */
+    int64_t run_start_ms; /* of the one that goes on; 0: none */
     int64_t gpus;
 };
 void spent_state_read(const struct kind *kind, const struct json *job, struct spent_state *ret);
-/* What its status alone tells, where nobody has watched: one start, one end. */
+/* What its status alone tells, where nobody has watched (account_from()). */
 void spent_from_status(struct spent *spent,
                        const struct json *job,
                        const struct spent_state *state,

@@ -214,7 +214,8 @@ void spent_state_read(const struct kind *kind, const struct json *job, struct sp
 {
     const struct json *status = json_get(job, "status");
 
-    *ret = (struct spent_state){.hung = condition_is_true(status, "Hung"), .gpus = spent_gpus(job)};
+    *ret = (struct spent_state){
+        .hung = condition_is_true(status, "Hung"), .run_ms = -1, .gpus = spent_gpus(job)};
     if (spent_is_by_pods(kind)) {
         state_by_pods(job, ret);
         return;
@@ -224,6 +225,9 @@ void spent_state_read(const struct kind *kind, const struct json *job, struct sp
     ret->phase = json_str(json_get(status, "phase"));
     ret->start_ms = moment(status, "startTime");
     ret->end_ms = moment(status, "completionTime");
+    ret->run_start_ms = moment(status, "runStartTime");
+    if (json_i64(json_get(status, "runSeconds"), &ret->run_ms))
+        ret->run_ms *= 1000;
     if (str_is(json_str_at(status, "failure.reason"), "Hung"))
         ret->failed_hung_ms = moment(status, "failure.time");
 }
@@ -233,24 +237,21 @@ void spent_from_status(struct spent *spent,
                        const struct spent_state *state,
                        int64_t now_ms)
 {
-    struct account *account = &spent->account;
     /* Since when it hangs is in its status too, but not what it did before. */
-    struct account_seen seen = {.phase = state->phase, .bound = true};
-    int64_t created = moment(job, "metadata.creationTimestamp");
-    int64_t gpus = state->gpus;
+    struct account_seen seen = {.phase = state->phase, .bound = state->run_start_ms != 0};
     bool over = job_is_over(state->phase);
 
-    *account = (struct account){0};
-    if (!created)
-        return;
-    (void)account_note(account, (struct account_event){created, gpus, ACCOUNT_QUEUED, 0});
-    if (state->start_ms)
-        (void)account_note(
-            account, (struct account_event){state->start_ms, gpus,
-                                            over ? ACCOUNT_TRAINING : account_state_of(&seen), 0});
-    if (over) {
-        int64_t last = account->events[account->count - 1].at_ms;
-        int64_t end = state->end_ms ? state->end_ms : now_ms;
-        account->end_ms = end > last ? end : last;
-    }
+    if (state->run_ms < 0) /* nobody says more than that it began */
+        seen.bound = true;
+    (void)account_from(
+        &(struct account_told){.created_ms = moment(job, "metadata.creationTimestamp"),
+                               .start_ms = state->start_ms,
+                               .run_ms = state->run_ms,
+                               .run_start_ms = state->run_start_ms,
+                               .end_ms = !over           ? 0
+                                         : state->end_ms ? state->end_ms
+                                                         : now_ms,
+                               .gpus = state->gpus,
+                               .state = account_state_of(&seen)},
+        &spent->account);
 }

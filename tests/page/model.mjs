@@ -8,7 +8,7 @@ import { join } from "node:path";
 const folder = mkdtempSync(join(tmpdir(), "muster-model-")); // node takes .js for modules only where a package.json says so
 cpSync(process.argv[2], folder, { recursive: true });
 writeFileSync(join(folder, "package.json"), '{"type": "module"}');
-const { JOB_KINDS, Model, WATCHES } = await import(join(folder, "model.js"));
+const { JOB_KINDS, Model, WATCHES, ranFor, runsOf, waitedFor } = await import(join(folder, "model.js"));
 rmSync(folder, { recursive: true });
 
 const GPU = "nvidia.com/gpu";
@@ -100,6 +100,25 @@ function changesLeadToTheSameAsTheState() {
     }
 }
 
+// The rows of src/api/account_test.c: seconds of the minute, created at 1, now at 100.
+function timesAddUp() {
+    const stamp = s => s ? new Date(s * 1000).toISOString() : undefined;
+    for (const [why, { start, run, runStart, end = 0 }, waited, ran] of [
+        ["it waits", { run: 0 }, 99, 0],
+        ["it runs", { start: 41, run: 0, runStart: 41 }, 40, 59],
+        ["it was evicted, and waits again", { start: 11, run: 20 }, 79, 20],
+        ["it was evicted, waited, and runs again", { start: 11, run: 20, runStart: 91 }, 70, 29],
+        ["it was evicted, waited, ran again and has ended", { start: 11, run: 30, end: 95 }, 64, 30],
+        ["it was deleted while it ran", { start: 11, run: 20, runStart: 51, end: 61 }, 30, 30],
+        ["a kind that tells no runs", { start: 11, end: 31 }, 10, 20],
+        ["whole seconds of a run that is never cut short", { start: 11, run: 19, end: 31 }, 10, 20],
+    ]) {
+        const found = { created: 1000, ended: end * 1000, runs: runsOf({ startTime: stamp(start), runSeconds: run, runStartTime: stamp(runStart) }, end * 1000, 0) };
+        assert.deepEqual([waitedFor(found, 100e3), ranFor(found, 100e3)], [waited * 1000, ran * 1000], why);
+    }
+}
+
 gpusHaveTheirStates();
+timesAddUp();
 nodesArePlacedByTopologyOrAGuess();
 changesLeadToTheSameAsTheState();
