@@ -18,6 +18,7 @@ features   Every row of the tables with a column "Muster" (README's features, do
 
            A row in which Muster's column says "no" needs none.
 found      Every row of the table of docs/internals/found.md names such tests in its last cell, for readers to see.
+ways       Every row of the tables of docs/results.md that say what becomes of results names its tests in such a comment.
 named      Every test that a page names so, in any comment or as `unit.NAME`, is there; and every row of a table with a column
            "Test" (attacks and their tests in docs/security.md) names one.
 examples   Every manifest of examples/scheduling is on the page that KAI's users look at, docs/migrating.md.
@@ -179,6 +180,18 @@ def named_rows(text):
             column = cells.index("Test")
         elif column is not None and len(cells) > column and not re.fullmatch(r":?-+:?", cells[column]):
             yield number, cells, cells[column]
+
+
+WAYS = "docs/results.md"  # whatever ends a job: a row, and its test
+
+
+def check_ways(pages):
+    rows = [line for line in read(WAYS).split("## Ways to end")[1].split("\n## ")[0].split("\n") if line.startswith("| ")]
+    if len(rows) < 15:
+        yield f"{WAYS}: the table of ways to end has {len(rows)} rows"
+    for line in rows:
+        if not re.search(r"<!-- test: ", line) and not re.match(r"\| (the job|how it was made) \|", line):
+            yield f"{WAYS}: \"{line.split('|')[1].strip()}\" names no test"
 
 
 NAMED = r"((?:unit|e2e\.\w+|kubernetes|scenario)\.[a-z]\w{8,})"  # shorter ones are files: unit.yaml
