@@ -38,6 +38,7 @@
 struct simulate_values {
     struct look_values look; /* of --live; its `output` is ours */
     bool live;
+    bool each;
     struct option_list files;
     struct sim_change change;
     bool mimic;
@@ -54,6 +55,8 @@ static const struct option simulate_options[] = {
      .help = "a file of manifests, as an argument is; can be repeated"},
     {"live", 0, OPTION_BOOL, offsetof(struct simulate_values, live),
      .help = "begin with the cluster as it is now, and say what changes"},
+    {"each", 0, OPTION_BOOL, offsetof(struct simulate_values, each),
+     .help = "each file is a cluster of its own; prints a line of JSON for each"},
     {"drain", 0, OPTION_LIST, offsetof(struct simulate_values, change.drains), .value = "NODE",
      .help = "with --live: the node is emptied"},
     {"quota", 0, OPTION_LIST, offsetof(struct simulate_values, change.quotas),
@@ -98,6 +101,8 @@ static void play_binds(struct sim *sim, const struct sched_plan *plan)
 
         pod->spec.phase = SCHED_RUNNING;
         pod->spec.node = str_dup(sim->arena, bind->node);
+        VEC_PUSH(sim->arena, &sim->binds,
+                 (struct sim_bind){sim->cycle, pod->spec.name, pod->spec.node});
         for (size_t g = 0; g < bind->gpu_group_count; g++)
             groups[g] = str_dup(sim->arena, bind->gpu_groups[g]);
         for (size_t d = 0; d < bind->device_count; d++)
@@ -262,7 +267,15 @@ static void write_waiting(struct sim *sim, struct json *list)
     }
 }
 
-static void write_json(struct sim *sim, struct buf *out)
+static void write_shares(struct arena *arena, const struct sched_pod *pod, struct json *item)
+{
+    struct json *groups = pod->gpu_group_count ? json_add_array(arena, item, "gpuGroups") : NULL;
+
+    for (size_t i = 0; i < pod->gpu_group_count; i++)
+        json_push(groups, json_new_str(arena, pod->gpu_groups[i]));
+}
+
+static struct json *result_json(struct sim *sim)
 {
     struct json *top = json_new_object(sim->arena);
     struct json *pods = json_add_array(sim->arena, top, "pods");
@@ -278,12 +291,19 @@ static void write_json(struct sim *sim, struct buf *out)
 
         if (pod->spec.node.len)
             json_add_str(sim->arena, item, "node", pod->spec.node);
+        write_shares(sim->arena, &pod->spec, item);
         if (waits && why) {
             json_add_c(sim->arena, item, "reason", sched_reason_word(why->reason));
             json_add_str(sim->arena, item, "message", why->message);
         }
     }
     write_waiting(sim, json_add_array(sim->arena, top, "waiting"));
+    json_add_i64(sim->arena, top, "cycles", sim->cycle - 1);
+    struct json *binds = json_add_array(sim->arena, top, "binds");
+    for (size_t i = 0; i < sim->binds.count; i++)
+        json_push(binds,
+                  json_make(sim->arena, "{cycle: $, pod: $, node: $}", sim->binds.items[i].cycle,
+                            sim->binds.items[i].pod, sim->binds.items[i].node));
     for (size_t i = 0; i < sim->evictions.count; i++) {
         const struct sim_eviction *eviction = &sim->evictions.items[i];
 
@@ -292,27 +312,78 @@ static void write_json(struct sim *sim, struct buf *out)
                             eviction->cycle, eviction->pod, eviction->action, eviction->moved,
                             eviction->message));
     }
-    json_write_pretty(out, top);
-    buf_addc(out, '\n');
+    return top;
+}
+
+static void sim_init(struct sim *sim, const struct simulate_values *values, struct arena *arena)
+{
+    *sim = (struct sim){.arena = arena, .start_ms = START_MS, .live = values->live};
+    sched_config_default(&sim->config);
+    if (values->mimic)
+        sim->config.quirks = SCHED_QUIRKS_ALL;
+}
+
+/* One file with nothing of the others: a line of what came of it, or of why it cannot be read. */
+static bool simulate_one(const struct simulate_values *values, const char *path)
+{
+    struct arena arena = {0};
+    struct sim sim;
+    struct err err = {0};
+    struct json *result;
+    size_t broken = 1;
+    _cleanup_(buf_done) struct buf out = {0};
+
+    sim_init(&sim, values, &arena);
+    if (sim_load(&sim, path, &err) < 0) {
+        result = json_make(&arena, "{error: $}", str_from(err.text));
+    } else {
+        if (!sim.sched)
+            sim.sched = sched_new(&sim.config);
+        run_cycles(&sim, values->cycles);
+        result = result_json(&sim);
+    }
+    json_write(&out, result);
+    buf_addc(&out, '\n');
+    (void)fwrite(out.p, 1, out.len, stdout);
+    if (sim.sched)
+        broken = sim_expect(&sim);
+    sched_free(sim.sched);
+    arena_done(&arena);
+    return broken == 0;
+}
+
+static int simulate_each(const struct invocation *invocation)
+{
+    const struct simulate_values *values = invocation->values;
+    bool met = true;
+
+    for (size_t i = 0; i < values->files.count; i++)
+        met = simulate_one(values, values->files.items[i]) && met;
+    for (size_t i = 0; i < invocation->arg_count; i++)
+        met = simulate_one(values, invocation->args[i]) && met;
+    return met ? 0 : 1;
 }
 
 static int simulate_run(struct invocation *invocation)
 {
     const struct simulate_values *values = invocation->values;
     _cleanup_(buf_done) struct buf out = {0};
-    struct sim sim = {.arena = invocation->arena, .start_ms = START_MS};
+    struct sim sim;
     struct err err = {0};
     bool has_files = invocation->arg_count || values->files.count;
     int r = 0;
 
-    sched_config_default(&sim.config);
-    if (values->mimic)
-        sim.config.quirks = SCHED_QUIRKS_ALL;
-    sim.live = values->live;
-    if (!values->live && (values->change.drains.count || values->change.quotas.count || !has_files))
+    sim_init(&sim, values, invocation->arena);
+    if (values->each && (values->live || !has_files))
+        r = err_set(&err, -EINVAL, "%s",
+                    has_files ? "--each does not go with --live" : "--each: name the files");
+    else if (!values->live &&
+             (values->change.drains.count || values->change.quotas.count || !has_files))
         r = err_set(&err, -EINVAL, "%s",
                     has_files ? "--drain and --quota go with --live"
                               : "name a file, or --live for the cluster as it is");
+    if (r == 0 && values->each)
+        return simulate_each(invocation);
     if (r == 0 && values->live)
         r = sim_load_live(&sim, &values->look, &values->change, &err);
     for (size_t i = 0; i < values->files.count && r == 0; i++)
@@ -328,9 +399,11 @@ static int simulate_run(struct invocation *invocation)
         sim.sched = sched_new(&sim.config);
     run_cycles(&sim, values->cycles);
     if (values->look.output == 1)
-        write_json(&sim, &out);
+        json_write_pretty(&out, result_json(&sim));
     else
         write_table(&sim, &out);
+    if (values->look.output == 1)
+        buf_addc(&out, '\n');
     (void)fwrite(out.p, 1, out.len, stdout);
     size_t broken = sim_expect(&sim);
     sched_free(sim.sched);

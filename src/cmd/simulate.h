@@ -36,6 +36,12 @@ struct sim_eviction {
     bool moved;
 };
 
+struct sim_bind {
+    int64_t cycle;
+    struct str pod;
+    struct str node;
+};
+
 struct sim_expectation {
     const char *file;
     const struct json *json;
@@ -57,6 +63,7 @@ struct sim {
     int64_t start_ms;
     int64_t cycle;
     VEC(struct sim_pod) pods;
+    VEC(struct sim_bind) binds;
     VEC(struct sim_eviction) evictions;
     VEC(struct sched_waiting) waiting;
     VEC(struct sim_expectation) expectations;

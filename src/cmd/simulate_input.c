@@ -3,6 +3,7 @@
 #include "api/quantity.h"
 #include "api/scheduler_name.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -41,7 +42,8 @@
  *             # `at`: already running there; `from`: submitted in that cycle;
  *             # `lingers`: cycles that its pods take to end when evicted;
  *             # `fails: 2, back: 4, restartHold: 1m`: its pods fail in that cycle, are made again
- *             # in that one, and their room is held so long
+ *             # in that one, and their room is held so long; a Pod's manifest says from, lingers,
+ *             # fails and back in annotations simulate.muster.dev/from ...
  *     expect: [{gang: g, running: 2, at: [a-0], reason: OverLimit, says: "text", place: 1,
  *               change: "text"},
  *              {pod: g-0, at: [a-0]}, {evictions: 1}, {evicted: pod}]
@@ -178,6 +180,29 @@ static int load_snapshot(struct sim *sim, const char *path, struct json *list, s
     return config && !sim->sched ? load_config(sim, path, config, err) : 0;
 }
 
+/* What the shorthand says of a gang's pods over time, a manifest says in annotations. */
+static int load_times(const struct object *object, struct sim_pod *pod, struct err *err)
+{
+    const struct {
+        const char *annotation;
+        int64_t *cycle;
+    } times[] = {{"simulate.muster.dev/from", &pod->from},
+                 {"simulate.muster.dev/lingers", &pod->lingers},
+                 {"simulate.muster.dev/fails", &pod->fails},
+                 {"simulate.muster.dev/back", &pod->back}};
+
+    for (size_t i = 0; i < COUNT_OF(times); i++) {
+        struct str said = object_annotation(object, times[i].annotation);
+
+        if (said.len && !str_to_i64(said, times[i].cycle))
+            return err_set(err, -EINVAL,
+                           "pod " STR_FMT ": annotation %s: \"" STR_FMT
+                           "\" is not the number of a cycle",
+                           STR_ARG(pod->spec.name), times[i].annotation, STR_ARG(said));
+    }
+    return 0;
+}
+
 /* A pod of ours without a pod group is a group of its own, as the pod grouper would make it. */
 static int load_pod(struct sim *sim, const struct object *object, struct err *err)
 {
@@ -208,8 +233,11 @@ static int load_pod(struct sim *sim, const struct object *object, struct err *er
                             .min_member = 1,
                             .priority_class = json_str_at(decode.tree, "spec.priorityClassName")});
     }
-    add_pod(sim, &(struct sim_pod){.spec = pod});
-    return 0;
+    struct sim_pod timed = {.spec = pod};
+    int r = load_times(object, &timed, err);
+    if (r == 0)
+        add_pod(sim, &timed);
+    return r;
 }
 
 static int load_manifest(struct sim *sim, const char *path, struct json *manifest, struct err *err)

@@ -14,6 +14,12 @@ for part in 'nodes: [{name: a, gpu: 8}]' 'queues: [{name: q, qouta: 1}]' 'expect
     out=$(echo "$part" | "$1" simulate /dev/stdin 2>&1) && fail "simulate accepts $part"
     case $out in *"is not known here"*) ;; *) fail "simulate says of $part: $out" ;; esac
 done
+out=$(printf '%s' '{kind: Pod, apiVersion: v1, metadata: {name: p, annotations: {simulate.muster.dev/from: soon}}, spec: {}}' |
+    "$1" simulate /dev/stdin 2>&1) && fail "simulate accepts a cycle that is no number"
+case $out in *'"soon" is not the number of a cycle'*) ;; *) fail "simulate says of a cycle that is no number: $out" ;; esac
+# Each file by itself: a queue of one is not there in the next.
+out=$("$1" simulate --each "$here/pack.yaml" "$here/pack.yaml" | grep -c '"cycles":') || true
+[ "$out" = 2 ] || fail "simulate --each prints $out lines for two files"
 header=$here/../../src/sched/sched.h
 reasons=$(sed -n '/define SCHED_REASONS/,/^$/s/.*X([A-Z_]*, "\([A-Za-z]*\)").*/\1/p' "$header" | grep -v Scheduled)
 for word in SchedulingGated $reasons; do
