@@ -24,6 +24,7 @@
 # make asan-kubernetes   make test-kubernetes' own tests with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
+# make judge      CLUSTERS=100000 random clusters, decided by muster simulate and judged by what does not know how (SEED=1)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make mutants    plants small faults one at a time and says what notices them (MUTANTS="--minutes 10": a part; it goes on where it was)
 # make mutants-pack   what that needs, in build-mutants/root.tar.xz: a machine without network runs it (tests/mutants/inside.sh)
@@ -67,7 +68,7 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all tests-built arena reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
+.PHONY: all tests-built arena judge reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
 	page-shots mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills simulate analyze coverage
 all:
@@ -108,6 +109,11 @@ property:
 	@$(ASAN)
 	@ninja -C build-asan --quiet sched-property
 	@$(if $(SEED),,tests/result.py property) tests/property/million.py build-asan/sched-property $(or $(SEED),$(shell date +%s)) $(CLUSTERS) $(EVENTS)
+
+judge: all
+	@$(TEST_DEPS)
+	@$(if $(SEED),,tests/result.py judge) tests/judges/run.py --seed $(or $(SEED),1) \
+		--clusters $(if $(filter command environment,$(firstword $(origin CLUSTERS))),$(CLUSTERS),100000)
 
 reference: all
 	@tests/reference.sh --write

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""judges_test.py: every judge finds the fault that it is there for, in an answer that was made wrong by hand, and is content
+with the right one. Ends with `N passed, N failed`."""
+
+import os
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import scenes  # noqa: E402
+import shares  # noqa: E402
+from cluster import Cluster, documents, text_of  # noqa: E402
+from judge import judge  # noqa: E402
+from placer import place  # noqa: E402
+from rules import State  # noqa: E402
+from scenes import group, node, pod, queue, required  # noqa: E402
+
+BASE = [{"config": {}}, scenes.topology(("zone", "rack"))]
+
+
+def outcome(docs, binds=(), evictions=(), cycles=5):
+    """What the simulator would say: binds [(cycle, pod, node)], evictions [(cycle, pod, action, by)]."""
+    pods = [d["metadata"] for d in docs if d.get("kind") == "Pod"]
+    return {"pods": [{"name": p["name"]} for p in pods], "waiting": [], "cycles": cycles,
+            "binds": [{"cycle": c, "pod": p, "node": n} for c, p, n in binds],
+            "evictions": [{"cycle": c, "pod": p, "action": a, "moved": False, "message": f"{a}ed for default/{by} of queue q"}
+                          for c, p, a, by in evictions]}
+
+
+def kinds(docs, *, scene="mixed", **said):
+    return {v[0] for v in judge(scene, Cluster(documents(text_of(BASE + docs))), outcome(docs, **said))[0]}
+
+
+def gang(name, sizes, queue_name="q", minimum=None, at=None, **more):
+    spec = {k: more.pop(k) for k in ("age", "priority", "preemptibility", "topologyConstraint") if k in more}
+    return ([group(name, queue_name, minimum or len(sizes), running=bool(at), **spec)] +
+            [pod(f"{name}-{i}", name, size, at=at, **more) for i, size in enumerate(sizes)])
+
+
+class Placer(unittest.TestCase):
+    def fits(self, docs, name):
+        cluster = Cluster(BASE + docs)
+        state = State.of(cluster, {p.name: p.node for p in cluster.pods.values() if p.node})
+        return place(state, [p for p in cluster.groups[name].pods if not p.node], cluster.groups[name])
+
+    def test_the_small_one_goes_beside_a_large_one(self):
+        nodes = [node("a", 4), node("b", 5), queue("q")]
+        self.assertTrue(self.fits(nodes + gang("g", [1, 4, 4]), "g"))
+        self.assertFalse(self.fits(nodes + gang("g", [2, 4, 4]), "g"))
+
+    def test_racks_of_one_name_in_two_zones_are_two(self):
+        nodes = [node("a", 2, labels={"zone": "x", "rack": "r"}), node("b", 2, labels={"zone": "y", "rack": "r"}), queue("q")]
+        in_one = {"topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "rack"}}
+        self.assertFalse(self.fits(nodes + gang("g", [2, 2], **in_one), "g"))
+        self.assertTrue(self.fits(nodes + gang("g", [1, 1], **in_one), "g"))
+
+    def test_shares_of_a_gpu_are_packed(self):
+        halves = [group("g", "q", 3)] + [pod(f"g-{i}", "g", notes={"gpu-fraction": "0.5"}) for i in range(3)]
+        self.assertTrue(self.fits([node("a", 2), queue("q")] + halves, "g"))
+        self.assertFalse(self.fits([node("a", 1), queue("q")] + halves, "g"))
+
+    def test_the_first_of_those_that_are_near_each_other_goes_anywhere(self):
+        near = required(podAffinity=[{"topologyKey": "zone", "labelSelector": {"matchLabels": {"gang": "g"}}}])
+        nodes = [node("a", 1, labels={"zone": "x"}), node("b", 1, labels={"zone": "y"}), queue("q")]
+        self.assertFalse(self.fits(nodes + gang("g", [1, 1], affinity=near), "g"))
+        self.assertTrue(self.fits(nodes + [node("c", 1, labels={"zone": "y"})] + gang("g", [1, 1], affinity=near), "g"))
+
+    def test_spread_counts_only_nodes_that_the_pod_may_use(self):
+        nodes = [node(n, 1, labels={"zone": n, "kind": k}) for n, k in (("a", "x"), ("b", "x"), ("c", "y"))] + [queue("q")]
+        spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                   "labelSelector": {"matchLabels": {"gang": "g"}}}]
+        four = [node("d", 3, labels={"zone": "a", "kind": "x"}), node("e", 3, labels={"zone": "b", "kind": "x"})]
+        pods = gang("g", [1] * 4, topologySpreadConstraints=spread, nodeSelector={"kind": "x"})
+        self.assertTrue(self.fits(nodes + four + pods, "g"))
+        self.assertFalse(self.fits(nodes + four[:1] + pods, "g"))
+
+
+class Shares(unittest.TestCase):
+    def row(self, name, quota, weight, demand, number=0, limit=None, priority=100):
+        return {"name": name, "quota": quota, "limit": limit, "weight": weight, "priority": priority, "demand": demand,
+                "number": number}
+
+    def test_examples_of_the_documents(self):
+        self.assertEqual(shares.divide(12, [self.row("a", 6, 1, 12), self.row("b", 2, 3, 12)]), {"a": 7, "b": 5})
+        self.assertEqual(shares.divide(10, [self.row("a", 2, 2, 8), self.row("b", 1, 1, 8), self.row("c", 3, 1, 1)]),
+                         {"a": 6, "b": 3, "c": 1})
+        self.assertEqual(shares.divide(10, [self.row("a", 0, 2, 20, 0), self.row("b", 0, 1, 20, 1), self.row("c", 0, 1, 20, 2)]),
+                         {"a": 5, "b": 3, "c": 2})
+
+    def test_more_guaranteed_than_there_is_is_not_decided(self):
+        self.assertIsNone(shares.divide(4, [self.row("a", 4, 1, 4), self.row("b", 4, 1, 4)]))
+
+
+class Judges(unittest.TestCase):
+    """Each row: a wrong answer, and the kind of violation that it is."""
+    plain = [node("a", 4), queue("q")]
+
+    def test_right_answers_are_right(self):
+        self.assertEqual(kinds(self.plain + gang("g", [1, 2]), binds=[(1, "g-0", "a"), (1, "g-1", "a")]), set())
+        self.assertEqual(kinds(self.plain + gang("g", [5])), set())
+
+    def test_room_and_gangs(self):
+        self.assertIn("waits-beside-room", kinds(self.plain + gang("g", [2, 2])))
+        self.assertIn("hard-room", kinds(self.plain + gang("g", [3, 3]), binds=[(1, "g-0", "a"), (1, "g-1", "a")]))
+        self.assertIn("hard-gang", kinds(self.plain + gang("g", [2, 2]), binds=[(1, "g-0", "a")]))
+        self.assertIn("waits-extra", kinds(self.plain + gang("g", [1, 1], minimum=1), binds=[(1, "g-0", "a")]))
+
+    def test_constraints(self):
+        two = [node("a", 4, labels={"zone": "x", "rack": "1"}), node("b", 4, labels={"zone": "y", "rack": "1"}), queue("q")]
+        on_both = [(1, "g-0", "a"), (1, "g-1", "b")]
+        in_one = {"topologyConstraint": {"topology": "dc", "requiredTopologyLevel": "rack"}}
+        near = required(podAffinity=[{"topologyKey": "zone", "labelSelector": {"matchLabels": {"gang": "g"}}}])
+        apart = required(podAntiAffinity=[{"topologyKey": "rack", "labelSelector": {"matchLabels": {"gang": "g"}}}])
+        spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                   "labelSelector": {"matchLabels": {"gang": "g"}}}]
+        self.assertIn("hard-topology", kinds(two + gang("g", [1, 1], **in_one), binds=on_both))
+        self.assertIn("hard-near", kinds(two + gang("g", [1, 1], affinity=near), binds=on_both))
+        self.assertIn("hard-apart", kinds(two + gang("g", [1, 1], affinity=apart), binds=on_both))
+        self.assertIn("hard-spread", kinds(two + gang("g", [1, 1], topologySpreadConstraints=spread),
+                                           binds=[(1, "g-0", "a"), (1, "g-1", "a")]))
+        self.assertIn("hard-ports", kinds(two + gang("g", [1, 1], ports=[80]), binds=[(1, "g-0", "a"), (1, "g-1", "a")]))
+        self.assertIn("hard-node", kinds(two + gang("g", [1], nodeSelector={"zone": "y"}), binds=[(1, "g-0", "a")]))
+
+    def test_limits_and_quotas(self):
+        small = [node("a", 8), queue("q", gpu=(2, 3)), queue("r", gpu=(2, -1))]
+        self.assertIn("hard-limit", kinds(small + gang("g", [4]), binds=[(1, "g-0", "a")]))
+        self.assertIn("hard-quota", kinds(small + gang("g", [3], priority="build"), binds=[(1, "g-0", "a")]))
+        full = gang("v1", [4], "r", at="a") + gang("v2", [4], "r", at="a")
+        self.assertIn("waits-quota", kinds(small + full + gang("g", [2])))
+        self.assertIn("victim-quota", kinds(small + gang("v", [2], "r", at="a") + gang("g", [2]),
+                                            evictions=[(1, "v-0", "reclaim", "g")], binds=[(2, "g-0", "a")]))
+
+    def test_victims(self):
+        full = self.plain + gang("v", [4], at="a", priority="build")
+        self.assertIn("victim-fixed", kinds(full + gang("g", [4], priority="inference"), evictions=[(1, "v-0", "preempt", "g")]))
+        full = self.plain + gang("v", [4], at="a")
+        self.assertIn("victim-wrong", kinds(full + gang("g", [4]), evictions=[(1, "v-0", "preempt", "g")]))
+        self.assertIn("victim-for-nothing", kinds(full + gang("g", [5], priority="build"),
+                                                  evictions=[(1, "v-0", "preempt", "g")]))
+        self.assertIn("victim-needless", kinds(self.plain + gang("v", [2], at="a") + gang("g", [2], priority="build"),
+                                               evictions=[(1, "v-0", "preempt", "g")], binds=[(2, "g-0", "a")]))
+        self.assertIn("waits-priority", kinds(full + gang("g", [2], priority="build")))
+
+    def test_moves(self):
+        two = [node("a", 4), node("b", 4), queue("q")]
+        self.assertIn("waits-move", kinds(two + gang("v", [2], at="a") + gang("w", [2], at="b") + gang("g", [4]), scene="moves"))
+        fixed = gang("v", [2], at="a", priority="build") + gang("w", [2], at="b", priority="build")
+        self.assertNotIn("waits-move", kinds(two + fixed + gang("g", [4]), scene="moves"))
+
+    def test_shares_of_demand_that_nobody_can_use(self):
+        docs = [node("a", 4), queue("q", gpu=(0, -1)), queue("r", gpu=(0, -1)), queue("s", gpu=(0, -1))]
+        for i in range(4):
+            docs += gang(f"r{i}", [1], "r", at="a") + gang(f"s{i}", [1], "s")
+        docs += gang("never", [100], "q")
+        self.assertIn("share", kinds(docs, scene="shares"))
+
+    def test_room_that_is_kept(self):
+        ends = gang("v", [4], at="a", priority="build", notes={"simulate.muster.dev/fails": "3"})
+        docs = self.plain + ends + gang("g", [4], age=1000)
+        self.assertIn("late", kinds(docs, scene="aged", cycles=20))
+        self.assertNotIn("late", kinds(docs, scene="aged", cycles=20, binds=[(4, "g-0", "a")]))
+
+    def test_what_never_rests(self):
+        self.assertIn("no-rest", kinds(self.plain, cycles=40))
+
+
+if __name__ == "__main__":
+    done = unittest.main(exit=False, verbosity=0).result
+    bad = len(done.failures) + len(done.errors)
+    print(f"{done.testsRun - bad} passed, {bad} failed")
+    sys.exit(1 if bad else 0)
