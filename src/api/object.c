@@ -2,6 +2,7 @@
 
 #include "api/group.h"
 #include "api/kind.h"
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -267,8 +268,10 @@ void object_unref(const struct object *object)
     if (!shared)
         return;
     assert(shared->refs > 0);
-    if (--shared->refs == 0)
-        mem_free(shared);
+    if (--shared->refs)
+        return;
+    selector_kept_free(shared->selector);
+    mem_free(shared);
 }
 
 void object_unrefp(struct object **object)

@@ -12,6 +12,7 @@ struct err;
 struct json;
 struct kind;
 struct object_trees;
+struct selector_kept;
 
 /* object: one version of one API object, immutable and shared by reference count.
  *
@@ -55,6 +56,7 @@ struct object {
     struct str raw;             /* compact JSON of the whole object, apiVersion and kind included */
     struct object_trees *trees; /* that its tree would be in; NULL: nobody has one for all */
     const struct json *tree;    /* there */
+    struct selector_kept *selector; /* of object_selector() (api/selector.h); NULL: nobody asked */
 };
 
 /* Takes a copy of `raw`. -EINVAL when it is not an object with metadata.name. */

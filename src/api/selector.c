@@ -1,5 +1,6 @@
 #include "api/selector.h"
 
+#include "api/kind.h"
 #include "api/names.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -7,6 +8,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -356,4 +358,46 @@ bool selector_matches_fields(const struct selector *selector, const struct objec
             return false;
     }
     return true;
+}
+
+struct selector_kept {
+    struct arena arena;
+    struct selector selector;
+    bool there;
+};
+
+/* The texts of a tree are those of the object, but for what was escaped. */
+static const struct selector *selector_keep(struct selector_kept *kept, const struct object *object)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *wanted = json_at(object_tree(object, &arena), "spec.selector");
+    struct json *outer = NULL;
+
+    if (!json_is(wanted, JSON_OBJECT))
+        return NULL;
+    wanted = json_clone(&kept->arena, wanted);
+    if (!object->kind->group[0]) {
+        outer = json_new_object(&kept->arena);
+        json_set(outer, STR("matchLabels"), (struct json *)(uintptr_t)wanted);
+    }
+    kept->there =
+        selector_from_json(&kept->arena, outer ? outer : wanted, &kept->selector, NULL) == 0;
+    return kept->there ? &kept->selector : NULL;
+}
+
+const struct selector *object_selector(const struct object *object)
+{
+    struct object *shared = (struct object *)(uintptr_t)object;
+
+    if (shared->selector)
+        return shared->selector->there ? &shared->selector->selector : NULL;
+    shared->selector = MEM_NEW(struct selector_kept);
+    return selector_keep(shared->selector, object);
+}
+
+void selector_kept_free(struct selector_kept *kept)
+{
+    if (kept)
+        arena_done(&kept->arena);
+    mem_free(kept);
 }

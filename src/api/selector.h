@@ -41,6 +41,13 @@ struct selector {
     size_t term_count;
 };
 
+/* What an object chooses by spec.selector: a LabelSelector or, of core kinds, a plain map of labels.
+ * Read when somebody first asks, and kept as long as the object: every pod that changes asks all that
+ * might choose it. NULL: it has none, or one that cannot be read. */
+const struct selector *object_selector(const struct object *object);
+struct selector_kept;
+void selector_kept_free(struct selector_kept *kept); /* NULL is fine */
+
 /* -EINVAL with words when the text is no selector. */
 int selector_parse_labels(struct arena *arena,
                           struct str text,

@@ -24,12 +24,9 @@
 
 static bool budget_covers(const struct write *write, const struct object *budget)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct selector selector = {0};
-    const struct json *wanted = json_at(object_json(budget, &arena), "spec.selector");
+    const struct selector *selector = object_selector(budget);
 
-    return wanted && selector_from_json(&arena, wanted, &selector, NULL) == 0 &&
-           selector_matches(&selector, write->old->labels, write->old->label_count);
+    return selector && selector_matches(selector, write->old->labels, write->old->label_count);
 }
 
 /* One fewer may go; who goes is written down, so that whoever counts anew before the pod shows that

@@ -153,22 +153,19 @@ static void reconcile(const struct control_input *input,
     struct arena *arena = actions->arena;
     const struct object *budget = cache_get(input->cache, &kind_pdb, key->ns, key->name);
     const struct object *pod = NULL;
-    struct selector selector = {0};
     struct covered covered = {.actions = actions, .cache = input->cache};
     size_t cursor = 0;
     int64_t healthy = 0;
 
-    if (!budget || budget->deleted_ms)
+    const struct selector *selector = budget ? object_selector(budget) : NULL;
+    if (!selector || budget->deleted_ms)
         return;
     const struct json *root = object_json(budget, arena);
     const struct json *spec = json_get(root, "spec");
-    if (!json_get(spec, "selector") ||
-        selector_from_json(arena, json_get(spec, "selector"), &selector, NULL) < 0)
-        return;
     const struct json *disrupted = json_at(root, "status.disruptedPods");
     struct json *still = json_new_object(arena);
     while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor))) {
-        if (!selector_matches(&selector, pod->labels, pod->label_count) || is_over(pod))
+        if (!selector_matches(selector, pod->labels, pod->label_count) || is_over(pod))
             continue;
         cover(&covered, pod);
         healthy += !is_disrupted(actions, disrupted, pod, input->now_ms, still) && is_ready(pod);
@@ -222,12 +219,9 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     if (object->kind != &kind_pod)
         return;
     while ((budget = cache_next(cache, &kind_pdb, object->ns, &cursor))) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        struct selector selector = {0};
+        const struct selector *selector = object_selector(budget);
 
-        if (selector_from_json(&arena, json_at(object_json(budget, &arena), "spec.selector"),
-                               &selector, NULL) == 0 &&
-            selector_matches(&selector, object->labels, object->label_count))
+        if (selector && selector_matches(selector, object->labels, object->label_count))
             control_keys_add(ret, budget->ns, budget->name);
     }
 }

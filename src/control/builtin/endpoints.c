@@ -262,7 +262,6 @@ static void reconcile(const struct control_input *input,
     struct arena *arena = actions->arena;
     struct run run = {.arena = arena,
                       .service = cache_get(input->cache, &kind_service, key->ns, key->name)};
-    struct selector selector = {0};
     const struct object *pod = NULL;
     size_t cursor = 0;
 
@@ -270,18 +269,15 @@ static void reconcile(const struct control_input *input,
         return;
     run.spec = json_get(object_json(run.service, arena), "spec");
     run.not_ready_too = json_bool_or(json_get(run.spec, "publishNotReadyAddresses"), false);
-    struct json *wanted = json_new_object(arena);
-    if (!json_count(json_get(run.spec, "selector"))) {
+    const struct selector *selector = object_selector(run.service);
+    if (!selector || !json_count(json_get(run.spec, "selector"))) {
         endpoints_mirror(input, cache_get(input->cache, &kind_endpoints, key->ns, key->name),
                          actions);
         return;
     }
-    json_set(wanted, STR("matchLabels"), json_clone(arena, json_get(run.spec, "selector")));
-    if (selector_from_json(arena, wanted, &selector, NULL) < 0)
-        return;
     struct founds founds = {0};
     while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor)))
-        if (selector_matches(&selector, pod->labels, pod->label_count))
+        if (selector_matches(selector, pod->labels, pod->label_count))
             add_pod(&run, pod, &founds);
 
     struct json *endpoints = head(&run, &kind_endpoints, key->name);
@@ -303,13 +299,10 @@ static void keys_of_pod(const struct cache *cache,
     size_t cursor = 0;
 
     while ((service = cache_next(cache, &kind_service, pod->ns, &cursor))) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        const struct json *wanted = json_at(object_json(service, &arena), "spec.selector");
-        bool all = json_count(wanted) > 0;
+        const struct selector *selector = object_selector(service);
 
-        JSON_FOREACH(wanted, label)
-            all = all && str_eq(object_label(pod, str_c(&arena, json_key(label))), json_str(label));
-        if (all)
+        if (selector && selector->term_count &&
+            selector_matches(selector, pod->labels, pod->label_count))
             control_keys_add(ret, service->ns, service->name);
     }
 }

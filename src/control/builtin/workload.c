@@ -70,22 +70,6 @@ void workload_write(struct workload *w)
 
 /* ---- what belongs to it ---- */
 
-/* spec.selector: a LabelSelector, or the plain map of a ReplicationController. False: it chooses
- * nothing. */
-static bool selector_of(struct arena *arena, const struct object *owner, struct selector *ret)
-{
-    const struct json *tree = object_json(owner, arena);
-    const struct json *wanted = json_at(tree, "spec.selector");
-
-    if (owner->kind->group[0] == '\0' && json_is(wanted, JSON_OBJECT)) {
-        struct json *outer = json_new_object(arena);
-
-        json_set(outer, STR("matchLabels"), json_clone(arena, wanted));
-        wanted = outer;
-    }
-    return json_count(wanted) && selector_from_json(arena, wanted, ret, NULL) == 0;
-}
-
 static void patch_owners(struct workload *w, const struct object *object, bool adopt)
 {
     struct json *patch = json_new_object(w->arena);
@@ -126,26 +110,33 @@ static bool may_adopt(const struct workload *w, const struct object *object)
            workload_ordinal(w->owner->name, object->name) >= 0;
 }
 
+/* NULL: it chooses nothing. */
+static const struct selector *selector_of(const struct object *owner)
+{
+    const struct selector *selector = object_selector(owner);
+
+    return selector && selector->term_count ? selector : NULL;
+}
+
 struct workload_objects workload_objects(struct workload *w, const struct kind *kind)
 {
     struct workload_objects list = {0};
-    struct selector selector = {0};
-    bool chooses = selector_of(w->arena, w->owner, &selector);
+    const struct selector *selector = selector_of(w->owner);
     const struct object *object = NULL;
     size_t cursor = 0;
 
     while ((object = cache_next_owned(w->input->cache, kind, w->owner->uid, &cursor))) {
         if (!is_owned(w, object))
             continue;
-        if (!chooses || selector_matches(&selector, object->labels, object->label_count))
+        if (!selector || selector_matches(selector, object->labels, object->label_count))
             VEC_PUSH(w->arena, &list, object);
         else if (!object->deleted_ms)
             patch_owners(w, object, false);
     }
     cursor = 0;
-    while (chooses && (object = cache_next(w->input->cache, kind, w->owner->ns, &cursor))) {
+    while (selector && (object = cache_next(w->input->cache, kind, w->owner->ns, &cursor))) {
         if (object_controller(object) || object->deleted_ms || !may_adopt(w, object) ||
-            !selector_matches(&selector, object->labels, object->label_count))
+            !selector_matches(selector, object->labels, object->label_count))
             continue;
         patch_owners(w, object, true);
         VEC_PUSH(w->arena, &list, object);
@@ -182,7 +173,6 @@ void workload_keys(const struct cache *cache,
                    struct control_keys *ret)
 {
     const struct object_owner *owner = object_controller(object);
-    _cleanup_(arena_done) struct arena arena = {0};
     const struct object *candidate = NULL;
     size_t cursor = 0;
 
@@ -192,10 +182,9 @@ void workload_keys(const struct cache *cache,
     if (owner || object->deleted_ms || !cache_count(cache, kind))
         return;
     while ((candidate = cache_next(cache, kind, object->ns, &cursor))) {
-        struct selector selector = {0};
+        const struct selector *selector = selector_of(candidate);
 
-        if (selector_of(&arena, candidate, &selector) &&
-            selector_matches(&selector, object->labels, object->label_count))
+        if (selector && selector_matches(selector, object->labels, object->label_count))
             control_keys_add(ret, candidate->ns, candidate->name);
     }
 }
