@@ -73,6 +73,8 @@ void admit_unsupported(struct admit *admit,
 
 void admit_warn(struct admit *admit, struct str text)
 {
+    if (admit->warnings.len >= ADMIT_WARNINGS_BYTES_MAX)
+        return;
     admit->warnings = str_printf(admit->arena, STR_FMT "%s" STR_FMT, STR_ARG(admit->warnings),
                                  admit->warnings.len ? "\n" : "", STR_ARG(text));
 }

@@ -20,6 +20,8 @@ struct schema;
  * `object` is changed in place. Whatever is wrong becomes a cause (field, reason, message), all of
  * them at once, so a user repairs a manifest in one go. */
 #define ADMIT_CAUSES_MAX 50
+/* Some fifty sentences; what would come behind them is not said: each goes into a header. */
+#define ADMIT_WARNINGS_BYTES_MAX 8192
 
 struct admit {
     struct arena *arena;
@@ -79,10 +81,13 @@ void admit_metadata(struct admit *admit);
  * have as many items as fit into a request. */
 struct admit_names {
     struct str *sorted; /* without the empty ones */
+    size_t *first;      /* the index of the first item that has it */
     size_t count;
     bool *again; /* by index: an item before has the same */
 };
 struct admit_names admit_names(struct arena *arena, const struct json *list, const char *key);
+/* The index of the first item that has it; SIZE_MAX: none. */
+size_t admit_names_find(const struct admit_names *names, struct str text);
 bool admit_names_have(const struct admit_names *names, struct str text);
 /* hostname, subdomain and hostAliases: they become lines of /etc/hosts. And names of sysctls. */
 void admit_pod_names(struct admit *admit, const struct json *spec, struct str path);

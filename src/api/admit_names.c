@@ -29,7 +29,8 @@ struct admit_names admit_names(struct arena *arena, const struct json *list, con
 {
     size_t count = json_count(list);
     struct admit_names names = {.again = ARENA_ARRAY(arena, bool, count + 1),
-                                .sorted = ARENA_ARRAY(arena, struct str, count + 1)};
+                                .sorted = ARENA_ARRAY(arena, struct str, count + 1),
+                                .first = ARENA_ARRAY(arena, size_t, count + 1)};
     struct named *all = ARENA_ARRAY(arena, struct named, count + 1);
     size_t used = 0;
     size_t index = 0;
@@ -43,15 +44,17 @@ struct admit_names admit_names(struct arena *arena, const struct json *list, con
     }
     qsort(all, used, sizeof(*all), named_compare);
     for (size_t i = 0; i < used; i++) {
-        if (i && str_eq(all[i].text, all[i - 1].text))
+        if (i && str_eq(all[i].text, all[i - 1].text)) {
             names.again[all[i].index] = true;
-        else
-            names.sorted[names.count++] = all[i].text;
+            continue;
+        }
+        names.first[names.count] = all[i].index;
+        names.sorted[names.count++] = all[i].text;
     }
     return names;
 }
 
-bool admit_names_have(const struct admit_names *names, struct str text)
+size_t admit_names_find(const struct admit_names *names, struct str text)
 {
     size_t low = 0;
     size_t high = names->count;
@@ -61,13 +64,18 @@ bool admit_names_have(const struct admit_names *names, struct str text)
         int order = str_cmp(names->sorted[middle], text);
 
         if (order == 0)
-            return true;
+            return names->first[middle];
         if (order < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return false;
+    return SIZE_MAX;
+}
+
+bool admit_names_have(const struct admit_names *names, struct str text)
+{
+    return admit_names_find(names, text) != SIZE_MAX;
 }
 
 /* ---- names of a pod ---- */

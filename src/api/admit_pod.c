@@ -6,10 +6,13 @@
 #include "api/schema.h"
 #include "api/types.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/json_names.h"
+#include "base/map.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -41,15 +44,16 @@ static const char *pull_policy(struct str image)
 /* Of pods only: a template stays as it was written. */
 static void default_requests(struct admit *admit, struct json *container)
 {
-    struct json *limits = json_at(container, "resources.limits");
+    const struct json *limits = json_at(container, "resources.limits");
+    _cleanup_(json_names_done) struct json_names requests = {0};
 
+    if (!json_count(limits))
+        return;
     /* What is limited and not requested is requested. */
-    JSON_FOREACH(limits, limit) {
-        struct json *requests = json_make_path(admit->arena, container, "resources.requests");
-
-        if (!json_get_str(requests, json_key(limit)))
-            json_set(requests, json_key(limit), json_clone(admit->arena, limit));
-    }
+    requests.object = json_make_path(admit->arena, container, "resources.requests");
+    JSON_FOREACH(limits, limit)
+        if (!json_names_get(&requests, json_key(limit)))
+            (void)json_names_put(&requests, json_key(limit), json_clone(admit->arena, limit));
 }
 
 static void default_container(struct admit *admit, struct json *container)
@@ -218,11 +222,12 @@ static void check_amounts(struct admit *admit, const struct json *amounts, struc
 static void check_resources(struct admit *admit, const struct json *resources, struct str path)
 {
     const struct json *limits = json_get(resources, "limits");
+    _cleanup_(json_names_done) struct json_names limited = {.object = limits};
 
     check_amounts(admit, limits, at(admit, path, "limits"));
     check_amounts(admit, json_get(resources, "requests"), at(admit, path, "requests"));
     JSON_FOREACH(json_get(resources, "requests"), request) {
-        const struct json *limit = json_get_str(limits, json_key(request));
+        const struct json *limit = json_names_get(&limited, json_key(request));
         struct quantity a = {0};
         struct quantity b = {0};
         bool same =
@@ -403,6 +408,37 @@ static void check_volumes(struct admit *admit,
     }
 }
 
+/* What a pod names for nodes to have is looked for among all of it, again and again. */
+#define POD_RESOURCES_MAX 256 /* kinds of resources: a node has some dozen */
+#define POD_CLAIMS_MAX    256 /* each becomes an object */
+
+static void check_counts(struct admit *admit, const struct json *spec, struct str path)
+{
+    static const char *const lists[] = {"containers", "initContainers", "ephemeralContainers"};
+    static const char *const kinds[] = {"limits", "requests"};
+    _cleanup_(map_done) struct map names = {.seed = (uintptr_t)spec};
+
+    if (admit->kind == &kind_pod && admit->old) /* it cannot change any more */
+        return;
+    for (size_t i = 0; i < COUNT_OF(lists) * COUNT_OF(kinds); i++)
+        JSON_FOREACH(json_get(spec, lists[i / COUNT_OF(kinds)]), container)
+            JSON_FOREACH(json_get(json_get(container, "resources"), kinds[i % COUNT_OF(kinds)]),
+                         amount)
+                (void)map_set(&names, json_key(amount), amount);
+    JSON_FOREACH(json_get(spec, "overhead"), amount)
+        (void)map_set(&names, json_key(amount), amount);
+    if (names.count > POD_RESOURCES_MAX)
+        admit_forbidden(admit, at(admit, path, "containers"),
+                        str_printf(admit->arena, "%zu resources are named; a pod has at most %d",
+                                   names.count, POD_RESOURCES_MAX)
+                            .p);
+    if (json_count(json_get(spec, "resourceClaims")) > POD_CLAIMS_MAX)
+        admit_forbidden(admit, at(admit, path, "resourceClaims"),
+                        str_printf(admit->arena, "%zu claims; a pod has at most %d",
+                                   json_count(json_get(spec, "resourceClaims")), POD_CLAIMS_MAX)
+                            .p);
+}
+
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path)
 {
     const struct json *grace = json_get(spec, "terminationGracePeriodSeconds");
@@ -410,6 +446,7 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
 
     if (!json_count(json_get(spec, "containers")))
         admit_required(admit, at(admit, path, "containers"), "");
+    check_counts(admit, spec, path);
     check_containers(admit, spec, &volumes, "containers", path);
     check_containers(admit, spec, &volumes, "initContainers", path);
     check_containers(admit, spec, &volumes, "ephemeralContainers", path);

@@ -6,13 +6,17 @@
 #include "api/pod_security.h"
 #include "api/quantity.h"
 #include "api/schema.h"
+#include "api/selector.h"
 #include "api/share.h"
 #include "api/suspend.h"
 #include "base/arena.h"
 #include "base/base64.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "base/time.h"
 
@@ -69,20 +73,16 @@ static void check_namespace(struct admit *admit)
     }
 }
 
-static const struct json *same_taint(const struct json *list, const struct json *taint)
-{
-    JSON_FOREACH(list, other)
-        if (json_equal(json_get(other, "key"), json_get(taint, "key")) &&
-            json_equal(json_get(other, "effect"), json_get(taint, "effect")))
-            return other;
-    return NULL;
-}
-
 /* Since when a taint drives pods away: how long one tolerates it is counted from there. */
 static void add_node(struct admit *admit)
 {
+    _cleanup_(map_done) struct map driving = {.seed = (uintptr_t)admit->object};
+
+    JSON_FOREACH(json_at(admit->old, "spec.taints"), taint)
+        if (str_is(json_str(json_get(taint, "effect")), "NoExecute"))
+            (void)map_set(&driving, json_str(json_get(taint, "key")), taint);
     JSON_FOREACH(json_at(admit->object, "spec.taints"), taint) {
-        const struct json *before = same_taint(json_at(admit->old, "spec.taints"), taint);
+        const struct json *before = map_get(&driving, json_str(json_get(taint, "key")));
         struct str known = json_str(json_get(before, "timeAdded"));
 
         if (!str_is(json_str(json_get(taint, "effect")), "NoExecute") ||
@@ -103,10 +103,14 @@ static void add_pvc(struct admit *admit)
 static void default_secret(struct admit *admit)
 {
     const struct json *texts = json_get(admit->object, "stringData");
+    _cleanup_(json_names_done) struct json_names data = {0};
 
+    if (json_count(texts))
+        data.object = json_make_path(admit->arena, admit->object, "data");
     JSON_FOREACH(texts, item)
-        json_set(json_make_path(admit->arena, admit->object, "data"), json_key(item),
-                 json_new_str(admit->arena, base64_encode(admit->arena, json_str(item))));
+        (void)json_names_put(
+            &data, json_key(item),
+            json_new_str(admit->arena, base64_encode(admit->arena, json_str(item))));
     json_remove(admit->object, STR("stringData"));
 }
 
@@ -368,6 +372,32 @@ void admit_add(struct admit *admit)
             rules[i].add(admit);
 }
 
+/* Every pod that changes is held against the selectors of its namespace: they are bounded. One that
+ * was there before this was stays. */
+static void check_selector_size(struct admit *admit)
+{
+    const struct json *selector = json_at(admit->object, "spec.selector");
+    const struct json *labels = json_get(selector, "matchLabels");
+    const struct json *expressions = json_get(selector, "matchExpressions");
+    size_t count = 0;
+
+    if (!json_is(selector, JSON_OBJECT) ||
+        json_equal(selector, json_at(admit->old, "spec.selector")))
+        return;
+    if (json_is(labels, JSON_OBJECT) || json_is(expressions, JSON_ARRAY))
+        count = json_count(labels) + json_count(expressions);
+    else
+        count = json_count(selector);
+    JSON_FOREACH(expressions, item)
+        count += json_count(json_get(item, "values"));
+    if (count > SELECTOR_TERMS_MAX)
+        admit_forbidden(admit, STR("spec.selector"),
+                        str_printf(admit->arena,
+                                   "%zu labels, expressions and values; a selector has at most %d",
+                                   count, SELECTOR_TERMS_MAX)
+                            .p);
+}
+
 void admit_validate(struct admit *admit)
 {
     admit_metadata(admit);
@@ -382,6 +412,7 @@ void admit_validate(struct admit *admit)
     }
     check_required(admit);
     check_fixed(admit);
+    check_selector_size(admit);
     for (size_t i = 0; i < RULES; i++)
         if (rules[i].kind == admit->kind && rules[i].check)
             rules[i].check(admit);

@@ -1,4 +1,5 @@
 #include "api/admit.h"
+#include "api/group.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -78,93 +79,104 @@ void admit_queue_validate(struct admit *admit)
 
 /* ---- pod groups ---- */
 
-static size_t index_of(const struct json *list, struct str name)
+/* The subgroups, by their places in the list. */
+struct tree {
+    struct admit_names names;
+    const struct json **items;
+    size_t *parent;   /* SIZE_MAX: none, or none of that name */
+    size_t *children; /* how many there are */
+    size_t *walk;     /* in which it was passed on the way up, from 1 on; 0: not yet */
+    bool *ring;       /* going up from it, one comes back to it */
+    size_t count;
+};
+
+/* Going up from `from`: everything is passed once, by whoever comes first. */
+static void walk_up(struct tree *tree, size_t from)
 {
+    size_t at = from;
+
+    while (at != SIZE_MAX && !tree->walk[at]) {
+        tree->walk[at] = from + 1;
+        at = tree->parent[at];
+    }
+    if (at == SIZE_MAX || tree->walk[at] != from + 1)
+        return;
+    for (; !tree->ring[at]; at = tree->parent[at])
+        tree->ring[at] = true;
+}
+
+static void tree_read(struct arena *arena, const struct json *list, struct tree *ret)
+{
+    size_t count = json_count(list);
     size_t index = 0;
 
+    *ret = (struct tree){.names = admit_names(arena, list, "name"),
+                         .items = ARENA_ARRAY(arena, const struct json *, count),
+                         .parent = ARENA_ARRAY(arena, size_t, count),
+                         .children = ARENA_ARRAY(arena, size_t, count),
+                         .walk = ARENA_ARRAY(arena, size_t, count),
+                         .ring = ARENA_ARRAY(arena, bool, count),
+                         .count = count};
     JSON_FOREACH(list, item) {
-        if (str_eq(json_str(json_get(item, "name")), name))
-            return index;
+        struct str parent = json_str(json_get(item, "parent"));
+
+        ret->items[index] = item;
+        ret->parent[index] = parent.len ? admit_names_find(&ret->names, parent) : SIZE_MAX;
+        if (ret->parent[index] != SIZE_MAX)
+            ret->children[ret->parent[index]]++;
         index++;
     }
-    return SIZE_MAX;
+    for (size_t i = 0; i < count; i++)
+        walk_up(ret, i);
 }
 
-/* Going up from it, one comes back to it. */
-static bool is_below_itself(const struct json *list, const struct json *from)
+/* Names once, parents that are there, no rings. */
+static void check_tree(struct admit *admit, const struct tree *tree)
 {
-    const struct json *at = from;
-
-    for (size_t steps = 0; steps < json_count(list); steps++) {
-        struct str parent = json_str(json_get(at, "parent"));
-        size_t index = parent.len ? index_of(list, parent) : SIZE_MAX;
-
-        if (index == SIZE_MAX)
-            return false;
-        at = json_index(list, index);
-        if (at == from)
-            return true;
-    }
-    return false;
-}
-
-static size_t children_of(const struct json *list, struct str name)
-{
-    size_t count = 0;
-
-    JSON_FOREACH(list, item)
-        count += str_eq(json_str(json_get(item, "parent")), name);
-    return count;
-}
-
-/* The tree: names once, parents that are there, no rings. */
-static void check_tree(struct admit *admit, const struct json *list)
-{
-    size_t index = 0;
-
-    JSON_FOREACH(list, item) {
-        struct str path = str_printf(admit->arena, "spec.subGroups[%zu]", index);
+    for (size_t i = 0; i < tree->count && !admit_is_full(admit); i++) {
+        const struct json *item = tree->items[i];
+        struct str path = str_printf(admit->arena, "spec.subGroups[%zu]", i);
         struct str parent_path = str_printf(admit->arena, STR_FMT ".parent", STR_ARG(path));
         const struct json *name = json_get(item, "name");
         const struct json *parent = json_get(item, "parent");
 
-        if (index_of(list, json_str(name)) != index)
+        if (tree->names.again[i])
             admit_duplicate(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)), name);
-        else if (json_str(parent).len && index_of(list, json_str(parent)) == SIZE_MAX)
+        else if (json_str(parent).len && tree->parent[i] == SIZE_MAX)
             admit_invalid(admit, parent_path, parent, "there is no subgroup of that name");
-        else if (is_below_itself(list, item))
+        else if (tree->ring[i])
             admit_invalid(admit, parent_path, parent, "a subgroup cannot be its own ancestor");
         else if (json_get(item, "minMember") && json_get(item, "minSubGroup"))
             admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".minSubGroup", STR_ARG(path)),
                             "minMember counts pods, minSubGroup the subgroups below; set one");
-        index++;
     }
 }
 
-/* Whether the stored group has the subgroup without that field, or with it, as the new one has:
- * what KAI up to 0.13 made stays. */
-static bool was_so(const struct admit *admit, struct str name, const char *field, bool there)
+/* Whether the stored group has the subgroup without minMember, as the new one has: what KAI up to
+ * 0.13 made stays. */
+static bool had_no_minimum(const struct tree *old, struct str name)
 {
-    const struct json *list = json_at(admit->old, "spec.subGroups");
-    size_t index = index_of(list, name);
+    size_t index = admit_names_find(&old->names, name);
 
-    return index != SIZE_MAX && !json_is_null(json_get(json_index(list, index), field)) == there;
+    return index != SIZE_MAX && json_is_null(json_get(old->items[index], "minMember"));
 }
 
 static void check_minimum(struct admit *admit,
-                          const struct json *list,
-                          const struct json *item,
-                          struct str path)
+                          const struct tree *tree,
+                          const struct tree *old,
+                          size_t index)
 {
+    const struct json *item = tree->items[index];
+    struct str path = str_printf(admit->arena, "spec.subGroups[%zu]", index);
     struct str name = json_str(json_get(item, "name"));
     const struct json *members = json_get(item, "minMember");
     const struct json *below = json_get(item, "minSubGroup");
-    size_t children = children_of(list, name);
+    size_t children = tree->children[index];
 
     if (!children && !json_is_null(below))
         admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".minSubGroup", STR_ARG(path)),
                         "no subgroup is below this one; set minMember");
-    if (!children && json_is_null(members) && !was_so(admit, name, "minMember", false))
+    if (!children && json_is_null(members) && !had_no_minimum(old, name))
         admit_required(admit, str_printf(admit->arena, STR_FMT ".minMember", STR_ARG(path)),
                        "how many pods of it must start; 0 when none has to");
     if (children && !json_is_null(members)) {
@@ -209,19 +221,29 @@ void admit_podgroup_validate(struct admit *admit)
     const struct json *spec = json_get(admit->object, "spec");
     const struct json *list = json_get(spec, "subGroups");
     const struct json *least = json_get(spec, "minSubGroup");
+    struct tree tree = {0};
+    struct tree old = {0};
     size_t roots = 0;
-    size_t index = 0;
 
     check_times(admit, spec);
     if (!json_is_null(least) && !json_is_null(json_get(spec, "minMember")))
         admit_forbidden(admit, STR("spec.minSubGroup"),
                         "minMember counts pods, minSubGroup the subgroups; set one");
-    check_tree(admit, list);
+    if (json_count(list) > GROUP_SUBGROUPS_MAX) {
+        admit_forbidden(admit, STR("spec.subGroups"),
+                        str_printf(admit->arena, "%zu subgroups; a group has at most %d",
+                                   json_count(list), GROUP_SUBGROUPS_MAX)
+                            .p);
+        return;
+    }
+    tree_read(admit->arena, list, &tree);
+    tree_read(admit->arena, json_at(admit->old, "spec.subGroups"), &old);
+    check_tree(admit, &tree);
     if (admit->causes.count)
         return;
-    JSON_FOREACH(list, item) {
-        roots += !json_str(json_get(item, "parent")).len;
-        check_minimum(admit, list, item, str_printf(admit->arena, "spec.subGroups[%zu]", index++));
+    for (size_t i = 0; i < tree.count; i++) {
+        roots += !json_str(json_get(tree.items[i], "parent")).len;
+        check_minimum(admit, &tree, &old, i);
     }
     if (!json_is_null(least) && json_i64_or(least, 0) < 1)
         admit_invalid(admit, STR("spec.minSubGroup"), least, "must be at least 1");

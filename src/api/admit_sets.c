@@ -19,14 +19,6 @@ static struct str part_path(struct admit *admit, size_t index, const char *rest)
     return str_printf(admit->arena, "spec.replicatedJobs[%zu]%s", index, rest);
 }
 
-static bool has_part(const struct json *spec, struct str name)
-{
-    JSON_FOREACH(json_get(spec, "replicatedJobs"), part)
-        if (str_eq(json_str(json_get(part, "name")), name))
-            return true;
-    return false;
-}
-
 /* The longest name that follows from the set's, its parts' and the numbers. */
 static void check_name_length(struct admit *admit,
                               const struct json *part,
@@ -55,6 +47,7 @@ static void check_name_length(struct admit *admit,
 
 static void check_depends(struct admit *admit,
                           const struct json *spec,
+                          const struct admit_names *parts,
                           const struct json *part,
                           size_t index)
 {
@@ -65,48 +58,41 @@ static void check_depends(struct admit *admit,
                       "cannot be used together with startupPolicy InOrder");
     JSON_FOREACH(json_get(part, "dependsOn"), entry) {
         const struct json *name = json_get(entry, "name");
-        bool before = false;
+        size_t before = admit_names_find(parts, json_str(name));
 
-        JSON_FOREACH(json_get(spec, "replicatedJobs"), each) {
-            if (each == part)
-                break;
-            before |= json_equal(json_get(each, "name"), name);
-        }
-        if (!before)
+        if (before == SIZE_MAX || before >= index)
             admit_invalid(admit, part_path(admit, index, ".dependsOn"), name,
                           "must name a replicatedJob that comes before this one");
     }
 }
 
 static void check_targets(struct admit *admit,
-                          const struct json *spec,
+                          const struct admit_names *parts,
                           const struct json *targets,
                           struct str path)
 {
     JSON_FOREACH(targets, target)
-        if (!has_part(spec, json_str(target)))
+        if (!admit_names_have(parts, json_str(target)))
             admit_invalid(admit,
                           str_printf(admit->arena, STR_FMT ".targetReplicatedJobs", STR_ARG(path)),
                           target, "is not a name in spec.replicatedJobs");
 }
 
-static void check_rules(struct admit *admit, const struct json *spec)
+static void check_rules(struct admit *admit,
+                        const struct json *spec,
+                        const struct admit_names *parts)
 {
     const struct json *rules = json_at(spec, "failurePolicy.rules");
+    struct admit_names names = admit_names(admit->arena, rules, "name");
     size_t index = 0;
 
     JSON_FOREACH(rules, rule) {
-        struct str path = str_printf(admit->arena, "spec.failurePolicy.rules[%zu]", index++);
-        const struct json *name = json_get(rule, "name");
+        struct str path = str_printf(admit->arena, "spec.failurePolicy.rules[%zu]", index);
 
-        check_targets(admit, spec, json_get(rule, "targetReplicatedJobs"), path);
-        JSON_FOREACH(rules, other) {
-            if (other == rule)
-                break;
-            if (json_str(name).len && json_equal(name, json_get(other, "name")))
-                admit_duplicate(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)),
-                                name);
-        }
+        check_targets(admit, parts, json_get(rule, "targetReplicatedJobs"), path);
+        if (names.again[index++])
+            admit_duplicate(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)),
+                            json_get(rule, "name"));
         JSON_FOREACH(json_get(rule, "onJobFailureMessagePatterns"), pattern) {
             struct regex *regex = NULL;
             struct err err = {0};
@@ -225,6 +211,7 @@ void admit_jobset_validate(struct admit *admit)
     const struct json *spec = json_get(admit->object, "spec");
     struct str set = json_str_at(admit->object, "metadata.name");
     struct str manager = json_str(json_get(spec, "managedBy"));
+    struct admit_names parts = admit_names(admit->arena, json_get(spec, "replicatedJobs"), "name");
     size_t index = 0;
 
     if (admit->old) {
@@ -236,13 +223,13 @@ void admit_jobset_validate(struct admit *admit)
                       "must be a domain-prefixed path, like acme.io/foo");
     JSON_FOREACH(json_get(spec, "replicatedJobs"), part) {
         check_name_length(admit, part, set, index);
-        check_depends(admit, spec, part, index);
+        check_depends(admit, spec, &parts, part, index);
         admit_job_spec(admit, whole_job(admit, spec, part),
                        part_path(admit, index, ".template.spec"));
         index++;
     }
-    check_targets(admit, spec, json_at(spec, "successPolicy.targetReplicatedJobs"),
+    check_targets(admit, &parts, json_at(spec, "successPolicy.targetReplicatedJobs"),
                   STR("spec.successPolicy"));
-    check_rules(admit, spec);
+    check_rules(admit, spec, &parts);
     check_coordinator(admit, spec);
 }

@@ -2,8 +2,10 @@
 #include "api/kind.h"
 #include "api/names.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "base/time.h"
 
@@ -53,25 +55,19 @@ static bool patches_equal(struct arena *arena, const struct json *a, const struc
     return json_equal(one, other);
 }
 
-/* The patch of the same manager as it was; NULL: there was none. */
-static const struct json *patch_before(const struct json *old, const struct json *patch)
-{
-    JSON_FOREACH(json_at(old, "spec.runtimePatches"), before)
-        if (json_equal(json_get(before, "manager"), json_get(patch, "manager")))
-            return before;
-    return NULL;
-}
-
 /* Each patch has the moment of its last change. Who makes one may say when that was; later the date
  * follows what the patch says. */
 void admit_trainjob_default(struct admit *admit)
 {
     struct str now = time_text(admit->arena, admit->now_ms);
+    _cleanup_(map_done) struct map managers = {.seed = (uintptr_t)admit->object};
 
     if (!admit->now_ms || admit->subresource.len)
         return;
+    JSON_FOREACH(json_at(admit->old, "spec.runtimePatches"), before)
+        (void)map_set(&managers, json_str(json_get(before, "manager")), before);
     JSON_FOREACH(json_at(admit->object, "spec.runtimePatches"), patch) {
-        const struct json *before = patch_before(admit->old, patch);
+        const struct json *before = map_get(&managers, json_str(json_get(patch, "manager")));
         const struct json *what = json_get(patch, "trainingRuntimeSpec");
         bool changed = before && !json_equal(json_get(before, "trainingRuntimeSpec"), what);
 

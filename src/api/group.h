@@ -14,6 +14,10 @@ struct json;
 /* On pod groups: why none of their pods is started, in words. */
 #define GROUP_REFUSED "muster.dev/refused"
 
+/* Subgroups of one group: 10000 segments of workers or Jobs of a set, what is above them, and some
+ * more. A group of so many has less than a megabyte. */
+#define GROUP_SUBGROUPS_MAX 10240
+
 /* The PodGroup of scheduling.k8s.io that a pod names and is to be in; empty: none. */
 struct str group_named_by(const struct json *pod);
 /* Our group that stands for that one. Its name follows from the other's alone, so that a pod that

@@ -22,8 +22,6 @@ struct kind;
 #define PATCH_BYTES_MAX ((size_t)8 << 20)
 /* Items and members that one JSON patch walks past on the way to its paths. */
 #define PATCH_STEPS_MAX ((size_t)25 * 1000 * 1000)
-/* Items of a list that one strategic merge compares with one another: 5,000 with 5,000. */
-#define PATCH_PAIRS_MAX ((size_t)25 * 1000 * 1000)
 
 /* RFC 7386: null removes. */
 struct json *patch_merge(struct arena *arena, struct json *target, const struct json *patch);
@@ -39,7 +37,7 @@ int patch_json(struct arena *arena,
 /* Kubernetes' strategic merge: like merge, but lists whose items have a key (containers by name,
  * ports by containerPort, ...) are merged item by item, lists of texts that are sets are united,
  * and the directives $patch, $retainKeys, $setElementOrder/x and $deleteFromPrimitiveList/x are
- * obeyed. Which lists: the types say (types.h). -EINVAL: not a patch; -E2BIG: PATCH_PAIRS_MAX. */
+ * obeyed. Which lists: the types say (types.h). -EINVAL: not a patch. */
 int patch_strategic(struct arena *arena,
                     const struct kind *kind,
                     struct json *target,

@@ -5,11 +5,13 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_names.h"
+#include "base/map.h"
 #include "base/str.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Strategic merge. The types say how the lists of built-in kinds are merged; the walk carries along
  * where it is in them. Recursion follows the documents, whose depth json_parse() bounds. */
@@ -25,7 +27,6 @@ struct spot {
 
 struct walk {
     struct arena *arena;
-    size_t pairs; /* of items that were, or may be, compared */
     struct err *err;
 };
 
@@ -64,18 +65,6 @@ static struct str spot_key(const struct spot *spot)
     return keyed ? type_field_key(spot->place.field, 0) : STR_NONE;
 }
 
-/* Before each item of `a` is compared with those of `b`. */
-static int check_pairs(struct walk *walk, const struct spot *spot, size_t a, size_t b)
-{
-    if (b && a > (PATCH_PAIRS_MAX - walk->pairs) / b)
-        return err_set(walk->err, -E2BIG,
-                       "strategic merge patch: " STR_FMT
-                       ": too many items to compare, %zu with %zu; use a JSON patch",
-                       STR_ARG(spot_text(walk->arena, spot)), a, b);
-    walk->pairs += a * b;
-    return 0;
-}
-
 static struct str directive(const struct json *patch)
 {
     return json_str(json_get(patch, "$patch"));
@@ -96,95 +85,139 @@ static int settle(struct walk *walk,
     return 0;
 }
 
-/* Index of the item whose `key` equals that of `like`, or the count. */
-static size_t find_item(const struct json *list, struct str key, const struct json *like)
+/* What tells an item from others, as text: its key, or itself where there is none. Numbers that are
+ * equal have the same. */
+static struct str identity(struct arena *arena, struct str key, const struct json *item)
 {
-    size_t index = 0;
-    const struct json *wanted = json_get_str(like, key);
+    const struct json *value = key.p ? json_get_str(item, key) : item;
+    int64_t number = 0;
 
-    JSON_FOREACH(list, item) {
-        if (json_is(item, JSON_OBJECT) && json_equal(json_get_str(item, key), wanted))
-            break;
-        index++;
-    }
-    return index;
+    if (json_is(value, JSON_NUMBER) && json_i64(value, &number))
+        return str_printf(arena, "%lld", (long long)number);
+    return value ? json_text(arena, value) : STR("");
 }
+
+/* The items of a list by their identity, of two that have one the first: a list may have as many as fit
+ * into a request, and so may the patch of it. */
+static void index_list(struct arena *arena,
+                       struct map *index,
+                       struct str key,
+                       const struct json *list)
+{
+    /* Where the list lies is nothing a peer can know: it cannot choose keys that collide. */
+    index->seed = (uintptr_t)list;
+    JSON_FOREACH(list, item) {
+        struct str text = identity(arena, key, item);
+
+        if ((!key.p || json_is(item, JSON_OBJECT)) && !map_get(index, text))
+            (void)map_set(index, text, item);
+    }
+}
+
+static void list_clear(struct json *list)
+{
+    list->last = NULL;
+    list->len = 0;
+}
+
+/* Items have no names: one that has is to go. In one pass, since one by its index is found by walking
+ * to it. */
+static void list_drop_named(struct json *list)
+{
+    struct json *item = json_first(list);
+    struct json left = {.type = JSON_ARRAY};
+
+    while (item) {
+        struct json *next = json_next(item);
+
+        if (!item->key)
+            json_push(&left, item);
+        item = next;
+    }
+    list->last = left.last;
+    list->len = left.len;
+}
+
+/* A list that is merged item by item. */
+struct keyed {
+    struct json *list;
+    struct str key;
+    struct map index;
+    size_t added;
+};
 
 // NOLINTNEXTLINE(misc-no-recursion)
 static int merge_item(struct walk *walk,
-                      struct json *list,
+                      struct keyed *keyed,
                       const struct json *item,
-                      struct str key,
-                      const struct spot *spot,
-                      size_t *added_count)
+                      const struct spot *spot)
 {
     struct json *added = NULL;
 
-    if (!json_is(item, JSON_OBJECT) || json_is_null(json_get_str(item, key)))
+    if (!json_is(item, JSON_OBJECT) || json_is_null(json_get_str(item, keyed->key)))
         return err_set(walk->err, -EINVAL,
                        "strategic merge patch: an item of " STR_FMT
                        " does not have its key \"" STR_FMT "\"",
-                       STR_ARG(spot_text(walk->arena, spot)), STR_ARG(key));
-    size_t at = find_item(list, key, item);
-    bool found = at < json_count(list);
+                       STR_ARG(spot_text(walk->arena, spot)), STR_ARG(keyed->key));
+    struct str text = identity(walk->arena, keyed->key, item);
+    struct json *found = map_get(&keyed->index, text);
     if (str_is(directive(item), "delete")) {
         if (found)
-            json_remove_index(list, at);
+            ((struct json *)map_remove(&keyed->index, text))->key = "";
         return 0;
     }
     if (found)
-        return merge_map(walk, json_index(list, at), item, spot);
+        return merge_map(walk, found, item, spot);
     int r = settle(walk, item, spot, &added);
     if (r < 0)
         return r;
-    json_push(list, added);
-    (*added_count)++;
+    json_push(keyed->list, added);
+    (void)map_set(&keyed->index, text, added);
+    keyed->added++;
     return 0;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
 static int merge_keyed(struct walk *walk,
-                       struct json *list,
+                       struct keyed *keyed,
                        const struct json *patch,
-                       struct str key,
-                       const struct spot *spot,
-                       size_t *added_count)
+                       const struct spot *spot)
 {
+    int r = 0;
+
+    index_list(walk->arena, &keyed->index, keyed->key, keyed->list);
     JSON_FOREACH(patch, item) {
         if (json_count(item) == 1 && str_is(directive(item), "replace")) {
-            while (json_count(list))
-                json_remove_index(list, 0);
-            *added_count = 0;
+            list_clear(keyed->list);
+            map_clear(&keyed->index);
+            keyed->added = 0;
             continue;
         }
-        int r = merge_item(walk, list, item, key, spot, added_count);
+        r = merge_item(walk, keyed, item, spot);
         if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static bool contains(const struct json *list, const struct json *value)
-{
-    JSON_FOREACH(list, item)
-        if (json_equal(item, value))
-            return true;
-    return false;
-}
-
-/* Where `like` is among the items, or the count. */
-static size_t place_of(struct json *const *items,
-                       size_t count,
-                       struct str key,
-                       const struct json *like)
-{
-    size_t i = 0;
-
-    for (; i < count; i++)
-        if (key.p ? json_equal(json_get_str(items[i], key), json_get_str(like, key))
-                  : json_equal(items[i], like))
             break;
-    return i;
+    }
+    map_done(&keyed->index);
+    list_drop_named(keyed->list);
+    return r;
+}
+
+/* Texts that are a set: what is not there is added. Returns how many. */
+static size_t merge_set(struct arena *arena, struct json *list, const struct json *patch)
+{
+    _cleanup_(map_done) struct map index = {0};
+    size_t added = 0;
+
+    index_list(arena, &index, STR_NONE, list);
+    JSON_FOREACH(patch, item) {
+        struct str text = identity(arena, STR_NONE, item);
+
+        if (map_get(&index, text))
+            continue;
+        (void)map_set(&index, text, json_push(list, json_clone(arena, item)));
+        added++;
+    }
+    return added;
 }
 
 /* Items that `order` names take its order. Each of the others stays before the first of them that
@@ -199,21 +232,28 @@ static void interleave(struct arena *arena,
     struct json **items = ARENA_ARRAY(arena, struct json *, count);
     size_t *named = ARENA_ARRAY(arena, size_t, count); /* places, in the order wanted */
     bool *is_named = ARENA_ARRAY(arena, bool, count);
+    _cleanup_(map_done) struct map index = {.seed = (uintptr_t)list};
     size_t named_count = 0;
     size_t at = 0;
 
-    JSON_FOREACH(list, item)
-        items[at++] = item;
+    JSON_FOREACH(list, item) {
+        struct str text = identity(arena, key, item);
+
+        items[at] = item;
+        if (!map_get(&index, text))
+            (void)map_set(&index, text, &items[at]);
+        at++;
+    }
     JSON_FOREACH(order, item) {
-        size_t place = place_of(items, count, key, item);
+        struct json **found = map_get(&index, identity(arena, key, item));
+        size_t place = found ? (size_t)(found - items) : count;
 
         if (place == count || is_named[place])
             continue;
         is_named[place] = true;
         named[named_count++] = place;
     }
-    while (json_count(list))
-        json_remove_index(list, 0);
+    list_clear(list);
     at = 0;
     for (size_t i = 0; i < count; i++) {
         if (is_named[i])
@@ -244,21 +284,9 @@ static int merge_list(struct walk *walk,
     }
     if (!json_is(list, JSON_ARRAY))
         list = json_names_put(target, str_dup(walk->arena, name), json_new_array(walk->arena));
-    size_t count = json_count(patch);
-    int r = check_pairs(walk, spot, count, json_count(list) + count);
-    if (r < 0)
-        return r;
-    size_t added = 0;
-    if (key.p)
-        r = merge_keyed(walk, list, patch, key, spot, &added);
-    else
-        JSON_FOREACH(patch, item)
-            if (!contains(list, item)) {
-                json_push(list, json_clone(walk->arena, item));
-                added++;
-            }
-    if (r == 0 && order)
-        r = check_pairs(walk, spot, json_count(list), json_count(order));
+    struct keyed keyed = {.list = list, .key = key};
+    int r = key.p ? merge_keyed(walk, &keyed, patch, spot) : 0;
+    size_t added = key.p ? keyed.added : merge_set(walk->arena, list, patch);
     if (r == 0)
         interleave(walk->arena, list, order ? order : patch, key, added);
     return r;
@@ -276,50 +304,39 @@ static const struct json *order_of(struct arena *arena, struct json_names *patch
     return json_is(order, JSON_ARRAY) ? order : NULL;
 }
 
-/* In one pass: an item by its index is found by walking to it, and the list may be long. */
-static void list_drop(struct json *list, const struct json *unwanted)
+static void list_drop(struct arena *arena, struct json *list, const struct json *unwanted)
 {
-    struct json *item = json_first(list);
-    struct json left = {.type = JSON_ARRAY};
+    _cleanup_(map_done) struct map index = {0};
 
-    while (item) {
-        struct json *next = json_next(item);
-
-        if (!contains(unwanted, item))
-            json_push(&left, item);
-        item = next;
-    }
-    list->last = left.last;
-    list->len = left.len;
+    index_list(arena, &index, STR_NONE, unwanted);
+    JSON_FOREACH(list, item)
+        if (map_get(&index, identity(arena, STR_NONE, item)))
+            item->key = "";
+    list_drop_named(list);
 }
 
 /* Directives that name a list beside them. `order` ones act after the lists were merged, on those
  * that the patch does not have: the others are in order already. */
-static int apply_list_directive(struct walk *walk,
-                                struct json_names *target,
-                                const struct json *member,
-                                const struct spot *spot,
-                                bool order)
+static void apply_list_directive(struct walk *walk,
+                                 struct json_names *target,
+                                 const struct json *member,
+                                 const struct spot *spot,
+                                 bool order)
 {
     struct str name = json_key(member);
     bool is_order = str_starts(name, STR(SET_ORDER));
 
     if (is_order != order || (!is_order && !str_starts(name, STR(DELETE_FROM))))
-        return 0;
+        return;
     name = str_sub(name, is_order ? sizeof(SET_ORDER) - 1 : sizeof(DELETE_FROM) - 1, name.len);
     struct json *list = json_names_get(target, name);
     if (!json_is(list, JSON_ARRAY))
-        return 0;
+        return;
     struct spot below = spot_below(spot, name);
-    int r = check_pairs(walk, &below, json_count(list), json_count(member));
-    if (r < 0)
-        return r;
-    if (is_order) {
+    if (is_order)
         interleave(walk->arena, list, member, spot_key(&below), 0);
-        return 0;
-    }
-    list_drop(list, member);
-    return 0;
+    else
+        list_drop(walk->arena, list, member);
 }
 
 /* The directive orders a list that the patch merges as well. */
@@ -332,20 +349,15 @@ static bool merges_list_of(struct json_names *patch, const struct json *member)
                    JSON_ARRAY);
 }
 
-static void retain_keys(struct json *target, const struct json *keys)
+static void retain_keys(struct arena *arena, struct json *target, const struct json *keys)
 {
-    struct json *member = json_first(target);
+    _cleanup_(json_names_done) struct json_names names = {.object = target};
+    _cleanup_(map_done) struct map index = {0};
 
-    while (member) {
-        struct json *next = json_next(member);
-        bool keep = false;
-
-        JSON_FOREACH(keys, key)
-            keep |= str_eq(json_str(key), json_key(member));
-        if (!keep)
-            json_remove(target, json_key(member));
-        member = next;
-    }
+    index_list(arena, &index, STR_NONE, keys);
+    JSON_FOREACH(target, member)
+        if (!map_get(&index, json_text(arena, json_new_str(arena, json_key(member)))))
+            json_names_drop(&names, json_key(member));
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -387,28 +399,22 @@ static int merge_map(struct walk *walk,
         return err_set(walk->err, -EINVAL,
                        "strategic merge patch: $patch must be replace, merge or delete");
     if (str_is(what, "replace") || str_is(what, "delete"))
-        while (json_first(target))
-            json_remove(target, json_key(json_first(target)));
+        list_clear(target);
     if (str_is(what, "delete"))
         return 0;
     const struct json *kept = json_get(patch, "$retainKeys");
-    if (json_is(kept, JSON_ARRAY)) {
-        r = check_pairs(walk, spot, json_count(target), json_count(kept));
-        if (r < 0)
-            return r;
-        retain_keys(target, kept);
-    }
+    if (json_is(kept, JSON_ARRAY))
+        retain_keys(walk->arena, target, kept);
     _cleanup_(json_names_done) struct json_names names = {.object = target};
     _cleanup_(json_names_done) struct json_names wanted = {.object = patch};
     JSON_FOREACH(patch, member)
-        if (r == 0)
-            r = apply_list_directive(walk, &names, member, spot, false);
+        apply_list_directive(walk, &names, member, spot, false);
     JSON_FOREACH(patch, member)
         if (r == 0 && !str_starts(json_key(member), STR("$")))
             r = merge_member(walk, &names, &wanted, member, spot);
     JSON_FOREACH(patch, member)
         if (r == 0 && !merges_list_of(&wanted, member))
-            r = apply_list_directive(walk, &names, member, spot, true);
+            apply_list_directive(walk, &names, member, spot, true);
     return r;
 }
 

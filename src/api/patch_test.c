@@ -229,16 +229,17 @@ TEST(strategic_merge_does_not_copy_the_path_for_every_member)
     EXPECT(arena.bytes_used - before < (size_t)4 << 20);
 }
 
-TEST(strategic_merge_compares_only_so_many_items)
+/* Each item is looked up: comparing all with all would take minutes. */
+TEST(strategic_merge_takes_as_many_items_as_fit_into_a_request)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct str items = large_list(&arena, 30000, "{\"name\":\"", "\"}");
+    struct str items = large_list(&arena, 100000, "{\"name\":\"", "\"}");
     struct str text = str_printf(&arena, "{\"spec\":{\"volumes\":[" STR_FMT "]}}", STR_ARG(items));
-    struct err err = {0};
+    struct json *target = test_json(&arena, text.p);
+    const struct json *patch = test_json(&arena, text.p);
 
-    EXPECT(patch_strategic(&arena, &kind_pod, test_json(&arena, "{\"spec\":{}}"),
-                           test_json(&arena, text.p), &err) == -E2BIG);
-    EXPECT(strstr(err.text, "spec.volumes"));
+    EXPECT(patch_strategic(&arena, &kind_pod, target, patch, NULL) == 0);
+    EXPECT(json_equal(target, patch));
 }
 
 TEST(strategic_merge_follows_merge_keys_and_directives)

@@ -139,6 +139,8 @@ struct scope {
     struct arena *arena;
     struct cel_variable variables[COUNT];
     struct cel_value values[COUNT];
+    const struct json *named; /* the list that scope_name() has read */
+    struct schema_property *names;
 };
 
 static void scope_declare(struct scope *scope, struct arena *arena, bool has_params)
@@ -167,18 +169,20 @@ static void scope_name(struct scope *scope, const struct json *list, size_t coun
 {
     static const struct schema any = {
         .type = SCHEMA_ANY, .int_or_string = true, .min_length = -1, .max_length = -1};
-    struct schema_property *properties = ARENA_ARRAY(scope->arena, struct schema_property, count);
     struct schema *schema = ARENA_NEW(scope->arena, struct schema);
     size_t index = 0;
 
-    JSON_FOREACH(list, variable)
-        if (index < count)
-            properties[index++] =
+    if (list != scope->named) {
+        scope->named = list;
+        scope->names = ARENA_ARRAY(scope->arena, struct schema_property, json_count(list));
+        JSON_FOREACH(list, variable)
+            scope->names[index++] =
                 (struct schema_property){json_str(json_get(variable, "name")), &any};
+    }
     *schema = (struct schema){.type = SCHEMA_OBJECT,
                               .min_length = -1,
                               .max_length = -1,
-                              .properties = properties,
+                              .properties = scope->names,
                               .property_count = count};
     scope->variables[VARIABLES].schema = schema;
 }

@@ -1,5 +1,6 @@
 #include "control/grouping/grouping.h"
 
+#include "api/group.h"
 #include "api/hold.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -92,7 +93,7 @@ void grouping_sub_add(const struct grouping_input *input,
                       struct grouping *ret,
                       const struct grouping_sub *sub)
 {
-    ret->crowded = ret->crowded || ret->subs.count == GROUPING_SUBGROUPS_MAX;
+    ret->crowded = ret->crowded || ret->subs.count == GROUP_SUBGROUPS_MAX;
     if (!ret->crowded)
         VEC_PUSH(input->arena, &ret->subs, *sub);
 }

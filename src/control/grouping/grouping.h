@@ -19,9 +19,6 @@ struct json;
  * of owner has a rule (the table in grouping.c); an unknown kind gets the common one: one group an
  * owner, named pg-<name>-<uid>, that starts with one pod. */
 #define GROUPING_OWNERS_MAX 16 /* levels above a pod */
-/* Of one group: 10000 segments of workers or Jobs of a set, what is above them, and some more. A
- * group of so many has less than a megabyte. */
-#define GROUPING_SUBGROUPS_MAX 10240
 
 struct grouping_topology {
     struct str topology; /* empty: no constraint */

@@ -1,3 +1,4 @@
+#include "api/group.h"
 #include "api/training.h"
 #include "base/arena.h"
 #include "base/count.h"
@@ -167,6 +168,6 @@ int grouping_decide(const struct grouping_input *input,
     /* What is left out would be waited for. */
     return ret->crowded ? err_set(err, -EINVAL,
                                   "its group would have more than the %d subgroups that it can",
-                                  GROUPING_SUBGROUPS_MAX)
+                                  GROUP_SUBGROUPS_MAX)
                         : r;
 }

@@ -1,3 +1,4 @@
+#include "api/group.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -135,11 +136,11 @@ static int jobset_set(const struct grouping_input *input,
 
     if (r < 0)
         return r;
-    if (replicas > GROUPING_SUBGROUPS_MAX)
+    if (replicas > GROUP_SUBGROUPS_MAX)
         return err_set(err, -EINVAL,
                        "replicatedJob " STR_FMT
                        " has %lld replicas, and a group at most %d subgroups",
-                       STR_ARG(name), (long long)replicas, GROUPING_SUBGROUPS_MAX);
+                       STR_ARG(name), (long long)replicas, GROUP_SUBGROUPS_MAX);
     grouping_sub_add(input, ret,
                      &(struct grouping_sub){.name = name, .inner = true, .min_sub = replicas});
     for (int64_t i = 0; i < replicas; i++)
