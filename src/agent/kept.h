@@ -15,7 +15,8 @@ struct pod;
  * When a pod is removed its log files move there, if they are not empty. <generation> is the pod's
  * label torchrun.ai/generation, empty without one: a job's pods have the same names again in its
  * next generation. Kept for KEPT_AGE_MS, the newest of up to KEPT_PODS_MAX pods and KEPT_BYTES_MAX
- * (a container has at most 50 MB, so that of the last hundred that wrote that much); so
+ * (a container has at most 50 MB, so that of the last hundred that wrote that much), shared out by
+ * namespace: the newest of each stays before the second newest of any; so
  * `pods/NAME/log` still answers for a pod that is gone, and `?generation=N` says which one of that
  * name. */
 #define KEPT_AGE_MS    ((int64_t)7 * 24 * 3600 * 1000)

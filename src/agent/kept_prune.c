@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -18,6 +19,8 @@
 struct kept_item {
     struct timespec at;
     uint64_t bytes;
+    size_t rank;        /* pods of its namespace that are newer */
+    uint64_t all_bytes; /* of them and of this one */
     char name[NAME_MAX + 1];
 };
 
@@ -27,6 +30,35 @@ static int item_newest_first(const void *a, const void *b)
     if (x->at.tv_sec != y->at.tv_sec)
         return x->at.tv_sec < y->at.tv_sec ? 1 : -1;
     return x->at.tv_nsec < y->at.tv_nsec ? 1 : x->at.tv_nsec > y->at.tv_nsec ? -1 : 0;
+}
+
+static int item_by_rank(const void *a, const void *b)
+{
+    const struct kept_item *x = a, *y = b;
+    return x->rank != y->rank ? (x->rank > y->rank ? 1 : -1) : item_newest_first(a, b);
+}
+
+static int item_by_bytes(const void *a, const void *b)
+{
+    const struct kept_item *x = a, *y = b;
+    return x->all_bytes != y->all_bytes ? (x->all_bytes > y->all_bytes ? 1 : -1)
+                                        : item_newest_first(a, b);
+}
+
+/* Of items that stand newest first: what comes before each in its namespace. */
+static void share_out(struct kept_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strcspn(items[i].name, "_"); /* no namespace has one in its name */
+        size_t before = i;
+        items[i].all_bytes = items[i].bytes;
+        while (before-- > 0)
+            if (strncmp(items[before].name, items[i].name, len + 1) == 0) {
+                items[i].rank = items[before].rank + 1;
+                items[i].all_bytes += items[before].all_bytes;
+                break;
+            }
+    }
 }
 
 /* Of what lies in a folder: files, and those of its folders down to `depth`. */
@@ -71,13 +103,19 @@ void kept_prune(const char *logs, const struct kept_limits *limits)
         closedir(folder);
     if (items.count)
         qsort(items.items, items.count, sizeof(items.items[0]), item_newest_first);
-    for (size_t i = 0; i < items.count; i++) {
-        const struct kept_item *item = &items.items[i];
-        bool old = (int64_t)item->at.tv_sec * 1000 < limits->since_ms;
-        bytes += item->bytes;
-        (void)snprintf(path, sizeof(path), "%s/%s", logs, item->name);
-        if (old || i >= limits->pods || bytes > limits->bytes)
-            files_remove(path);
+    share_out(items.items, items.count);
+    /* The newest of each namespace first, then the second newest of each; and once more by bytes. */
+    for (int by_bytes = 0; by_bytes < 2 && items.count; by_bytes++) {
+        qsort(items.items, items.count, sizeof(items.items[0]),
+              by_bytes ? item_by_bytes : item_by_rank);
+        for (size_t i = 0; i < items.count; i++) {
+            const struct kept_item *item = &items.items[i];
+            bool old = (int64_t)item->at.tv_sec * 1000 < limits->since_ms;
+            bytes += by_bytes ? item->bytes : 0;
+            (void)snprintf(path, sizeof(path), "%s/%s", logs, item->name);
+            if (old || (!by_bytes && i >= limits->pods) || bytes > limits->bytes)
+                files_remove(path);
+        }
     }
     VEC_DONE(&items);
 }

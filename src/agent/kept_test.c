@@ -17,33 +17,42 @@
 
 #define EACH 1000 /* bytes */
 
+/* EACH bytes of a pod's logs, kept at that second. */
+static void pod_make(const char *folder, const char *ns, int i)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
+    char path[128];
+
+    while (text.len < EACH)
+        buf_addc(&text, 'x');
+    (void)snprintf(path, sizeof(path), "%s/%s_p_%d_u/main", folder, ns, i);
+    EXPECT(files_make_folder(path, 0700, NULL) == 0);
+    (void)snprintf(path, sizeof(path), "%s/%s_p_%d_u/main/0.log", folder, ns, i);
+    EXPECT(files_write(path, buf_str(&text), 0600, NULL) == 0);
+    (void)snprintf(path, sizeof(path), "%s/%s_p_%d_u", folder, ns, i);
+    EXPECT(utimensat(AT_FDCWD, path, times, 0) == 0);
+}
+
+static void folder_make(char folder[static 32])
+{
+    (void)snprintf(folder, 32, "/tmp/muster-kept-XXXXXX");
+    EXPECT(mkdtemp(folder) != NULL);
+}
+
 /* Three pods, the first the oldest. */
 static void scene_make(char folder[static 32])
 {
-    _cleanup_(buf_done) struct buf text = {0};
-
-    (void)snprintf(folder, 32, "/tmp/muster-kept-XXXXXX");
-    EXPECT(mkdtemp(folder) != NULL);
-    while (text.len < EACH)
-        buf_addc(&text, 'x');
-    for (int i = 0; i < 3; i++) {
-        char path[128];
-        struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
-
-        (void)snprintf(path, sizeof(path), "%s/ns_p_%d_u/main", folder, i);
-        EXPECT(files_make_folder(path, 0700, NULL) == 0);
-        (void)snprintf(path, sizeof(path), "%s/ns_p_%d_u/main/0.log", folder, i);
-        EXPECT(files_write(path, buf_str(&text), 0600, NULL) == 0);
-        (void)snprintf(path, sizeof(path), "%s/ns_p_%d_u", folder, i);
-        EXPECT(utimensat(AT_FDCWD, path, times, 0) == 0);
-    }
+    folder_make(folder);
+    for (int i = 0; i < 3; i++)
+        pod_make(folder, "ns", i);
 }
 
-static bool is_there(const char *folder, int i)
+static bool is_there(const char *folder, const char *ns, int i)
 {
     char path[128];
 
-    (void)snprintf(path, sizeof(path), "%s/ns_p_%d_u", folder, i);
+    (void)snprintf(path, sizeof(path), "%s/%s_p_%d_u", folder, ns, i);
     return access(path, F_OK) == 0;
 }
 
@@ -69,7 +78,37 @@ TEST(kept_logs_are_bounded_in_age_pods_and_bytes_and_the_oldest_go_first)
         scene_make(folder);
         kept_prune(folder, &rows[row].limits);
         for (int i = 0; i < 3; i++)
-            EXPECT(is_there(folder, i) == (i >= rows[row].first));
+            EXPECT(is_there(folder, "ns", i) == (i >= rows[row].first));
+        files_remove(folder);
+    }
+}
+
+/* Who makes pods without end loses his own logs. */
+TEST(kept_logs_are_shared_out_by_namespace)
+{
+    static const char *const spaces[] = {"quiet", "quiet", "loud", "loud", "loud"};
+    static const struct {
+        const char *why;
+        struct kept_limits limits;
+        bool stays[COUNT_OF(spaces)];
+    } rows[] = {
+        {"all", {.pods = 5, .bytes = 5 * EACH}, {true, true, true, true, true}},
+        {"three pods", {.pods = 3, .bytes = 5 * EACH}, {false, true, false, true, true}},
+        {"two pods", {.pods = 2, .bytes = 5 * EACH}, {false, true, false, false, true}},
+        {"bytes of four", {.pods = 5, .bytes = 4 * EACH}, {true, true, false, true, true}},
+        {"bytes of two", {.pods = 5, .bytes = 2 * EACH}, {false, true, false, false, true}},
+    };
+
+    for (size_t row = 0; row < COUNT_OF(rows); row++) {
+        char folder[32];
+
+        test_case(rows[row].why);
+        folder_make(folder);
+        for (int i = 0; i < (int)COUNT_OF(spaces); i++)
+            pod_make(folder, spaces[i], i);
+        kept_prune(folder, &rows[row].limits);
+        for (int i = 0; i < (int)COUNT_OF(spaces); i++)
+            EXPECT(is_there(folder, spaces[i], i) == rows[row].stays[i]);
         files_remove(folder);
     }
 }

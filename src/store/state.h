@@ -10,6 +10,7 @@
 #include "store/history.h"
 #include "store/reply.h"
 #include "store/reserve.h"
+#include "store/space.h"
 #include "store/sums.h"
 
 #include <stdbool.h>
@@ -43,7 +44,7 @@ struct shape {
  *
  *   objects     host version batch shelf history reply
  *   file        checkpoint db maintain reserve
- *   requests    fill watch sums quota policy admission idle managed keep write apply bind scale
+ *   requests    fill watch sums space quota policy admission idle managed keep write apply bind scale
  *               patch read delete edit evict
  *   follow-ups  custom collect expire
  *   loop        turn store */
@@ -93,6 +94,7 @@ struct store {
 
     struct service_network services;
     struct sums sums;                                                     /* of quotas */
+    struct spaces spaces;                                                 /* of namespaces */
     void (*admit_pod)(void *user, struct json *pod, struct arena *arena); /* or NULL */
     void *admit_user;
     bool pod_tokens; /* pods get the volume of their account's token */

@@ -26,6 +26,7 @@
 #include "store/reserve.h"
 #include "store/scale.h"
 #include "store/shelf.h"
+#include "store/space.h"
 #include "store/state.h"
 #include "store/sums.h"
 #include "store/turn.h"
@@ -308,6 +309,7 @@ static void free_store(struct store *store)
     object_trees_done(&store->trees);
     collect_done(store);
     sums_forget(store);
+    space_forget(store);
     shelves_free(store);
     kinds_free(store->api.kinds);
     custom_done(store);

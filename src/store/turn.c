@@ -16,6 +16,7 @@
 #include "store/reply.h"
 #include "store/reserve.h"
 #include "store/shelf.h"
+#include "store/space.h"
 #include "store/state.h"
 #include "store/sums.h"
 #include "store/watch.h"
@@ -192,6 +193,7 @@ static void batch_undo(struct store *store, struct batch *batch)
     if (!batch)
         return;
     sums_forget(store);
+    space_forget(store);
     for (size_t i = batch->changes.count; i-- > 0;) {
         struct entry *entry = batch->changes.items[i].entry;
 

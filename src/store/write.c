@@ -29,6 +29,7 @@
 #include "store/reply.h"
 #include "store/selectors.h"
 #include "store/shelf.h"
+#include "store/space.h"
 #include "store/state.h"
 #include "store/sums.h"
 
@@ -50,8 +51,6 @@ bool delete_is_due(const struct json *root)
              json_count(json_at(root, "spec.finalizers")));
 }
 
-/* What etcd takes, and so what users' tools are used to. */
-#define OBJECT_BYTES_MAX ((size_t)3 << 19)
 /* Writes that may wait for the disk at a time; more are told to come back. */
 #define BATCH_CHANGES_MAX 50000
 #define BATCH_BYTES_MAX   ((size_t)256 << 20)
@@ -413,6 +412,9 @@ static int check_shape(struct write *write, struct json *root, const struct sche
     bool custom = write->kind->custom;
     int r = fields_prune(write, root, schema);
 
+    /* Before anything is made of it: what is filled in only adds to it. */
+    if (r == 0)
+        r = space_check_size(write, space_least(root));
     if (r == 0)
         r = fill_in(write, write->store->meta_shape, meta);
     if (r < 0)
@@ -590,10 +592,11 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
         json_add_str(write->arena, meta, "resourceVersion",
                      str_printf(write->arena, "%" PRIu64, revision));
     struct str text = json_text(write->arena, root);
-    if (text.len > OBJECT_BYTES_MAX && event != API_DELETED)
-        return reply_fail(write->reply, 413, "RequestEntityTooLarge",
-                          "%s \"" STR_FMT "\" is too large: %zu bytes, at most %zu",
-                          write->kind->name, STR_ARG(write->name), text.len, OBJECT_BYTES_MAX);
+    int r = event == API_DELETED ? 0 : space_check_size(write, text.len);
+    if (r == 0 && event != API_DELETED)
+        r = space_check(write, text.len);
+    if (r < 0)
+        return r;
     if (object_written(stored, text, &object, &err) < 0)
         return reply_fail(write->reply, 400, "BadRequest", "%s", err.text);
     reply_object_as(write->reply, write->shelf, object, write->kind);
@@ -607,6 +610,7 @@ int write_stage(struct write *write, enum api_event event, struct json *root)
     entry->staged = event == API_DELETED ? NULL : object_ref(object);
     entry->staged_revision = store->staged_revision = revision;
     sums_follow(store, write->shelf, previous, entry->staged);
+    space_follow(store, previous, entry->staged);
     struct batch *batch = batch_open(store);
     batch->bytes += text.len;
     VEC_PUSH(NULL, &batch->changes,
