@@ -31,6 +31,7 @@
 # make simulate   RUNS=100000 of the simulator in all of its forms, from SEED=1, with a build that is optimized by a profile
 # make powercuts  every moment of a workload, and what a power cut could leave of it: store, files, sync side, shim (SEED=)
 # make soak       SOAK_TIME=3600 seconds of churn, restarts, clock jumps and a slow disk on one muster: flat, nothing lost, nothing twice
+# make costs      what an object of every kind costs by its size, up to the largest, counted in basic blocks (COSTS="pods:spec": some shapes)
 # make kills      KILLS=500 times kill -9 under the same load
 # make upgrade    an older muster with running work is stopped, this one starts on its folder (UPGRADE="COMMIT ...": from others than 7038ca8 and HEAD~100)
 # make arena      published schedulers compared on public traces (TRACES=../shared/traces, SEEDS=10, LISTS="default": some of them)
@@ -70,7 +71,7 @@ EVENTS ?= 1000
 
 .PHONY: all tests-built arena judge reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
-	page-shots mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills simulate analyze coverage
+	page-shots costs mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills simulate analyze coverage
 all:
 	@tools/deps.sh build
 	@tools/configure.sh build
@@ -135,6 +136,9 @@ soak: all
 	@$(TEST_DEPS)
 	@ninja -C build --quiet tests/soak/weather.so
 	@tests/result.py soak tests/soak/run.py --time $(or $(SOAK_TIME),3600) --seed $(or $(SEED),1)
+
+costs: all
+	@$(if $(COSTS),,tests/result.py costs) tests/costs/run.py --long $(COSTS)
 
 kills: all
 	@$(TEST_DEPS)
