@@ -13,6 +13,7 @@
 #include "tool/timer.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +31,7 @@ struct stacks_stream {
     struct err err;
     uv_work_t work;
     struct timer *begin;
+    atomic_bool given_up; /* the worker may stop: nobody waits for it */
     bool working;
     bool stale; /* a container has ended since: its number may be another's now */
     bool ended; /* told, or nobody listens any more */
@@ -60,7 +62,10 @@ static void stream_end(struct stacks_stream *ss, const struct err *err)
 static void stacks_work(uv_work_t *work)
 {
     struct stacks_stream *ss = work->data;
-    pod_stacks(ss->roots, ss->root_count, &ss->out);
+    pod_stacks(&(struct pod_stacks_request){.roots = ss->roots,
+                                            .root_count = ss->root_count,
+                                            .given_up = &ss->given_up},
+               &ss->out);
 }
 
 static void stacks_worked(uv_work_t *work, int status)
@@ -119,6 +124,7 @@ static void stacks_close(struct podio_stream *stream)
 {
     struct stacks_stream *ss = (struct stacks_stream *)stream;
     ss->ended = true;
+    atomic_store(&ss->given_up, true);
     stream_unlink(stream);
     timer_close(ss->begin, begin_closed);
 }

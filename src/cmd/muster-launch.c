@@ -246,7 +246,7 @@ static int stacks_main(void)
 {
     _cleanup_(buf_done) struct buf out = {0};
 
-    pod_stacks(NULL, 0, &out);
+    pod_stacks(&(struct pod_stacks_request){0}, &out);
     return disk_write(STDOUT_FILENO, buf_str(&out)) < 0 ? 1 : 0;
 }
 

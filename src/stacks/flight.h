@@ -8,6 +8,7 @@
 struct arena;
 struct err;
 struct json;
+struct patience;
 
 /* flight: the last collectives of a rank, from what PyTorch's flight recorder wrote (versions 1.x of
  * PyTorch 2.3 to 2.10 of 2.15):
@@ -29,9 +30,9 @@ struct json *flight_decode(struct arena *arena, struct str bytes, struct err *er
 bool flight_ask(int64_t pid, struct str rank);
 /* The youngest that the rank has written since it was started, where its environment says that it does,
  * or in PyTorch's own places; NULL: there is none. One that was asked for at `asked_ms` (of the calendar)
- * is waited for up to `until_ms` (of the monotonic clock). "why" in place of groups: it cannot be read. */
+ * is waited for with `patience` (proc.h). "why" in place of groups: it cannot be read. */
 struct json *flight_of(struct arena *arena,
                        int64_t pid,
                        struct str rank,
                        int64_t asked_ms,
-                       int64_t until_ms);
+                       const struct patience *patience);

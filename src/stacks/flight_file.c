@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "stacks/flight.h"
 #include "stacks/pickle.h"
+#include "stacks/proc.h"
 #include "stacks/process.h"
 
 #include <errno.h>
@@ -177,7 +178,7 @@ struct json *flight_of(struct arena *arena,
                        int64_t pid,
                        struct str rank,
                        int64_t asked_ms,
-                       int64_t until_ms)
+                       const struct patience *patience)
 {
     _cleanup_(arena_done) struct arena scratch = {0};
     struct str env = process_environ(&scratch, pid);
@@ -195,7 +196,7 @@ struct json *flight_of(struct arena *arena,
         out = dump.fd < 0 ? NULL : read_dump(arena, dump.fd, &err);
         if (dump.fd >= 0)
             close(dump.fd);
-        again = asked_ms && (!fresh || !out) && clock_ms(CLOCK_MONOTONIC) < until_ms;
+        again = asked_ms && (!fresh || !out) && !patience_over(patience);
         if (out)
             json_add_i64(arena, out, "time", dump.written_ms);
         if (again)

@@ -14,10 +14,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define READS_MAX   300000 /* as for Python's frames: a second of reading */
-#define PIECE       2048   /* symbols that are read at a time */
+#define PIECE       512    /* symbols that are read at a time: 12 KiB */
 #define NAME_PARTS  16
 #define PLAIN_BYTES 512
 
@@ -154,7 +155,7 @@ struct str native_plain(struct arena *arena, struct str name)
     return str_dup(arena, (struct str){text, len});
 }
 
-static struct str name_at(struct map *map,
+static struct str name_at(struct memory *memory,
                           const struct image *image,
                           uint32_t at,
                           struct arena *arena)
@@ -163,7 +164,7 @@ static struct str name_at(struct map *map,
     size_t size = image->names_size > at ? image->names_size - at : 0;
 
     size = size < NATIVE_NAME_MAX ? size : NATIVE_NAME_MAX;
-    if (!size || !memory_read(&map->memory, image->names + at, text, size))
+    if (!size || !memory_read(memory, image->names + at, text, size))
         return STR_NONE;
     text[size] = '\0';
     return native_plain(arena, str_utf8(arena, str_dup(arena, str_from(text))));
@@ -178,36 +179,73 @@ static size_t symbol_count(const struct image *image)
     return image->symbols && count < NATIVE_SYMBOLS_MAX ? (size_t)count : 0;
 }
 
-struct frames VEC_FIELDS(struct native_frame *);
-
-static void name_frames(struct map *map,
-                        struct region *region,
-                        const struct frames *frames,
-                        struct arena *arena)
+static int by_address(const void *a, const void *b)
 {
-    const struct image *image = &region->image;
-    size_t count = symbol_count(image);
-    Elf64_Sym *piece = ARENA_ARRAY(arena, Elf64_Sym, PIECE);
+    const struct native_frame *x = *(struct native_frame *const *)a;
+    const struct native_frame *y = *(struct native_frame *const *)b;
 
-    for (size_t done = 0; done < count; done += PIECE) {
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* Where the frames from `address` on begin. */
+static size_t frames_from(const struct native_frames *frames, uint64_t address)
+{
+    size_t low = 0;
+    size_t high = frames->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (frames->items[middle]->address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Those in the function are named, and are done. */
+static void name_by(struct memory *memory,
+                    const struct image *image,
+                    const Elf64_Sym *symbol,
+                    struct native_frames *frames,
+                    struct arena *arena)
+{
+    uint64_t begin = symbol->st_value + image->bias;
+    size_t first = frames_from(frames, begin);
+    size_t end = first;
+
+    for (; end < frames->count && frames->items[end]->address - begin < symbol->st_size; end++)
+        frames->items[end]->function = name_at(memory, image, symbol->st_name, arena);
+    if (end == first)
+        return;
+    memmove(&frames->items[first], &frames->items[end],
+            (frames->count - end) * sizeof(*frames->items));
+    frames->count -= end - first;
+}
+
+void native_names(struct memory *memory,
+                  const struct image *image,
+                  struct native_frames *frames,
+                  size_t *symbols_left,
+                  struct arena *arena)
+{
+    size_t count = symbol_count(image);
+    Elf64_Sym piece[PIECE];
+
+    count = count < *symbols_left ? count : *symbols_left;
+    for (size_t done = 0; done < count && frames->count; done += PIECE) {
         size_t now = count - done < PIECE ? count - done : PIECE;
 
-        if (!memory_read(&map->memory, image->symbols + done * sizeof(*piece), piece,
+        *symbols_left -= now;
+        if (!memory_read(memory, image->symbols + done * sizeof(*piece), piece,
                          now * sizeof(*piece)))
             return;
-        for (size_t i = 0; i < now; i++) {
+        for (size_t i = 0; i < now && frames->count; i++) {
             unsigned type = piece[i].st_info & 0x0f;
-            uint64_t begin = piece[i].st_value + image->bias;
 
-            if ((type != STT_FUNC && type != STT_GNU_IFUNC) || piece[i].st_shndx == SHN_UNDEF)
-                continue;
-            for (size_t j = 0; j < frames->count; j++) {
-                struct native_frame *frame = frames->items[j];
-
-                if (frame->address >= begin && frame->address - begin < piece[i].st_size &&
-                    !frame->function.len)
-                    frame->function = name_at(map, image, piece[i].st_name, arena);
-            }
+            if ((type == STT_FUNC || type == STT_GNU_IFUNC) && piece[i].st_shndx != SHN_UNDEF)
+                name_by(memory, image, &piece[i], frames, arena);
         }
     }
 }
@@ -242,11 +280,32 @@ static void task_unwind(struct map *map, struct process_task *task, struct arena
     task->native = frames;
 }
 
-void native_look(int fd, struct arena *arena, struct process_look *look)
+/* The frames in one file, sorted. */
+static struct native_frames frames_of(struct arena *arena,
+                                      const struct process_look *look,
+                                      uint64_t base,
+                                      size_t room)
+{
+    struct native_frames frames = {ARENA_ARRAY(arena, struct native_frame *, room + 1), 0};
+
+    for (size_t i = 0; i < look->tasks.count && i < NATIVE_TASKS_MAX; i++)
+        for (size_t j = 0; j < look->tasks.items[i].native_count; j++) {
+            struct native_frame *frame = &look->tasks.items[i].native[j];
+
+            if (frame->file.len && !frame->function.len && frame->address - frame->offset == base &&
+                frames.count < room)
+                frames.items[frames.count++] = frame;
+        }
+    qsort(frames.items, frames.count, sizeof(struct native_frame *), by_address);
+    return frames;
+}
+
+void native_look(struct proc_memory *from, struct arena *arena, struct process_look *look)
 {
     _cleanup_(arena_done) struct arena scratch = {0}; /* mappings are many, and not needed again */
-    struct map map = {.memory = {.read = proc_read, .user = &fd, .reads_left = READS_MAX}};
-    struct frames frames = {0};
+    struct map map = {.memory = {.read = proc_read, .user = from, .reads_left = READS_MAX}};
+    size_t symbols_left = NATIVE_SYMBOLS_ALL_MAX;
+    size_t frames = 0;
 
     map_read(look->pid, &scratch, &map);
     for (size_t i = 0; i < look->tasks.count && i < NATIVE_TASKS_MAX; i++) {
@@ -254,10 +313,15 @@ void native_look(int fd, struct arena *arena, struct process_look *look)
 
         if (task->pc && task->sp)
             task_unwind(&map, task, arena);
-        for (size_t j = 0; j < task->native_count; j++)
-            VEC_PUSH(&scratch, &frames, &task->native[j]);
+        frames += task->native_count;
     }
-    for (size_t i = 0; i < map.regions.count; i++)
-        if (map.regions.items[i].used && map.regions.items[i].ok)
-            name_frames(&map, &map.regions.items[i], &frames, arena);
+    for (size_t i = 0; i < map.regions.count; i++) {
+        struct region *region = &map.regions.items[i];
+        _cleanup_(arena_done) struct arena own = {0};
+
+        if (!region->used || !region->ok)
+            continue;
+        struct native_frames found = frames_of(&own, look, region->base, frames);
+        native_names(&map.memory, &region->image, &found, &symbols_left, arena);
+    }
 }

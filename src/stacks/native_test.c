@@ -1,15 +1,21 @@
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/str.h"
+#include "stacks/image.h"
 #include "stacks/memory.h"
 #include "stacks/native.h"
+#include "stacks/pod.h"
+#include "stacks/proc.h"
 #include "stacks/process.h"
 #include "stacks/unwind.h"
 #include "test.h"
 
+#include <elf.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -81,7 +87,7 @@ TEST(the_functions_of_a_process_that_waits_are_told_from_the_innermost_on)
 
         arena_done(&arena);
         arena = (struct arena){0};
-        process_look(pid, &arena, &look);
+        process_look(pid, NULL, &arena, &look);
         if (look.tasks.count && has_function(&look.tasks.items[0], "poll"))
             break;
         (void)nanosleep(&moment, NULL);
@@ -137,4 +143,81 @@ TEST(whatever_is_in_memory_unwinding_comes_to_an_end)
 
         EXPECT(count >= 1 && count <= UNWIND_FRAMES_MAX && found[0] == start.pc);
     }
+}
+
+#define FORGED_FRAMES 2048
+#define FORGED_EMPTY  ((uint64_t)1 << 40) /* from here on a symbol has no bytes */
+
+/* A table of symbols that each claim every frame, and none has a name; `count` is how often it was
+ * read. */
+static bool read_forged(void *user, uint64_t address, void *out, size_t size)
+{
+    size_t *count = user;
+    const Elf64_Sym all = {.st_info = STT_FUNC, .st_shndx = 1, .st_size = UINT64_MAX};
+    const Elf64_Sym none = {.st_info = STT_FUNC, .st_shndx = 1};
+    Elf64_Sym *symbols = out;
+
+    ++*count;
+    memset(out, 0, size);
+    for (size_t i = 0; size % sizeof(all) == 0 && i < size / sizeof(all); i++)
+        symbols[i] = address < FORGED_EMPTY ? all : none;
+    return true;
+}
+
+TEST(a_forged_table_of_symbols_costs_what_a_plain_one_does)
+{
+    static struct native_frame frames[FORGED_FRAMES];
+    struct native_frame *items[FORGED_FRAMES];
+    static const struct {
+        uint64_t symbols;
+        size_t reads_max;
+        const char *why;
+    } rows[] = {
+        /* Some hundred pieces of the table, and one name a frame. */
+        {4096, 4000 + FORGED_FRAMES, "every symbol claims every frame"},
+        {FORGED_EMPTY, 40000, "no symbol has any: 64 libraries of two million symbols each"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        size_t reads = 0;
+        size_t left = NATIVE_SYMBOLS_ALL_MAX;
+        struct memory memory = {.read = read_forged, .user = &reads, .reads_left = 300000};
+        struct image image = {.symbols = rows[i].symbols,
+                              .names =
+                                  rows[i].symbols + (NATIVE_SYMBOLS_MAX - 1) * sizeof(Elf64_Sym),
+                              .names_size = 1000};
+
+        test_case(rows[i].why);
+        for (size_t library = 0; library < 64; library++) {
+            for (size_t j = 0; j < FORGED_FRAMES; j++) {
+                frames[j] = (struct native_frame){.address = j};
+                items[j] = &frames[j];
+            }
+            if (library == 0 || rows[i].symbols == FORGED_EMPTY)
+                native_names(&memory, &image, &(struct native_frames){items, FORGED_FRAMES}, &left,
+                             &arena);
+        }
+        EXPECT(reads <= rows[i].reads_max);
+    }
+}
+
+TEST(who_gave_up_is_not_kept_by_a_process_that_is_read)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    _cleanup_(arena_done) struct arena arena = {0};
+    atomic_bool given_up = true;
+    const struct patience patience = {.until_ms = INT64_MAX, .given_up = &given_up};
+    const struct patience late = {.until_ms = patience_now_ms() - 1};
+    struct process_look look;
+    int64_t self = getpid();
+
+    process_look(self, &patience, &arena, &look);
+    EXPECT(str_starts(look.why, STR("reading it took too long")));
+    EXPECT(!look.tasks.count || !look.tasks.items[0].native_count ||
+           !look.tasks.items[0].native[0].function.len);
+    process_look(self, &late, &arena, &look);
+    EXPECT(str_starts(look.why, STR("reading it took too long")));
+    pod_stacks(&(struct pod_stacks_request){.given_up = &given_up}, &out);
+    EXPECT(str_contains(buf_str(&out), STR("reading took too long")));
 }

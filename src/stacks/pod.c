@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "stacks/flight.h"
 #include "stacks/native.h"
+#include "stacks/proc.h"
 #include "stacks/process.h"
 
 #include <dirent.h>
@@ -39,23 +40,15 @@ struct member {
 
 struct members VEC_FIELDS(struct member);
 
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* ---- which processes ---- */
 
-static void members_list(struct arena *arena, struct members *all, int64_t until_ms)
+static void members_list(struct arena *arena, struct members *all, const struct patience *patience)
 {
     DIR *dir = opendir("/proc");
     struct dirent *item;
 
     while (dir && (item = readdir(dir)) != NULL && all->count < ALL_PROCESSES_MAX &&
-           monotonic_ms() <= until_ms) {
+           !patience_over(patience)) {
         int64_t pid;
 
         if (str_to_i64(str_from(item->d_name), &pid) && pid > 0 && pid != (int64_t)getpid())
@@ -78,16 +71,16 @@ static bool is_root(int64_t pid, const int64_t *roots, size_t count)
 static void members_choose(struct members *all,
                            const int64_t *roots,
                            size_t count,
-                           int64_t until_ms)
+                           const struct patience *patience)
 {
     size_t kept = 0;
     bool more = true;
 
     for (size_t i = 0; i < all->count; i++)
         all->items[i].ours = is_root(all->items[i].pid, roots, count);
-    while (more && monotonic_ms() <= until_ms) {
+    while (more && !patience_over(patience)) {
         more = false;
-        for (size_t i = kept; i < all->count && monotonic_ms() <= until_ms; i++) {
+        for (size_t i = kept; i < all->count && !patience_over(patience); i++) {
             struct member member = all->items[i];
 
             for (size_t j = 0; j < kept && member.above == SIZE_MAX; j++)
@@ -102,7 +95,7 @@ static void members_choose(struct members *all,
     }
     all->count = kept;
     /* Without roots any order was right; a parent that came later is found now. */
-    for (size_t i = 0; i < kept && count == 0 && monotonic_ms() <= until_ms; i++)
+    for (size_t i = 0; i < kept && count == 0 && !patience_over(patience); i++)
         for (size_t j = 0; j < kept && all->items[i].above == SIZE_MAX; j++)
             if (j != i && all->items[j].pid == all->items[i].parent)
                 all->items[i].above = j;
@@ -127,11 +120,13 @@ static void member_environment(struct arena *arena, struct member *member)
     member->local = str_dup(arena, str_sub(member->local, 0, RANK_BYTES_MAX));
 }
 
-static bool members_leaders(struct arena *arena, struct members *all, int64_t until_ms)
+static bool members_leaders(struct arena *arena,
+                            struct members *all,
+                            const struct patience *patience)
 {
     bool any = false;
 
-    for (size_t i = 0; i < all->count && monotonic_ms() <= until_ms; i++)
+    for (size_t i = 0; i < all->count && !patience_over(patience); i++)
         member_environment(arena, &all->items[i]);
     for (size_t i = 0; i < all->count; i++) {
         struct member *member = &all->items[i];
@@ -171,8 +166,8 @@ struct account {
     struct json *root;
     size_t shown;
     size_t bytes;
-    int64_t until_ms;
-    int64_t flight_ms; /* until then recorders are waited for */
+    struct patience patience;
+    struct patience flight; /* recorders are waited for */
 };
 
 static void add_frames(struct account *account, struct json *out, const struct process_task *task)
@@ -236,8 +231,10 @@ static void add_task(struct account *account, struct json *threads, const struct
 /* What the recorder of a rank says, with the environment that its rank began with. */
 static void add_flight(struct account *account, struct json *item, const struct member *leader)
 {
-    struct json *flight =
-        flight_of(account->arena, leader->pid, leader->rank, leader->asked_ms, account->flight_ms);
+    struct json *flight = patience_over(&account->patience)
+                              ? NULL
+                              : flight_of(account->arena, leader->pid, leader->rank,
+                                          leader->asked_ms, &account->flight);
 
     if (flight)
         (void)json_set(item, STR("flight"), flight);
@@ -295,7 +292,7 @@ static bool account_open(struct account *account)
         left = "the pod has more processes of Python than are shown";
     else if (account->bytes > POD_STACKS_BYTES_MAX)
         left = "the stacks are longer than what is shown";
-    else if (monotonic_ms() > account->until_ms)
+    else if (patience_over(&account->patience))
         left = "reading took too long: not all processes are shown";
     if (left)
         json_add_c(account->arena, account->root, "left", left);
@@ -358,24 +355,27 @@ static void ask_recorders(struct account *account, struct members *all)
     struct timespec now;
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    for (size_t i = 0; i < all->count && monotonic_ms() <= account->until_ms; i++)
+    for (size_t i = 0; i < all->count && !patience_over(&account->patience); i++)
         if (all->items[i].leader && !all->items[i].launcher &&
             flight_ask(all->items[i].pid, all->items[i].rank))
             all->items[i].asked_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    account->flight_ms = monotonic_ms() + POD_FLIGHT_MS_MAX;
+    account->flight = account->patience;
+    account->flight.until_ms = patience_now_ms() + POD_FLIGHT_MS_MAX;
 }
 
-void pod_stacks(const int64_t *roots, size_t count, struct buf *out)
+void pod_stacks(const struct pod_stacks_request *request, struct buf *out)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct account account = {.arena = &arena, .until_ms = monotonic_ms() + POD_STACKS_MS_MAX};
+    struct account account = {.arena = &arena,
+                              .patience = {.until_ms = patience_now_ms() + POD_STACKS_MS_MAX,
+                                           .given_up = request->given_up}};
     struct members all = {0};
 
     account.root = json_new_object(&arena);
     account.list = json_add_array(&arena, account.root, "processes");
-    members_list(&arena, &all, account.until_ms);
-    members_choose(&all, roots, count, account.until_ms);
-    bool ranks = members_leaders(&arena, &all, account.until_ms);
+    members_list(&arena, &all, &account.patience);
+    members_choose(&all, request->roots, request->root_count, &account.patience);
+    bool ranks = members_leaders(&arena, &all, &account.patience);
     ask_recorders(&account, &all);
     struct process_look *looks = ARENA_ARRAY(&arena, struct process_look, all.count + 1);
     if (!all.count)
@@ -387,7 +387,7 @@ void pod_stacks(const int64_t *roots, size_t count, struct buf *out)
         }
         if (ranks && member_leader(&all, i) == SIZE_MAX)
             continue;
-        process_look(all.items[i].pid, &arena, &looks[i]);
+        process_look(all.items[i].pid, &account.patience, &arena, &looks[i]);
         account_count(&account, &looks[i]);
     }
     if (ranks)

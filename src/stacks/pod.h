@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,11 @@ struct buf;
 #define POD_STACKS_MS_MAX        10000 /* for all processes together */
 #define POD_FLIGHT_MS_MAX        2000  /* for recorders that were asked, all together */
 
-/* `roots` are the processes that the pod's containers began with; none: every process that is seen,
- * but our own. */
-void pod_stacks(const int64_t *roots, size_t count, struct buf *out);
+struct pod_stacks_request {
+    const int64_t
+        *roots;        /* the processes that the pod's containers began with; none: every process */
+    size_t root_count; /* that is seen, but our own */
+    const atomic_bool
+        *given_up; /* set once nobody waits for it any more; NULL: somebody always does */
+};
+void pod_stacks(const struct pod_stacks_request *request, struct buf *out);

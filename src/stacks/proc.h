@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +19,22 @@ struct str proc_file(struct arena *arena, int64_t pid, const char *name, size_t 
 bool proc_hex(struct str text, uint64_t *ret);
 /* What is behind the last slash. */
 struct str proc_base(struct str path);
-/* struct memory's read(), of the descriptor of a /proc/PID/mem. */
-bool proc_read(void *fd, uint64_t address, void *out, size_t size);
+
+/* How long a reader of processes goes on. What is in a process is that process's to make up, so every
+ * read asks: one that comes too late gives nothing, and what makes no progress without reading ends. */
+struct patience {
+    int64_t until_ms; /* of the monotonic clock */
+    const atomic_bool
+        *given_up; /* set by whoever waited, from another thread; NULL: nobody leaves */
+};
+
+int64_t patience_now_ms(void);
+/* `patience` NULL: never. */
+bool patience_over(const struct patience *patience);
+
+/* What struct memory's user is for proc_read(). */
+struct proc_memory {
+    int fd; /* of a /proc/PID/mem */
+    const struct patience *patience;
+};
+bool proc_read(void *proc_memory, uint64_t address, void *out, size_t size);

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SMALL_BYTES    4096
@@ -356,17 +358,32 @@ static bool candidate_read(struct memory *memory,
     return ret->runtime != 0;
 }
 
-bool proc_read(void *user, uint64_t address, void *out, size_t size)
+int64_t patience_now_ms(void)
 {
-    const int *fd = user;
+    struct timespec now;
 
-    return address <= INT64_MAX && pread(*fd, out, size, (off_t)address) == (ssize_t)size;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static bool find_python(int64_t pid, int fd, struct decode_where *ret)
+bool patience_over(const struct patience *patience)
+{
+    return patience && ((patience->given_up && atomic_load(patience->given_up)) ||
+                        patience_now_ms() > patience->until_ms);
+}
+
+bool proc_read(void *user, uint64_t address, void *out, size_t size)
+{
+    const struct proc_memory *from = user;
+
+    return address <= INT64_MAX && !patience_over(from->patience) &&
+           pread(from->fd, out, size, (off_t)address) == (ssize_t)size;
+}
+
+static bool find_python(int64_t pid, struct proc_memory *from, struct decode_where *ret)
 {
     _cleanup_(arena_done) struct arena scratch = {0}; /* mappings are many, and not needed again */
-    struct memory memory = {.read = proc_read, .user = &fd, .reads_left = READS_MAX};
+    struct memory memory = {.read = proc_read, .user = from, .reads_left = READS_MAX};
     struct candidate candidates[CANDIDATES_MAX];
     char path[64];
     char program[PATH_MAX];
@@ -392,7 +409,7 @@ static size_t threads_broken(const struct stack_threads *threads)
 }
 
 /* Read while it runs: what made no sense is read again, and the best of three counts. */
-static int read_threads(int fd,
+static int read_threads(struct proc_memory *from,
                         const struct decode_where *where,
                         struct arena *arena,
                         struct stack_threads *ret,
@@ -403,7 +420,7 @@ static int read_threads(int fd,
     int r = 0;
 
     for (int i = 0; i < TRIES && best > 0; i++) {
-        struct memory memory = {.read = proc_read, .user = &fd, .reads_left = READS_MAX};
+        struct memory memory = {.read = proc_read, .user = from, .reads_left = READS_MAX};
         struct stack_threads threads = {0};
 
         r = decode_threads(&memory, where, arena, &threads, ret_version, err);
@@ -428,7 +445,7 @@ static struct process_task *task_by_id(struct process_look *look, int64_t tid)
 }
 
 static struct process_task *task_of(struct process_look *look,
-                                    int fd,
+                                    struct proc_memory *from,
                                     const struct stack_thread *thread,
                                     bool oldest)
 {
@@ -437,20 +454,20 @@ static struct process_task *task_of(struct process_look *look,
 #ifdef PTHREAD_TID
     int32_t tid = 0;
     if (!task && thread->pthread &&
-        proc_read(&fd, thread->pthread + PTHREAD_TID, &tid, sizeof(tid)))
+        proc_read(from, thread->pthread + PTHREAD_TID, &tid, sizeof(tid)))
         task = task_by_id(look, tid);
 #endif
     return task || !oldest ? task : task_by_id(look, look->pid);
 }
 
 static void tasks_join(struct process_look *look,
-                       int fd,
+                       struct proc_memory *from,
                        const struct stack_threads *threads,
                        struct arena *arena)
 {
     for (size_t i = 0; i < threads->count; i++) {
         const struct stack_thread *thread = &threads->items[i];
-        struct process_task *task = task_of(look, fd, thread, i + 1 == threads->count);
+        struct process_task *task = task_of(look, from, thread, i + 1 == threads->count);
 
         if (!task) { /* it is new, or nobody knows its number */
             VEC_PUSH(arena, &look->tasks, (struct process_task){.tid = thread->tid, .state = '?'});
@@ -493,8 +510,12 @@ static struct str command_text(struct arena *arena, struct str bytes)
     return str_utf8(arena, str_trim((struct str){out, len}));
 }
 
-void process_look(int64_t pid, struct arena *arena, struct process_look *ret)
+void process_look(int64_t pid,
+                  const struct patience *patience,
+                  struct arena *arena,
+                  struct process_look *ret)
 {
+    struct proc_memory from = {-1, patience};
     struct stack_threads threads = {0};
     struct decode_where where;
     struct err err = {0};
@@ -518,16 +539,17 @@ void process_look(int64_t pid, struct arena *arena, struct process_look *ret)
                                     strerrordesc_np(errno));
         return;
     }
-    ret->python = find_python(pid, fd, &where);
-    if (!ret->python) {
-        native_look(fd, arena, ret);
-        return;
+    from.fd = fd;
+    ret->python = find_python(pid, &from, &where);
+    if (ret->python) {
+        ret->version = where.version;
+        if (read_threads(&from, &where, arena, &threads, &ret->version, &err) < 0)
+            ret->why = str_dup(arena, str_from(err.text));
+        else
+            tasks_join(ret, &from, &threads, arena);
+        tasks_sort(ret);
     }
-    ret->version = where.version;
-    if (read_threads(fd, &where, arena, &threads, &ret->version, &err) < 0)
-        ret->why = str_dup(arena, str_from(err.text));
-    else
-        tasks_join(ret, fd, &threads, arena);
-    tasks_sort(ret);
-    native_look(fd, arena, ret);
+    native_look(&from, arena, ret);
+    if (patience_over(patience))
+        ret->why = STR("reading it took too long: not all of it is shown");
 }

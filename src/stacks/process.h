@@ -9,6 +9,7 @@
 
 struct arena;
 struct native_frame;
+struct patience;
 
 /* process: what a process is doing, from /proc alone: it is not stopped, nothing is attached to it,
  * nothing is started in it, and it does not notice.
@@ -44,8 +45,12 @@ struct process_look {
     VEC(struct process_task) tasks; /* the main one first, then those of Python */
 };
 
-/* All strings are on the arena. A process that is gone has the state '?'. */
-void process_look(int64_t pid, struct arena *arena, struct process_look *ret);
+/* All strings are on the arena. A process that is gone has the state '?'. `patience`: proc.h; NULL: as
+ * long as the limits on what is read let it take. */
+void process_look(int64_t pid,
+                  const struct patience *patience,
+                  struct arena *arena,
+                  struct process_look *ret);
 /* The environment that the process was started with, and the value of a variable in it; STR_NONE:
  * there is none. */
 struct str process_environ(struct arena *arena, int64_t pid);

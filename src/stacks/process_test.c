@@ -125,7 +125,7 @@ static void expect_document(const struct child *child)
     struct json *root = NULL;
     int64_t root_pid = child->pid;
 
-    pod_stacks(&root_pid, 1, &text);
+    pod_stacks(&(struct pod_stacks_request){.roots = &root_pid, .root_count = 1}, &text);
     EXPECT(json_parse(&arena, buf_str(&text), &root, NULL) == 0);
     const struct json *process = json_at(root, "processes.0");
     EXPECT(json_i64_or(json_get(process, "rank"), -1) == 5);
@@ -148,7 +148,7 @@ static void try_python(const char *python)
         _cleanup_(arena_done) struct arena arena = {0};
         struct process_look look;
 
-        process_look(child.pid, &arena, &look);
+        process_look(child.pid, NULL, &arena, &look);
         stood = look_stands(&look);
         refused = look.python && str_contains(look.why, STR("cannot be read"));
         if (stood)
@@ -216,9 +216,9 @@ TEST(stacks_of_what_is_no_python_are_none)
     _cleanup_(arena_done) struct arena arena = {0};
     struct process_look look;
 
-    process_look(getpid(), &arena, &look);
+    process_look(getpid(), NULL, &arena, &look);
     EXPECT(!look.python && look.state == 'R' && look.tasks.count >= 1);
-    process_look(INT32_MAX, &arena, &look);
+    process_look(INT32_MAX, NULL, &arena, &look);
     EXPECT(look.state == '?' && !look.tasks.count);
 }
 
