@@ -5,6 +5,7 @@
 #include "agent/homes.h"
 #include "agent/machine.h"
 #include "agent/pressure.h"
+#include "agent/stream.h"
 #include "agent/trash.h"
 #include "agent/usage.h"
 #include "api/api.h"
@@ -98,9 +99,12 @@ struct agent {
     size_t calls_open;
     size_t pods_open;
     size_t streams_open;
-    size_t results_open;    /* of them */
-    size_t stacks_open;     /* the same */
-    struct secure *secures; /* checks in threads of their own; secure.h */
+    struct stream_places {
+        struct podio_stream *newest;
+        size_t count;
+    } places[STREAM_SORT_COUNT]; /* of them; stream.h */
+    size_t stacks_working;       /* worker threads that read stacks */
+    struct secure *secures;      /* checks in threads of their own; secure.h */
 };
 
 int64_t agent_now_ms(void);

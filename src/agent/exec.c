@@ -326,6 +326,13 @@ static void exec_container_ended(struct podio_stream *stream, const struct run_c
     exec_maybe_end(exec);
 }
 
+static void exec_give_way(struct podio_stream *stream, const struct err *err)
+{
+    struct exec *exec = (struct exec *)stream;
+    exec->err = *err;
+    exec_maybe_end(exec);
+}
+
 static void adopt_input(struct exec *exec, int fd)
 {
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -402,6 +409,7 @@ static const struct stream_ops exec_ops = {
     .pause = exec_pause,
     .close = exec_close,
     .container_ended = exec_container_ended,
+    .give_way = exec_give_way,
     .message = exec_message,
 };
 
@@ -524,6 +532,9 @@ struct podio_stream *exec_open(struct podio *podio,
     exec->later = timer_new(agent->loop, exec);
     exec->handles_open = 1;
     agent->streams_open++;
-    exec_begin(exec, request);
+    if (stream_enter(&exec->stream, STREAM_EXEC, request->ns, &exec->err))
+        exec_begin(exec, request);
+    else
+        exec_maybe_end(exec);
     return &exec->stream;
 }

@@ -332,8 +332,14 @@ static void logs_container_ended(struct podio_stream *stream, const struct run_c
     logs_pump_soon(logs);
 }
 
+static void logs_give_way(struct podio_stream *stream, const struct err *err)
+{
+    logs_end((struct logs *)stream, err);
+}
+
 static const struct stream_ops logs_ops = {.pause = logs_pause,
                                            .close = logs_close,
+                                           .give_way = logs_give_way,
                                            .container_ended = logs_container_ended};
 
 /* ---- opening ---- */
@@ -435,7 +441,8 @@ struct podio_stream *logs_open(struct podio *podio,
     struct logs *logs = MEM_NEW(struct logs);
     logs->stream = (struct podio_stream){.ops = &logs_ops, .agent = agent, .reader = *reader};
     logs->request = *request;
-    (void)logs_open_newest(agent, logs, &logs->err);
+    if (stream_enter(&logs->stream, STREAM_LOGS, request->ns, &logs->err))
+        (void)logs_open_newest(agent, logs, &logs->err);
     logs->request.ns = logs->request.pod = STR_NONE; /* the caller's */
     logs->request.container = logs->request.generation = STR_NONE;
     logs->pump = timer_new(agent->loop, logs);

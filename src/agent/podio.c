@@ -37,13 +37,16 @@ static void stream_resize(struct podio_stream *stream, uint16_t columns, uint16_
 
 static void stream_pause(struct podio_stream *stream, bool paused)
 {
+    stream->stalled_ms = paused ? agent_now_ms() : 0;
     stream->ops->pause(stream, paused);
 }
 
 static void stream_close(struct podio_stream *stream)
 {
-    if (stream)
-        stream->ops->close(stream);
+    if (!stream)
+        return;
+    stream_leave(stream);
+    stream->ops->close(stream);
 }
 
 static int pod_dial(struct podio *podio,

@@ -67,7 +67,6 @@ static void stream_maybe_free(struct results_stream *rs)
     buf_done(&rs->out);
     arena_done(&rs->arena);
     mem_free(rs);
-    agent->results_open--;
     agent->streams_open--;
     agent_maybe_free(agent);
 }
@@ -175,25 +174,34 @@ static void results_close(struct podio_stream *stream)
     timer_close(rs->pump, pump_closed);
 }
 
-/* A folder that goes with the pod: what has been read of it is not all. */
-static void results_container_ended(struct podio_stream *stream, const struct run_container *c)
+/* What has been read is not all: the last frame says why. */
+static void results_give_way(struct podio_stream *stream, const struct err *err)
 {
     struct results_stream *rs = (struct results_stream *)stream;
+    if (rs->ended)
+        return;
+    if (rs->sent) {
+        _cleanup_(buf_done) struct buf words = {0};
+        frame_add_gone(&words, str_from(err->text));
+        rs->stream.reader.data(rs->stream.reader.user, 1, buf_str(&words));
+    }
+    stream_end(rs, rs->sent ? NULL : err);
+}
+
+/* A folder that goes with the pod. */
+static void results_container_ended(struct podio_stream *stream, const struct run_container *c)
+{
     struct err gone = {0};
-    if (c || rs->ended || rs->stays)
+    if (c || ((const struct results_stream *)stream)->stays)
         return;
     (void)err_set(&gone, -ENOENT, "the pod and its folder were deleted in the meantime");
     gone.http_status = 404;
-    if (rs->sent) {
-        _cleanup_(buf_done) struct buf words = {0};
-        frame_add_gone(&words, str_from(gone.text));
-        rs->stream.reader.data(rs->stream.reader.user, 1, buf_str(&words));
-    }
-    stream_end(rs, rs->sent ? NULL : &gone);
+    results_give_way(stream, &gone);
 }
 
 static const struct stream_ops results_ops = {.pause = results_pause,
                                               .close = results_close,
+                                              .give_way = results_give_way,
                                               .container_ended = results_container_ended};
 
 /* ---- opening ---- */
@@ -320,12 +328,8 @@ static void stream_begin(struct results_stream *rs, const struct podio_results_r
     struct pod *pod = pod_by_name(agent, request->ns, request->pod);
     bool newest = str_is(request->generation, RESULTS_NEWEST_WORD);
     struct results_burial burial;
-    if (agent->results_open > RESULTS_STREAMS_MAX) {
-        rs->err.http_status = 429;
-        (void)err_set(&rs->err, -EBUSY, "the files of %d pods are being read; try again soon",
-                      RESULTS_STREAMS_MAX);
+    if (!stream_enter(&rs->stream, STREAM_RESULTS, request->ns, &rs->err))
         return;
-    }
     if (!pod && !request->generation.len) {
         rs->err.http_status = 404;
         (void)err_set(&rs->err, -ENOENT, "pod " STR_FMT " has no folder on this node",
@@ -357,7 +361,6 @@ struct podio_stream *results_open(struct podio *podio,
     rs->stream = (struct podio_stream){.ops = &results_ops, .agent = agent, .reader = *reader};
     rs->pump = timer_new(agent->loop, rs);
     agent->streams_open++;
-    agent->results_open++;
     stream_begin(rs, request);
     stream_pump_soon(rs);
     return &rs->stream;

@@ -8,9 +8,7 @@
 struct pod;
 struct podio_stream;
 
-/* results: the files that a pod wrote (struct podio_ops). At most RESULTS_STREAMS_MAX at a time:
- * each may occupy a worker thread. */
-#define RESULTS_STREAMS_MAX 4
+/* results: the files that a pod wrote (struct podio_ops). */
 /* Whether a volume of the pod is a folder on disk that is the pod's own. */
 bool results_volume_is_own(const struct pod *pod, struct str name);
 struct podio_stream *results_open(struct podio *podio,

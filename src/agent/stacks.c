@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/share.h"
 #include "base/str.h"
 #include "stacks/pod.h"
 #include "tool/timer.h"
@@ -32,6 +33,7 @@ struct stacks_stream {
     uv_work_t work;
     struct timer *begin;
     atomic_bool given_up; /* the worker may stop: nobody waits for it */
+    bool waiting;         /* for a worker */
     bool working;
     bool stale; /* a container has ended since: its number may be another's now */
     bool ended; /* told, or nobody listens any more */
@@ -45,7 +47,6 @@ static void stream_maybe_free(struct stacks_stream *ss)
         return;
     buf_done(&ss->out);
     mem_free(ss);
-    agent->stacks_open--;
     agent->streams_open--;
     agent_maybe_free(agent);
 }
@@ -68,10 +69,14 @@ static void stacks_work(uv_work_t *work)
                &ss->out);
 }
 
+static void stacks_next(struct agent *agent);
+
 static void stacks_worked(uv_work_t *work, int status)
 {
     struct stacks_stream *ss = work->data;
     ss->working = false;
+    ss->stream.agent->stacks_working--;
+    stacks_next(ss->stream.agent);
     if (ss->closed || ss->ended) {
         stream_maybe_free(ss);
         return;
@@ -87,6 +92,43 @@ static void stacks_worked(uv_work_t *work, int status)
     stream_end(ss, ss->err.code ? &ss->err : NULL);
 }
 
+static void stacks_begin(struct stacks_stream *ss)
+{
+    ss->waiting = false;
+    ss->working = true;
+    ss->work.data = ss;
+    ss->stream.agent->stacks_working++;
+    if (uv_queue_work(ss->stream.agent->loop, &ss->work, stacks_work, stacks_worked) < 0) {
+        ss->working = false;
+        ss->stream.agent->stacks_working--;
+        (void)err_set(&ss->err, -EAGAIN, "cannot start a worker thread");
+        stream_end(ss, &ss->err);
+    }
+}
+
+static void stacks_next(struct agent *agent)
+{
+    while (!agent->stopping && agent->stacks_working < STACKS_WORKERS) {
+        struct podio_stream *streams[STREAM_STACKS_MAX];
+        struct share_turn items[STREAM_STACKS_MAX];
+        size_t count = agent->places[STREAM_STACKS].count;
+        size_t at = count;
+        for (struct podio_stream *stream = agent->places[STREAM_STACKS].newest; stream && at;
+             stream = stream->older) {
+            const struct stacks_stream *ss = (const struct stacks_stream *)stream;
+            streams[--at] = stream; /* the oldest first */
+            items[at] = (struct share_turn){.ns = stream->ns,
+                                            .state = ss->working                 ? SHARE_WORKS
+                                                     : ss->waiting && !ss->ended ? SHARE_WAITS
+                                                                                 : SHARE_DONE};
+        }
+        size_t next = share_next(items, count);
+        if (next == count)
+            return;
+        stacks_begin((struct stacks_stream *)streams[next]);
+    }
+}
+
 static void on_begin(void *user)
 {
     struct stacks_stream *ss = user;
@@ -96,13 +138,8 @@ static void on_begin(void *user)
         stream_end(ss, &ss->err);
         return;
     }
-    ss->working = true;
-    ss->work.data = ss;
-    if (uv_queue_work(ss->stream.agent->loop, &ss->work, stacks_work, stacks_worked) < 0) {
-        ss->working = false;
-        (void)err_set(&ss->err, -EAGAIN, "cannot start a worker thread");
-        stream_end(ss, &ss->err);
-    }
+    ss->waiting = true;
+    stacks_next(ss->stream.agent);
 }
 
 /* ---- stream operations ---- */
@@ -135,8 +172,14 @@ static void stacks_container_ended(struct podio_stream *stream, const struct run
     ((struct stacks_stream *)stream)->stale = true;
 }
 
+static void stacks_give_way(struct podio_stream *stream, const struct err *err)
+{
+    stream_end((struct stacks_stream *)stream, err);
+}
+
 static const struct stream_ops stacks_ops = {.pause = stacks_pause,
                                              .close = stacks_close,
+                                             .give_way = stacks_give_way,
                                              .container_ended = stacks_container_ended};
 
 /* ---- opening ---- */
@@ -172,10 +215,14 @@ static int stream_begin(struct stacks_stream *ss, const struct podio_stacks_requ
         return stream_refuse(ss, 404,
                              err_set(&ss->err, -ENOENT, "pod " STR_FMT " is not on this node",
                                      STR_ARG(request->pod)));
-    if (pod_is_read(pod) || agent->stacks_open > STACKS_STREAMS_MAX)
-        return stream_refuse(
-            ss, 429,
-            err_set(&ss->err, -EBUSY, "stacks are being read for somebody else; ask again soon"));
+    if (pod_is_read(pod))
+        return stream_refuse(ss, 429,
+                             err_set(&ss->err, -EBUSY,
+                                     "stacks of pod " STR_FMT
+                                     " are being read for somebody else; ask again soon",
+                                     STR_ARG(request->pod)));
+    if (!stream_enter(&ss->stream, STREAM_STACKS, request->ns, &ss->err))
+        return -EBUSY;
     stream_choose(ss, pod, request->container);
     if (!ss->root_count)
         return stream_refuse(ss, 409,
@@ -196,7 +243,6 @@ struct podio_stream *stacks_open(struct podio *podio,
     ss->stream = (struct podio_stream){.ops = &stacks_ops, .agent = agent, .reader = *reader};
     ss->begin = timer_new(agent->loop, ss);
     agent->streams_open++;
-    agent->stacks_open++;
     (void)stream_begin(ss, request);
     timer_in(ss->begin, 0, on_begin);
     return &ss->stream;

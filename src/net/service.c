@@ -8,12 +8,12 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/share.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "net/address.h"
 #include "net/bridge.h"
 #include "net/datagrams.h"
-#include "net/relays.h"
 #include "tool/log.h"
 
 #include <netinet/in.h>
@@ -265,7 +265,7 @@ static bool port_choose(struct port *port, uint32_t client, struct sockaddr_in *
 /* False: the newest one, which is for `ns`, has no room. */
 static bool relays_have_room(struct services *services, const char *ns)
 {
-    const char *spaces[RELAYS_MAX] = {0};
+    struct share_item items[RELAYS_MAX] = {0};
     struct relay *relays[RELAYS_MAX] = {0};
     size_t count = 0;
     if (services->relays_open <= RELAYS_MAX)
@@ -276,9 +276,9 @@ static bool relays_have_room(struct services *services, const char *ns)
     size_t at = count;
     for (struct relay *relay = services->relays->next; at; relay = relay->next) {
         relays[--at] = relay; /* the oldest first */
-        spaces[at] = relay->ns;
+        items[at].ns = relay->ns;
     }
-    size_t loser = relays_loser(spaces, count, ns);
+    size_t loser = share_loser(items, count, ns, 0);
     if (loser < count)
         relay_close(relays[loser]);
     return loser < count;

@@ -8,6 +8,7 @@ import urllib.request
 
 from harness import Muster, check, free_port, wait_for
 from pods import apply, container, logs, pod, run_pod, wait_phase, wait_ready
+from test_hostile import Wire
 
 
 def test_logs_in_every_form():
@@ -123,3 +124,32 @@ def test_logs_of_pods_that_are_gone():
                      terminationGracePeriodSeconds=0))
         wait_for(lambda: log("a") == "now\n", "a pod that is there to come first")
         check(log("a", "?generation=2") == "generation 2\nlast\n", "an older one, while the next one runs")
+
+
+def test_who_does_not_read_results_keeps_nobody_else_from_them():
+    """Eight readers of one namespace that read nothing; another namespace's reader gets a place, of theirs."""
+    def files(name, text, ns):
+        made = pod(name, container(f"{text}; sleep 600", volumeMounts=[{"name": "v", "mountPath": "/out"}]),
+                   volumes=[{"name": "v", "emptyDir": {}}], terminationGracePeriodSeconds=0)
+        made["metadata"]["namespace"] = ns
+        return made
+    with Muster() as m:
+        for ns in ("evil", "good"):
+            m.kubectl("create", "namespace", ns)
+        apply(m, files("a", "truncate -s 64M /out/large; touch /out/done", "evil"),
+              files("b", "echo mine > /out/small; touch /out/done", "good"))
+        asked = "GET /api/v1/namespaces/%s/pods/%s/results?folder=/out HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n"
+
+        def ask(ns, name):
+            wire = Wire(m)
+            wire.send((asked % (ns, name, wire.token)).encode())
+            return wire, wire.line_and_headers()
+        for ns, name in (("evil", "a"), ("good", "b")):
+            wait_for(lambda: m.kubectl("exec", "-n", ns, name, "--", "ls", "/out/done", ok=False).returncode == 0, "its files")
+        silent = [ask("evil", "a") for _ in range(8)]
+        check(all(b" 200 " in head for _, head in silent), f"{[head for _, head in silent]}")
+        wire, head = ask("good", "b")
+        while b"mine" not in wire.rest and b" 200 " in head:
+            wire.rest += wire.tls.recv(65536)
+        check(b" 200 " in head, f"{head}")
+        check(b"mine" in wire.rest, "all of it")
