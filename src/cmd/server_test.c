@@ -14,6 +14,7 @@
 #include "tool/log.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -33,7 +34,11 @@
 #define ANSWER_MS_MAX 30000
 #define ANSWER_BYTES  ((size_t)64 << 20)
 #define CONFIGMAPS    "/api/v1/namespaces/default/configmaps"
-#define NAMED(name)   "{\"metadata\":{\"name\":\"" name "\"}}"
+#define ENDED_TURNS   300 /* of the loop, in which nothing happens */
+#define UPGRADE                                                                  \
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" \
+    "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
+#define NAMED(name) "{\"metadata\":{\"name\":\"" name "\"}}"
 
 struct world {
     struct harness harness;
@@ -371,6 +376,7 @@ struct podio_stream {
     uint16_t columns;
     uint16_t rows;
     bool closed;
+    int inside; /* the pod's end of a port */
 };
 
 static struct podio_stream *stream_exec(struct podio *podio,
@@ -511,6 +517,135 @@ TEST(a_request_through_the_proxy_is_answered_by_the_pod)
         (void)close(port.inside);
     }
     (void)close(fd);
+    harness_settle(&world.harness);
+    server_set_podio(world.server, NULL);
+    world_close(&world);
+}
+
+/* ---- credentials that end ---- */
+
+/* The token of an account that may do everything. */
+static struct str token_of(struct world *world, const char *name)
+{
+    struct arena *arena = &world->arena;
+
+    EXPECT(post(world, "/api/v1/namespaces/default/serviceaccounts",
+                str_printf(arena, "{\"metadata\":{\"name\":\"%s\"}}", name).p)
+               .status == 201);
+    EXPECT(post(world, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+                str_printf(arena,
+                           "{\"metadata\":{\"name\":\"%s\"},\"roleRef\":{\"apiGroup\":"
+                           "\"rbac.authorization.k8s.io\",\"kind\":\"ClusterRole\",\"name\":"
+                           "\"cluster-admin\"},\"subjects\":[{\"kind\":\"ServiceAccount\","
+                           "\"namespace\":\"default\",\"name\":\"%s\"}]}",
+                           name, name)
+                    .p)
+               .status == 201);
+    struct answer made = post(
+        world, str_printf(arena, "/api/v1/namespaces/default/serviceaccounts/%s/token", name).p,
+        "{\"spec\":{}}");
+    EXPECT(made.status == 201);
+    return json_str(json_at(made.body, "status.token"));
+}
+
+static int dial_as(struct world *world, struct str token, const char *path, const char *headers)
+{
+    return dial(world,
+                str_printf(&world->arena,
+                           "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " STR_FMT
+                           "\r\n%s\r\n",
+                           path, STR_ARG(token), headers));
+}
+
+static int silent_dial(struct podio *podio,
+                       struct str ns,
+                       struct str pod,
+                       uint16_t port,
+                       struct err *err)
+{
+    struct pod_port inside = {0};
+    int fd = port_dial(&inside.podio, ns, pod, port, err);
+
+    ((struct podio_stream *)podio)->inside = inside.inside;
+    return fd;
+}
+
+static struct podio_stream *stream_silent(struct podio *podio,
+                                          const struct podio_log_request *request,
+                                          const struct podio_reader *reader)
+{
+    (void)request;
+    (void)reader;
+    return (struct podio_stream *)podio;
+}
+
+/* Whether the server ends it; what came before is read. */
+static bool is_ended(struct world *world, int fd)
+{
+    char bytes[4096];
+    ssize_t n = -1;
+
+    for (int i = 0; i < ENDED_TURNS && n != 0; i++) {
+        (void)uv_run(&world->harness.loop, UV_RUN_NOWAIT);
+        n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n < 0 && errno == ECONNRESET)
+            n = 0;
+    }
+    return n == 0;
+}
+
+TEST(streams_end_when_the_account_does_whose_token_opened_them)
+{
+    static const struct podio_ops ops = {.exec = stream_exec,
+                                         .logs = stream_silent,
+                                         .write = stream_write,
+                                         .pause = stream_pause,
+                                         .close = stream_close,
+                                         .dial = silent_dial};
+    static const struct {
+        const char *path;
+        const char *headers;
+        const char *until;
+    } rows[] = {
+        {CONFIGMAPS "?watch=true", "", "HTTP/1.1 200"},
+        {"/api/v1/namespaces/default/pods/p/log?follow=true", "", NULL}, /* nothing is said in it */
+        {"/api/v1/namespaces/default/pods/p/exec?command=sh&tty=true&stdin=true&stdout=true",
+         UPGRADE "Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n", "ready"},
+        {"/api/v1/namespaces/default/pods/p/portforward?ports=8080",
+         UPGRADE "Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n", "101 Switching"},
+    };
+    struct podio_stream stream = {.podio = {&ops}};
+    struct world world;
+    int fds[COUNT_OF(rows)];
+
+    world_open(&world, NULL);
+    server_set_podio(world.server, &stream.podio);
+    struct str alice = token_of(&world, "alice"), bob = token_of(&world, "bob");
+    EXPECT(harness_create(
+               &world.harness, &kind_pod, "default",
+               "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"nodeName\":\"n\",\"containers\":["
+               "{\"name\":\"c\",\"image\":\"i\"}]}}") == 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        fds[i] = dial_as(&world, alice, rows[i].path, rows[i].headers);
+        if (rows[i].until)
+            EXPECT(str_contains(received(&world, fds[i], rows[i].until), str_from(rows[i].until)));
+    }
+    int other = dial_as(&world, bob, rows[0].path, "");
+    EXPECT(str_contains(received(&world, other, "200"), STR("200")));
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        EXPECT(!is_ended(&world, fds[i]));
+    EXPECT(
+        ask(&world, "DELETE", "/api/v1/namespaces/default/serviceaccounts/alice", "", "").status ==
+        200);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].path);
+        EXPECT(is_ended(&world, fds[i]));
+        (void)close(fds[i]);
+    }
+    EXPECT(stream.closed);
+    EXPECT(!is_ended(&world, other));
+    (void)close(other);
+    (void)close(stream.inside);
     harness_settle(&world.harness);
     server_set_podio(world.server, NULL);
     world_close(&world);

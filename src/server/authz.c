@@ -39,6 +39,8 @@ struct authz {
     struct map accounts; /* ServiceAccounts by uid */
     struct map pods;     /* by uid */
     struct map nodes;    /* by uid */
+    void (*gone)(void *user, struct str uid);
+    void *gone_user;
 };
 
 /* Takes the object out of the list; with the list's reference. */
@@ -84,14 +86,26 @@ static void note(struct map *map, const struct api_change *change)
                      : map_set(map, change->object->uid, object_ref(change->object)));
 }
 
+/* Of what tokens are for. */
+static void note_bearer(struct authz *authz, struct map *map, const struct api_change *change)
+{
+    note(map, change);
+    if (change->event == API_DELETED && authz->gone)
+        authz->gone(authz->gone_user, change->object->uid);
+}
+
 static void on_account(void *user, const struct api_change *change)
 {
-    note(&((struct authz *)user)->accounts, change);
+    struct authz *authz = user;
+
+    note_bearer(authz, &authz->accounts, change);
 }
 
 static void on_pod(void *user, const struct api_change *change)
 {
-    note(&((struct authz *)user)->pods, change);
+    struct authz *authz = user;
+
+    note_bearer(authz, &authz->pods, change);
 }
 
 static void on_node(void *user, const struct api_change *change)
@@ -142,6 +156,12 @@ void authz_free(struct authz *authz)
         object_unref(entry->value);
     map_done(&authz->nodes);
     mem_free(authz);
+}
+
+void authz_set_gone(struct authz *authz, void (*gone)(void *user, struct str uid), void *user)
+{
+    authz->gone = gone;
+    authz->gone_user = user;
 }
 
 bool authz_account_exists(const struct authz *authz, struct str uid)

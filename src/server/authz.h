@@ -45,7 +45,9 @@ const struct object *authz_role(const struct authz *authz,
 struct str authz_sentence(struct arena *arena,
                           const struct user *user,
                           const struct rbac_request *request);
-/* A token is good only as long as its account is there, and the pod it was made for. */
+/* A token is good only as long as its account is there, and the pod it was made for; `gone` is told
+ * the uid of every account and every pod that ends. */
+void authz_set_gone(struct authz *authz, void (*gone)(void *user, struct str uid), void *user);
 bool authz_account_exists(const struct authz *authz, struct str uid);
 bool authz_pod_exists(const struct authz *authz, struct str uid);
 /* NULL: there is none of that name. */

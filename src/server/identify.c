@@ -87,6 +87,7 @@ bool identify_token(struct server *server,
     identify_account(arena, ret, jwt.ns, jwt.account);
     add_group(ret, STR("system:authenticated"));
     ret->uid = jwt.account_uid;
+    ret->pod_uid = jwt.pod_uid;
     add_origin(server, arena, &jwt, ret);
     return true;
 }

@@ -52,12 +52,14 @@ struct server {
     struct aggregate *aggregate; /* NULL: nothing is handed on to other API servers */
     struct audit *audit;         /* NULL: nothing is written down */
     uint64_t audited;
-    unsigned refs; /* requests may outlive the listener by some turns */
+    struct request *bearers; /* requests that came with a token of an account, while they last */
+    unsigned refs;           /* requests may outlive the listener by some turns */
 };
 
 struct user {
     struct str name;
-    struct str uid;
+    struct str uid;     /* of an account its own */
+    struct str pod_uid; /* of the pod that its token is for; empty: it is for none */
     struct str groups[SERVER_GROUPS_MAX];
     size_t group_count;
     struct user_extra {
@@ -105,6 +107,8 @@ struct request {
     struct api_user writer; /* the user, as the API below knows him */
     bool no_warnings;       /* fieldValidation=Ignore */
     void *stream;           /* of the file that answers in pieces */
+    struct request *next;   /* of server->bearers */
+    struct request **at;    /* what points to it there; NULL: it is none of them */
 };
 
 static inline struct arena *request_arena(const struct request *request)

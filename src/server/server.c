@@ -95,6 +95,10 @@ static void request_end(void *user)
         fair_leave(&server->fair, request->load_user, &request->load);
     if (request->audited)
         audit_end(server->audit, request, clock_now_ms());
+    if (request->at)
+        *request->at = request->next;
+    if (request->at && request->next)
+        request->next->at = request->at;
     server_unref(server);
 }
 
@@ -111,6 +115,42 @@ static size_t streams_of(const struct request *request)
     return route_leads_into_pods(&request->route) || http_query_bool(query, "watch") ||
            (request->handed_on && request->x->head.upgrade) ||
            (str_is(sub, "log") && http_query_bool(query, "follow"));
+}
+
+/* Whose credentials a request came with. */
+static const struct user *bearer_of(const struct request *request)
+{
+    return request->impersonator.name.len ? &request->impersonator : &request->user;
+}
+
+static void bearers_add(struct request *request)
+{
+    struct server *server = request->server;
+
+    if (request->at || bearer_of(request)->owner || !bearer_of(request)->uid.len)
+        return;
+    request->at = &server->bearers;
+    request->next = server->bearers;
+    if (request->next)
+        request->next->at = &request->next;
+    server->bearers = request;
+}
+
+/* An account or a pod has ended, and tokens with it. A request that is answered at once was right to be
+ * asked; what lasts as long as both sides like ends now. */
+static void on_gone(void *user, struct str uid)
+{
+    struct server *server = user;
+    struct request *next;
+
+    for (struct request *request = server->bearers; request; request = next) {
+        const struct user *bearer = bearer_of(request);
+
+        next = request->next;
+        if ((str_eq(bearer->uid, uid) || str_eq(bearer->pod_uid, uid)) &&
+            (request->stream || streams_of(request)) && http_is_open(request->x))
+            http_abort(request->x);
+    }
 }
 
 /* What changes something, and streams into pods; questions that are asked by POST are none. */
@@ -132,11 +172,11 @@ static void audit_if_write(struct request *request)
 static bool take_part(struct request *request)
 {
     struct http_exchange *x = request->x;
-    struct str name =
-        request->impersonator.name.len ? request->impersonator.name : request->user.name;
+    struct str name = bearer_of(request)->name;
     struct fair_load load = {.streams = streams_of(request)};
     size_t announced = x->head.content_length > 0 ? (size_t)x->head.content_length : 0;
 
+    bearers_add(request);
     if (request->user.owner || request->impersonator.owner)
         return true;
     if (!is_passed_on(request))
@@ -373,6 +413,7 @@ int server_start(uv_loop_t *loop,
         return r;
     }
     server->authz = authz_new(api, !options->kubelet);
+    authz_set_gone(server->authz, on_gone, server);
     if (!options->kubelet) {
         server->page = page_new(server, options);
         server->aggregate = aggregate_new(server, options);

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 
 from harness import Muster, Skip, binary, check, need_kubectl, run, wait_for
@@ -31,6 +32,16 @@ class Person:
 
     def kubectl(self, *argv, input=None, ok=True):
         return run(["kubectl", "--kubeconfig", self.file, *argv], input=input, ok=ok)
+
+    def open(self, *argv, until):
+        """A command that goes on, once it has said what it is about."""
+        made = subprocess.Popen(["kubectl", "--kubeconfig", self.file, *argv], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        line = made.stdout.readline()
+        while line and until not in line:
+            line = made.stdout.readline()
+        check(line, f"{argv} said nothing of {until}")
+        return made
 
     def create(self, made, ok=True):
         made["spec"].pop("nodeName", None)
@@ -158,8 +169,21 @@ def test_links_and_shut_folders_are_no_way_to_what_is_not_theirs():
 def test_credentials_end_when_they_are_revoked():
     with Two() as t:
         check(t.alice.kubectl("auth", "can-i", "create", "torchrunjobs.torchrun.ai").stdout == "yes\n", "she may work")
+        t.alice.create(pod("p", container("echo began; sleep 600"), terminationGracePeriodSeconds=0))
+        wait_for(lambda: "began" in t.alice.kubectl("logs", "p", ok=False).stdout, "her pod to run", 60)
+        streams = [t.alice.open(*words, until=until) for words, until in (
+            (("get", "pods", "--watch"), "p "), (("logs", "-f", "p"), "began"),
+            (("exec", "p", "--", "sh", "-c", "echo inside; sleep 600"), "inside"),
+            (("port-forward", "p", ":8080"), "Forwarding"))]
+        other = t.bob.open("get", "configmaps", "--watch", until="kube-root-ca")
         said = run([binary("muster"), "user", "revoke", "alice", "--kubeconfig", t.m.kubeconfig])
-        check("revoked" in said.stdout, said.stdout)
+        check("revoked" in said.stdout and "what runs in namespace alice goes on" in said.stdout, said.stdout)
+        for stream in streams:
+            wait_for(lambda: stream.poll() is not None, f"{stream.args[3:]} to end with her credentials")
+        check(other.poll() is None, "bob's goes on")
+        other.terminate()
+        for stream in (*streams, other):
+            stream.communicate()
         wait_for(lambda: "nauthorized" in t.alice.kubectl("get", "pods", ok=False).stderr, "her token to be worth nothing")
         listed = json.loads(run([binary("muster"), "user", "list", "-o", "json", "--kubeconfig", t.m.kubeconfig]).stdout)
         states = {row["name"]: row["credentials"] for row in listed}
