@@ -44,6 +44,7 @@
 #include "tool/files.h"
 #include "tool/log.h"
 #include "tool/timer.h"
+#include "tool/turn.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -93,6 +94,8 @@ static void report_if_whole(struct agent *agent)
 static void on_turn(void *user)
 {
     struct agent *agent = user;
+    const struct turn_piece piece = {STR("agent"), STR("step"), STR("pods")};
+    turn_enter(agent->loop, &piece);
     /* Addresses first, for all: a pod's hosts file names its whole gang. */
     struct pod *list = agent->dirty;
     agent->dirty = NULL;
@@ -107,6 +110,7 @@ static void on_turn(void *user)
         pod->dirty = false;
         pod_step(pod);
     }
+    turn_leave(agent->loop, &piece);
     report_if_whole(agent);
 }
 

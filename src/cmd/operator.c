@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cmd/connect.h"
+#include "cmd/ending.h"
 #include "cmd/muster.h"
 #include "cmd/operator_page.h"
 #include "cmd/record.h"
@@ -20,6 +21,7 @@
 #include "sched/sched.h"
 #include "tool/log.h"
 #include "tool/option.h"
+#include "tool/turn.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -568,6 +570,7 @@ static void catch (struct operator* op, uv_signal_t *handle, int number)
     uv_signal_init(&op->loop, handle);
     handle->data = op;
     uv_signal_start(handle, on_signal, number);
+    ending_watch(&op->loop, number, ENDING_S);
     uv_unref((uv_handle_t *)handle);
 }
 
@@ -584,6 +587,7 @@ static void close_all(struct operator* op)
     operator_webhook_stop(op);
     operator_page_stop(op);
     kube_close(op->kube);
+    turns_stop(op->turns);
     uv_close((uv_handle_t *)&op->sigterm, NULL);
     uv_close((uv_handle_t *)&op->sigint, NULL);
     uv_run(&op->loop, UV_RUN_DEFAULT);
@@ -609,6 +613,7 @@ static int operator_run(struct invocation *invocation)
     if (getrandom(&op.seed, sizeof(op.seed), 0) != sizeof(op.seed))
         op.seed = (uint64_t)getpid();
     uv_loop_init(&op.loop);
+    op.turns = turns_start(&op.loop, &op.log);
     catch (&op, &op.sigterm, SIGTERM);
     catch (&op, &op.sigint, SIGINT);
     r = start(&op, &err);

@@ -26,6 +26,7 @@ struct operator_webhook;
 struct recorder;
 struct scheduler;
 struct suspender_inside;
+struct turns;
 
 /* What the files of `muster operator` share. */
 struct operator
@@ -34,6 +35,7 @@ struct operator
     const struct operator_values *values;
     struct log log;
     uv_loop_t loop;
+    struct turns *turns;
     uv_signal_t sigterm;
     uv_signal_t sigint;
     struct kube *kube;

@@ -8,6 +8,7 @@
 #include "http/server.h"
 #include "kube/kube.h"
 #include "kube/refusals.h"
+#include "tool/turn.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -74,6 +75,7 @@ static void write_metrics(struct buf *buf, const struct operator* op)
         scheduler_metrics(op->scheduler, buf);
     if (op->runner)
         runner_write_metrics(op->runner, buf);
+    turns_write_metrics(op->turns, buf);
 }
 
 /* Writes why this replica is not ready, a line for each reason; nothing when it is. */

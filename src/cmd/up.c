@@ -14,6 +14,7 @@
 #include "cmd/accounts.h"
 #include "cmd/datadir.h"
 #include "cmd/ended.h"
+#include "cmd/ending.h"
 #include "cmd/idle.h"
 #include "cmd/muster.h"
 #include "cmd/reach.h"
@@ -37,6 +38,7 @@
 #include "tool/files.h"
 #include "tool/log.h"
 #include "tool/option.h"
+#include "tool/turn.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -185,6 +187,7 @@ struct up {
     uv_loop_t loop;
     uv_signal_t sigterm;
     uv_signal_t sigint;
+    struct turns *turns;
     char address[INET6_ADDRSTRLEN]; /* where it listens */
     char told[INET6_ADDRSTRLEN];    /* where it is reached: in the kubeconfig and the certificate */
     uint16_t port;
@@ -456,6 +459,7 @@ static void write_metrics(void *user, struct buf *text)
     scheduler_metrics(up->scheduler, text);
     runner_write_metrics(up->runner, text);
     accounts_metrics(up->accounts, text);
+    turns_write_metrics(up->turns, text);
 }
 
 static void write_accounts(void *user, struct str uid, struct buf *text)
@@ -593,6 +597,7 @@ static void stop(struct up *up)
     signer_stop(up->signer);
     hooks_stop(up->hooks);
     store_close(up->store);
+    turns_stop(up->turns);
     uv_close((uv_handle_t *)&up->sigterm, NULL);
     uv_close((uv_handle_t *)&up->sigint, NULL);
     (void)uv_run(&up->loop, UV_RUN_NOWAIT);
@@ -616,6 +621,9 @@ static int up_run(struct invocation *invocation)
     (void)uv_signal_init(&up.loop, &up.sigint);
     (void)uv_signal_start(&up.sigterm, on_signal, SIGTERM);
     (void)uv_signal_start(&up.sigint, on_signal, SIGINT);
+    ending_watch(&up.loop, SIGTERM, ENDING_S);
+    ending_watch(&up.loop, SIGINT, ENDING_S);
+    up.turns = turns_start(&up.loop, &up.log);
     int r = start(&up, &err);
     if (r < 0)
         (void)fprintf(stderr, "muster up: %s\n", err.text);

@@ -23,6 +23,7 @@
 #include "tool/clock.h"
 #include "tool/log.h"
 #include "tool/timer.h"
+#include "tool/turn.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -519,7 +520,11 @@ static void reconcile(struct work *work, int64_t now_ms)
     work->not_before_ms = 0;
     arena_reset(&work->arena);
     work->actions = (struct actions){.arena = &work->arena};
+    struct turn_piece piece = {str_from(work->unit->controller->name), STR("reconcile"),
+                               (struct str){work->text, work->text_len}};
+    turn_enter(runner->loop, &piece);
     work->unit->controller->reconcile(&input, &key, &work->actions);
+    turn_leave(runner->loop, &piece);
     for (size_t i = 0; i < work->actions.list.count; i++) {
         const struct action *action = &work->actions.list.items[i];
 

@@ -31,6 +31,7 @@
 #include "tool/clock.h"
 #include "tool/log.h"
 #include "tool/timer.h"
+#include "tool/turn.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,7 +97,12 @@ static int64_t clock_of(const struct scheduler *scheduler)
 
 static void on_timer(void *user)
 {
-    (void)scheduler_turn(user);
+    struct scheduler *scheduler = user;
+    const struct turn_piece piece = {STR("scheduler"), STR("cycle"), STR("")};
+
+    turn_enter(scheduler->loop, &piece);
+    (void)scheduler_turn(scheduler);
+    turn_leave(scheduler->loop, &piece);
 }
 
 static void arm(struct scheduler *scheduler, int64_t at_ms)

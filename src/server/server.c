@@ -21,6 +21,7 @@
 #include "server/route.h"
 #include "server/virtual.h"
 #include "tool/clock.h"
+#include "tool/turn.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -214,17 +215,11 @@ static bool enter(struct request *request)
     return as && take_part(request);
 }
 
-static void begin(void *user, struct http_exchange *x)
+static void request_begin(struct request *request)
 {
-    struct request *request = ARENA_NEW(&x->arena, struct request);
+    struct http_exchange *x = request->x;
     struct err err = {0};
 
-    request->server = user;
-    request->x = x;
-    request->received_ms = clock_now_ms();
-    x->user = request;
-    request->server->refs++;
-    arena_defer(&x->arena, request_end, request);
     if (request->server->kubelet && !kubelet_path(&x->arena, &x->head.path, &x->head.query)) {
         request_fail(request, 404, "NotFound", "a node serves logs, exec, attach and ports only");
         return;
@@ -272,6 +267,32 @@ static void begin(void *user, struct http_exchange *x)
         extension_begin(request, extension);
     else if (is_proxy(request))
         proxy_begin(request);
+}
+
+/* What is done for a request at once is a piece of the loop's turn. The exchange lives as long. */
+static void in_turn(struct request *request, void (*work)(struct request *request))
+{
+    struct http_exchange *x = http_ref(request->x);
+    struct turn_piece piece = {request->user.name, x->head.method, x->head.path};
+
+    turn_enter(request->server->loop, &piece);
+    work(request);
+    piece.who = request->user.name;
+    turn_leave(request->server->loop, &piece);
+    http_unref(x);
+}
+
+static void begin(void *user, struct http_exchange *x)
+{
+    struct request *request = ARENA_NEW(&x->arena, struct request);
+
+    request->server = user;
+    request->x = x;
+    request->received_ms = clock_now_ms();
+    x->user = request;
+    request->server->refs++;
+    arena_defer(&x->arena, request_end, request);
+    in_turn(request, request_begin);
 }
 
 static void health(struct request *request)
@@ -341,12 +362,11 @@ static void issuer_keys(struct request *request)
     http_reply(request->x, 200, "application/jwk-set+json", buf_str(&keys));
 }
 
-static void handle(void *user, struct http_exchange *x)
+static void request_handle(struct request *request)
 {
-    struct request *request = x->user;
-    bool reads = str_is(x->head.method, "GET") || str_is(x->head.method, "HEAD");
+    const struct http_head *head = &request->x->head;
+    bool reads = str_is(head->method, "GET") || str_is(head->method, "HEAD");
 
-    (void)user;
     if (request->page == PAGE_OWN) {
         page_handle(request);
         return;
@@ -379,6 +399,12 @@ static void handle(void *user, struct http_exchange *x)
     case ROUTE_OPENAPI_DOC: openapi_document(request); break;
     case ROUTE_UNKNOWN: request_not_found(request); break;
     }
+}
+
+static void handle(void *user, struct http_exchange *x)
+{
+    (void)user;
+    in_turn(x->user, request_handle);
 }
 
 int server_start(uv_loop_t *loop,
