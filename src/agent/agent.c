@@ -352,6 +352,26 @@ static void services_closed(void *user)
     agent_maybe_free(agent);
 }
 
+/* Whoever made the Service, or the pod, is told where he looks. */
+static void services_trouble(void *user, const struct services_trouble *trouble)
+{
+    struct agent *agent = user;
+    bool of_pod = trouble->pod.len > 0;
+    const struct object *service =
+        of_pod ? NULL : cache_get(agent->cache, &kind_service, trouble->ns, trouble->name);
+    if (!of_pod && !service)
+        return;
+    event_send(agent->api, &(struct event){.kind = of_pod ? &kind_pod : &kind_service,
+                                           .ns = trouble->ns,
+                                           .name = trouble->name,
+                                           .uid = of_pod ? trouble->pod : service->uid,
+                                           .reason = STR("PortUnavailable"),
+                                           .message = trouble->words,
+                                           .warning = true,
+                                           .component = "muster-agent",
+                                           .now_ms = agent_now_ms()});
+}
+
 static size_t machine_servers(void *user, struct sockaddr_storage *out)
 {
     (void)user;
@@ -400,6 +420,7 @@ static void start_network(struct agent *agent)
                                                                 .bridge = agent->bridge,
                                                                 .api_url = agent->options.api_url,
                                                                 .log = agent->log,
+                                                                .trouble = services_trouble,
                                                                 .closed = services_closed,
                                                                 .user = agent});
     start_dns(agent, pods);

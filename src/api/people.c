@@ -1,5 +1,6 @@
 #include "api/people.h"
 
+#include "api/host_ports.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/count.h"
@@ -18,6 +19,40 @@ static int64_t person_number(const struct object *ns, const char *key)
     return str_to_i64(object_annotation(ns, key), &number) && number > 0 && number < UINT32_MAX
                ? number
                : -1;
+}
+
+static bool port_is_free(int64_t port)
+{
+    return port >= HOST_PORTS_FREE_FIRST && port <= UINT16_MAX;
+}
+
+bool person_ports_parse(struct str text, struct person_ports *ret)
+{
+    struct person_ports ports = {0};
+    struct str word, low;
+
+    while (text.len && str_cut(&text, ',', &word)) {
+        struct person_range range = {0};
+
+        if (ports.count == PERSON_PORTS_MAX || !str_cut(&word, '-', &low))
+            return false;
+        struct str high = str_is_set(word) ? word : low;
+        if (!str_to_i64(low, &range.first) || !str_to_i64(high, &range.last) ||
+            !port_is_free(range.first) || !port_is_free(range.last) || range.first > range.last ||
+            (range.first < NODE_PORT_FIRST + NODE_PORT_COUNT && range.last >= NODE_PORT_FIRST))
+            return false;
+        ports.ranges[ports.count++] = range;
+    }
+    *ret = ports;
+    return true;
+}
+
+static bool person_has_port(const struct person *person, int64_t port)
+{
+    for (size_t i = 0; i < person->ports.count; i++)
+        if (port >= person->ports.ranges[i].first && port <= person->ports.ranges[i].last)
+            return true;
+    return false;
 }
 
 bool person_of(const struct object *ns, struct person *ret)
@@ -40,6 +75,7 @@ bool person_of(const struct object *ns, struct person *ret)
     while (ret->path_count < PERSON_PATHS_MAX && str_cut(&paths, ',', &word))
         if (word.len > 1 && word.p[0] == '/')
             ret->paths[ret->path_count++] = word;
+    (void)person_ports_parse(object_annotation(ns, PERSON_PORTS), &ret->ports);
     return true;
 }
 
@@ -110,9 +146,18 @@ static struct str person_refuses_container(struct arena *arena,
         why = STR("capabilities.add is for the owner's pods");
     if (!why.len && str_is(json_str(json_get(context, "procMount")), "Unmasked"))
         why = STR("procMount Unmasked is for the owner's pods");
-    return why.len ? str_printf(arena, "container " STR_FMT ": securityContext: " STR_FMT,
-                                STR_ARG(name), STR_ARG(why))
-                   : why;
+    if (why.len)
+        return str_printf(arena, "container " STR_FMT ": securityContext: " STR_FMT, STR_ARG(name),
+                          STR_ARG(why));
+    JSON_FOREACH(json_get(container, "ports"), port) {
+        int64_t number = json_i64_or(json_get(port, "hostPort"), 0);
+        if (number > 0 && !person_has_port(person, number))
+            return str_printf(arena,
+                              "container " STR_FMT ": ports: hostPort %lld: " STR_FMT
+                              " may have those that `muster user add --ports` named",
+                              STR_ARG(name), (long long)number, STR_ARG(person->name));
+    }
+    return STR("");
 }
 
 static struct str person_refuses_volume(struct arena *arena,

@@ -20,6 +20,7 @@ struct object;
 #define PERSON_GROUPS "torchrun.ai/person-groups" /* "1001,27" */
 #define PERSON_HOME   "torchrun.ai/person-home"
 #define PERSON_PATHS  "torchrun.ai/person-paths" /* "/data,/scratch": hostPaths besides her home */
+#define PERSON_PORTS  "torchrun.ai/person-ports" /* "8000-8010,9000": hostPorts; empty: none */
 #define PERSON_QUEUE  "torchrun.ai/person-queue"
 #define PERSON_UNTIL  "torchrun.ai/person-until" /* when the newest credentials end */
 
@@ -28,6 +29,15 @@ struct object;
 #define PEOPLE_NAMESPACE  ACCOUNT_PEOPLE /* of their ServiceAccounts */
 #define PERSON_GROUPS_MAX 64
 #define PERSON_PATHS_MAX  16
+#define PERSON_PORTS_MAX  16
+
+struct person_ports {
+    struct person_range {
+        int64_t first;
+        int64_t last;
+    } ranges[PERSON_PORTS_MAX];
+    size_t count;
+};
 
 struct person {
     struct str name;
@@ -38,12 +48,16 @@ struct person {
     struct str home;                    /* empty: none */
     struct str paths[PERSON_PATHS_MAX]; /* her home and what else she may mount */
     size_t path_count;
-    struct str queue; /* empty: any */
+    struct person_ports ports; /* of the machine */
+    struct str queue;          /* empty: any */
 };
 
 /* False: the namespace is the owner's. Points into the object. A namespace whose annotations make no
  * sense is a person's who may do nothing: uid is -1. */
 bool person_of(const struct object *ns, struct person *ret);
+/* "8000-8010,9000". False: it is not that, or has ports that nobody but the owner may have
+ * (api/host_ports.h). */
+bool person_ports_parse(struct str text, struct person_ports *ret);
 /* Is the path, or the folder above it that she may mount, hers? NULL: no. Without "..". */
 const struct str *person_path(const struct person *person, struct str path);
 /* Why a pod of hers with this spec is refused; empty: it is not. */

@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 static struct object *person_space(const char *uid)
 {
@@ -20,6 +21,7 @@ static struct object *person_space(const char *uid)
         "\"annotations\":{\"torchrun.ai/person\":\"alice\",\"torchrun.ai/person-uid\":\"%s\","
         "\"torchrun.ai/person-gid\":\"1001\",\"torchrun.ai/person-groups\":\"1001,27\","
         "\"torchrun.ai/person-home\":\"/home/alice\",\"torchrun.ai/person-paths\":\"/data,/x\","
+        "\"torchrun.ai/person-ports\":\"8000-8002,9000\","
         "\"torchrun.ai/person-queue\":\"vision\"}}}",
         uid);
     EXPECT(object_new(&kind_namespace, raw, &object, NULL) == 0);
@@ -51,6 +53,12 @@ TEST(people_get_what_is_theirs_and_nothing_else)
         {"{'containers':[{'name':'c','securityContext':{'seccompProfile':{'type':'Unconfined'}}}]}",
          "Unconfined"},
         {"{'containers':[{'name':'c','securityContext':{'procMount':'Unmasked'}}]}", "procMount"},
+        {"{'containers':[{'name':'c','ports':[{'containerPort':80}]}]}", NULL},
+        {"{'containers':[{'name':'c','ports':[{'containerPort':80,'hostPort':8002}]}]}", NULL},
+        {"{'containers':[{'name':'c','ports':[{'hostPort':9000},{'hostPort':8003}]}]}",
+         "container c: ports: hostPort 8003: alice may have those that `muster user add --ports`"},
+        {"{'initContainers':[{'name':'c','ports':[{'hostPort':53,'protocol':'UDP'}]}]}",
+         "hostPort 53"},
         {"{'volumes':[{'name':'v','emptyDir':{}}]}", NULL},
         {"{'volumes':[{'name':'v','hostPath':{'path':'/home/alice'}}]}", NULL},
         {"{'volumes':[{'name':'v','hostPath':{'path':'/data/sets/x'}}]}", NULL},
@@ -114,5 +122,37 @@ TEST(people_without_a_number_may_do_nothing)
         EXPECT(person_of(space, &person));
         EXPECT(person_refuses_pod(&arena, &person, json_new_object(&arena)).len > 0);
         arena_done(&arena);
+    }
+}
+
+TEST(ports_that_people_are_given_are_not_the_owners_or_the_services)
+{
+    static const struct {
+        const char *text;
+        size_t count; /* SIZE_MAX: refused */
+    } rows[] = {
+        {"", 0},
+        {"8000", 1},
+        {"8000-8010,9000,40000-65535", 3},
+        {"1024-29999,32768-65535", 2},
+        {"80", SIZE_MAX},
+        {"1000-2000", SIZE_MAX},
+        {"8000-65536", SIZE_MAX},
+        {"29999-32768", SIZE_MAX}, /* all nodePorts are in it */
+        {"31000", SIZE_MAX},
+        {"8010-8000", SIZE_MAX},
+        {"8000-", SIZE_MAX},
+        {"-8000", SIZE_MAX},
+        {"http", SIZE_MAX},
+        {"1025,1026,1027,1028,1029,1030,1031,1032,1033,1034,1035,1036,1037,1038,1039,1040,1041",
+         SIZE_MAX},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct person_ports ports;
+
+        test_case(rows[i].text);
+        EXPECT(person_ports_parse(str_from(rows[i].text), &ports) == (rows[i].count != SIZE_MAX));
+        EXPECT(rows[i].count == SIZE_MAX || ports.count == rows[i].count);
     }
 }

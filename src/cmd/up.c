@@ -362,6 +362,8 @@ static int start_agent(struct up *up, const char *url, struct err *err)
     if (r < 0)
         return r;
     store_set_services(up->store, agent_services(up->agent));
+    if (!str_is(str_from(up->address), "0.0.0.0") && !str_is(str_from(up->address), "::"))
+        store_set_api_address(up->store, str_from(up->address));
     store_set_pod_tokens(up->store);
     server_set_podio(up->server, agent_podio(up->agent));
     return 0;

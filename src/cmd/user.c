@@ -52,6 +52,7 @@ struct user_values {
     int64_t gid;
     const char *home;
     const char *paths;
+    const char *ports;
     const char *valid;
 };
 
@@ -68,6 +69,9 @@ static const struct option user_options[] = {
      .help = "add: home folder (default: that of the account)"},
     {"paths", 0, OPTION_STR, offsetof(struct user_values, paths), .value = "DIR,...",
      .help = "add: folders that pods may mount as hostPath, besides the home folder"},
+    {"ports", 0, OPTION_STR, offsetof(struct user_values, ports), .value = "N-N,...",
+     .help = "add: ports of this machine that pods may have as hostPort, from 1024 on and without "
+             "30000-32767 (default: none)"},
     {"valid", 0, OPTION_STR, offsetof(struct user_values, valid), .fallback = "30d",
      .value = "TIME", .help = "add: how long the credentials are good, 10m to 365d"},
     LOOK_OPTIONS,
@@ -225,6 +229,7 @@ static int user_put_space(struct user *user, const struct user_account *account,
     json_add_str(arena, notes, PERSON_GROUPS, account->groups);
     json_add_str(arena, notes, PERSON_HOME, account->home);
     json_add_str(arena, notes, PERSON_PATHS, str_from(values->paths ? values->paths : ""));
+    json_add_str(arena, notes, PERSON_PORTS, str_from(values->ports ? values->ports : ""));
     json_add_str(arena, notes, PERSON_QUEUE, str_from(values->queue ? values->queue : ""));
     return user_put(user, &kind_namespace, STR(""), space, err);
 }
@@ -308,12 +313,19 @@ static int user_add(struct user *user, struct err *err)
     const struct user_values *values = user->values;
     struct kube_config config = {0};
     struct user_account account = {0};
+    struct person_ports ports;
     struct str token = STR_NONE;
     int64_t valid_ms = 0;
 
     if (!user_parse_valid(str_from(values->valid), &valid_ms))
         return err_set(err, -EINVAL, "--valid: \"%s\" is not a time from 10m to 365d",
                        values->valid);
+    if (!person_ports_parse(str_from(values->ports ? values->ports : ""), &ports))
+        return err_set(
+            err, -EINVAL,
+            "--ports: \"%s\" is not ports and ranges such as 8000-8010,9000, from 1024 on "
+            "and without the nodePorts of Services, 30000-32767",
+            values->ports);
     int r = connect_config(user->arena,
                            &(struct connect_options){.kubeconfig = values->look.kubeconfig,
                                                      .context = values->look.context},
@@ -348,8 +360,9 @@ static void user_add_row(struct arena *arena,
                          const struct look_list *accounts,
                          struct look_found *found)
 {
-    static const char *const keys[] = {PERSON_UID, PERSON_QUEUE, PERSON_HOME, PERSON_PATHS};
-    static const char *const names[] = {"uid", "queue", "home", "paths"};
+    static const char *const keys[] = {PERSON_UID, PERSON_QUEUE, PERSON_HOME, PERSON_PATHS,
+                                       PERSON_PORTS};
+    static const char *const names[] = {"uid", "queue", "home", "paths", "ports"};
     const struct json *notes = json_at(space, "metadata.annotations");
     struct str name = json_str(json_get(notes, PERSON_NAME));
     struct str until = json_str(json_get(notes, PERSON_UNTIL));

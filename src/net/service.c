@@ -385,6 +385,26 @@ static int port_listen_udp(struct port *port, const struct sockaddr_in *at)
     return r;
 }
 
+static void tell_trouble(const struct services *services, const struct port *port, int r)
+{
+    const struct services_options *options = &services->options;
+    char words[256];
+    log_warn(options->log, "service.unreachable", LOG_C("service", port->name),
+             LOG_C("address", port->ip), LOG_I64("port", port->number),
+             LOG_C("error", uv_strerror(r)));
+    if (!options->trouble)
+        return;
+    (void)snprintf(words, sizeof(words), "%s port %u of %s cannot be listened on: %s; %s",
+                   port->udp ? "UDP" : "TCP", port->number, port->ip, uv_strerror(r),
+                   port->pod[0] ? "choose another hostPort or hostIP"
+                                : "choose another port, or end what has it on this machine and "
+                                  "change the Service");
+    options->trouble(options->user, &(struct services_trouble){.ns = str_from(port->ns),
+                                                               .name = str_from(port->name),
+                                                               .pod = str_from(port->pod),
+                                                               .words = str_from(words)});
+}
+
 /* `port` says where; it is freed where that cannot be. */
 static void port_listen(struct port *port)
 {
@@ -399,9 +419,7 @@ static void port_listen(struct port *port)
     struct port told = *port; /* it may be gone */
     r = port->udp ? port_listen_udp(port, &at) : port_listen_tcp(port, &at);
     if (r < 0) {
-        log_warn(services->options.log, "service.unreachable", LOG_C("service", told.name),
-                 LOG_C("address", told.ip), LOG_I64("port", told.number),
-                 LOG_C("error", uv_strerror(r)));
+        tell_trouble(services, &told, r);
         return;
     }
     port->next = services->ports;

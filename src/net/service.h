@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/str.h"
 #include "net/pods.h"
 
 #include <stdbool.h>
@@ -26,6 +27,14 @@ struct uv_loop_s;
 /* On the pod network the API server is passed on as a service is. */
 #define SERVICE_API_PORT 443
 
+/* A port that cannot be listened on, and whose it is. Texts live until `trouble` returns. */
+struct services_trouble {
+    struct str ns;
+    struct str name; /* of the service; of the pod, where it is a hostPort */
+    struct str pod;  /* the pod's uid; empty: it is a service's */
+    struct str words;
+};
+
 /* `bridge` and `api_url` must live until services_stop(), the rest until closed(). */
 struct services_options {
     struct uv_loop_s *loop;
@@ -35,6 +44,8 @@ struct services_options {
     const struct bridge *bridge; /* NULL: none */
     const char *api_url;         /* of the API server; NULL: it is not passed on */
     const struct log *log;
+    void (*trouble)(void *user,
+                    const struct services_trouble *trouble); /* NULL: it is only logged */
     void (*closed)(void *user); /* after services_stop(), when the last connection has ended */
     void *user;
 };

@@ -4,6 +4,7 @@
 #include "api/admit.h"
 #include "api/condition.h"
 #include "api/group.h"
+#include "api/host_ports.h"
 #include "api/kind.h"
 #include "api/marks.h"
 #include "api/object.h"
@@ -365,6 +366,24 @@ static int admit_suspension(struct write *write, const struct admit *admit)
                       STR_ARG(write->name), why);
 }
 
+/* ---- ports of the machine ---- */
+
+/* Pods that we make of a template have what whoever wrote the template may have. */
+static int admit_host_ports(struct write *write, const struct admit *admit)
+{
+    const struct host_ports rules = {write->store->services, write->store->api_address};
+    struct str why = write->kind == &kind_pod && !admit->old
+                         ? host_ports_refuse(write->arena, json_get(admit->object, "spec"))
+                         : STR("");
+
+    if (!why.len && write->user && !is_owner(write->user))
+        why = host_ports_refuse_account(write->arena, &rules, admit->object, admit->old);
+    if (!why.len)
+        return 0;
+    return reply_fail(write->reply, 403, "Forbidden", "%s \"" STR_FMT "\" is forbidden: " STR_FMT,
+                      write->kind->plural, STR_ARG(write->name), STR_ARG(why));
+}
+
 /* ---- marks of the scheduler ---- */
 
 /* Templates do not bring them along: a pod that we make of one is checked, too. */
@@ -501,6 +520,8 @@ int admission_run(struct write *write, struct admit *admit)
         ports_admit(write, admit);
     }
     int r = admit_person(write, admit);
+    if (r == 0)
+        r = admit_host_ports(write, admit);
     if (r == 0 && write->kind == &kind_pod)
         r = admit_suspension(write, admit);
     if (r == 0 && (write->kind == &kind_pod || write->kind == &kind_podgroup))

@@ -1,6 +1,7 @@
 #include "store/ports.h"
 
 #include "api/admit.h"
+#include "api/host_ports.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"

@@ -93,6 +93,7 @@ struct store {
     struct object_trees trees; /* of what the last batch changed, until the next one */
 
     struct service_network services;
+    struct str api_address;                                               /* api/host_ports.h */
     struct sums sums;                                                     /* of quotas */
     struct spaces spaces;                                                 /* of namespaces */
     void (*admit_pod)(void *user, struct json *pod, struct arena *arena); /* or NULL */

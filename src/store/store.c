@@ -404,6 +404,11 @@ void store_set_services(struct store *store, struct service_network network)
     store->services = network;
 }
 
+void store_set_api_address(struct store *store, struct str address)
+{
+    store->api_address = address;
+}
+
 void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user)
 {
     store->admit_pod = admit;

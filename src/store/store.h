@@ -55,6 +55,10 @@ struct api *store_api(struct store *store);
 /* Where Services get their addresses from; until then api/service.h's loopback network. */
 void store_set_services(struct store *store, struct service_network network);
 
+/* Of the API server, which pods of others than the owner do not listen on; empty: it has all. Lives as
+ * long as the store. */
+void store_set_api_address(struct store *store, struct str address);
+
 /* Has a say in every pod that is created, before it is validated: `pod` is as it would be stored,
  * with its uid, and what is added lives in `arena`. Called while the write is staged: it reads what
  * it knows and calls nothing of the store. NULL: nobody. */

@@ -3,6 +3,7 @@ starts: nothing here touches the machine's interfaces."""
 
 import contextlib
 import ctypes
+import json
 import os
 import shutil
 import socket
@@ -10,8 +11,9 @@ import subprocess
 import sys
 
 from harness import Muster, Skip, check, run, wait_for
-from pods import apply, container, ended, logs, pod, run_pod, shims, wait_phase, wait_ready
+from pods import apply, container, ended, events, logs, pod, run_pod, shims, wait_phase, wait_ready
 from test_agent_network import FETCH, rendezvous_and_reduce, service, web, who_am_i
+from test_rights import Client, account, rule
 
 CLONE_NEWNET = 0x40000000
 FLAGS = ("--pod-network", "bridge")
@@ -94,6 +96,27 @@ def test_a_host_port_is_passed_on_to_its_pod():
         m.kubectl("delete", "pod", "local", "--grace-period=0", "--force")
         wait_for(lambda: answer("127.0.0.1", 28080) == "", "the port to go with its pod")
         check(answer(node, 28080) == "tcp", "others stay")
+        # What is somebody else's: a nodePort is no pod's, and one that a program of the machine has is told.
+        said = m.kubectl("create", "-f", "-", input=json.dumps(echo("node-port", hostPort=30080)), ok=False)
+        check("ports 30000 to 32767 are the nodePorts of Services" in said.stderr, said.stderr)
+        with socket.create_server((node, 30080)):
+            apply(m, service("taken", type="NodePort", ports=[{"port": 80, "targetPort": 8080, "nodePort": 30080}]))
+            wait_for(lambda: any(reason == "PortUnavailable" and "TCP port 30080" in words and "choose another port" in words
+                                 for reason, words in events(m, "taken")), "an event about it")
+        # An account with a role in its namespace: in a pod, and in what pods are made of.
+        tenant = account(m, Client(m), "tenant", rule("create,update,patch", "pods"), rule("create", "deployments", "apps"))
+        services = m.get("service", "taken")["spec"]["clusterIP"]
+        for port, words in (({"hostPort": 80}, "below 1024"), ({"hostPort": 28090, "hostIP": "127.0.0.1"}, "loopback"),
+                            ({"hostPort": 28090, "hostIP": services}, "addresses of Services")):
+            made = echo("no", **port)
+            said = tenant.says(403, "POST", "/api/v1/namespaces/default/pods", made)
+            check(words in said["message"] and "container main" in said["message"], str(said))
+            labels = {"app": "no"}
+            said = tenant.says(403, "POST", "/apis/apps/v1/namespaces/default/deployments", {
+                "metadata": {"name": "no"}, "spec": {"selector": {"matchLabels": labels}, "template": {
+                    "metadata": {"labels": labels}, "spec": {"containers": made["spec"]["containers"]}}}})
+            check(words in said["message"], str(said))
+        tenant.says(201, "POST", "/api/v1/namespaces/default/pods", echo("yes", hostPort=28091))
 
 
 def test_names_services_and_addresses_on_the_pod_network():

@@ -121,11 +121,17 @@ def test_people_do_not_get_what_is_not_theirs():
             "home": (container("id"), {"volumes": [{"name": "v", "hostPath": {"path": t.alice.home}}]}),
             "dots": (container("id"), {"volumes": [{"name": "v", "hostPath": {"path": t.bob.home + "/../alice"}}]}),
             "privileged": (container("id", securityContext={"privileged": True}), {}),
+            "port": (container("id", ports=[{"containerPort": 8080, "hostPort": 28080}]), {}),
+            "below": (container("id", ports=[{"containerPort": 80, "hostPort": 80, "hostIP": "127.0.0.1"}]), {}),
             "caps": (container("id", securityContext={"capabilities": {"add": ["NET_RAW"]}}), {}),
         }
         for name, (box, spec) in tries.items():
             said = t.bob.create(pod(name, box, **spec), ok=False)
             check(said.returncode != 0 and "is forbidden" in said.stderr, f"{name}: {said.stdout} {said.stderr}")
+        t.bob.add("--queue", "default-queue", "--paths", t.shared, "--ports", "28080-28081")
+        t.bob.create(pod("given", container("id", ports=[{"containerPort": 8080, "hostPort": 28080}])))
+        said = t.bob.create(pod("other", container("id", ports=[{"containerPort": 8080, "hostPort": 28082}])), ok=False)
+        check("hostPort 28082: bob may have those that `muster user add --ports` named" in said.stderr, said.stderr)
         said = t.bob.kubectl("create", "-f", "-", input=json.dumps(pod("node", container("id"))), ok=False)
         check("placed by the scheduler" in said.stderr, f"a pod that chooses its node: {said.stderr}")
         said = t.bob.create(pod("queue", container("id"), labels={"kai.scheduler/queue": "other"}), ok=False)
