@@ -7,6 +7,7 @@
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/ship.h"
+#include "plugin/view.h"
 #include "tool/clock.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
@@ -25,10 +26,12 @@
  * the other side is known to have: one round trip. When that is not what the other side has (it was
  * restarted, somebody else synced), everything is compared again. Batches are sent one after the
  * other, so every worker gets them in order. */
-#define QUIET_MS        3                   /* no event for so long: the batch is complete */
-#define BATCH_LIMIT_MS  30                  /* but it is sent after this time at the latest */
-#define DELTA_BYTES_MAX ((uint64_t)4 << 20) /* more contents travel in segments */
-#define FRAMES_TYPE     "application/octet-stream"
+#define QUIET_MS           3                   /* no event for so long: the batch is complete */
+#define BATCH_LIMIT_MS     30                  /* but it is sent after this time at the latest */
+#define DELTA_BYTES_MAX    ((uint64_t)4 << 20) /* more contents travel in segments */
+#define FRAMES_TYPE        "application/octet-stream"
+#define DELIVERED_LIMIT_MS 60000 /* of a revision: then it is said that it has not arrived */
+#define DELIVERED_PAUSE_MS 200
 
 struct sync_values {
     struct common_values common;
@@ -61,15 +64,87 @@ struct syncing {
     bool stop;
 };
 
-/* Ask until every worker that is connected has the revision. */
-static int wait_delivered(struct syncing *s, const char *revision, struct err *err)
+/* Workers that run, and so should have what is sent. */
+static size_t count_running(struct session *session, const char *job)
+{
+    struct view_objects pods = {0};
+    size_t running = 0;
+
+    session_list_if(session, &kind_pod, session->config.ns,
+                    str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods);
+    for (size_t i = 0; i < pods.count; i++) {
+        const struct json *pod = object_json(pods.items[i], &session->arena);
+        struct str rest = str_sub(pods.items[i]->name, strlen(job), pods.items[i]->name.len);
+
+        running += str_starts(pods.items[i]->name, str_from(job)) &&
+                   str_starts(rest, STR("-worker-")) && !pods.items[i]->deleted_ms &&
+                   str_is(json_str_at(pod, "status.phase"), "Running");
+    }
+    return running;
+}
+
+/* Whether every worker has it; those that have not are named. */
+static int check_delivered(struct syncing *s,
+                           const struct json *state,
+                           const char *revision,
+                           struct err *err)
+{
+    struct session *session = s->session;
+    const struct json *workers = json_get(state, "workers");
+    size_t running = count_running(session, s->job);
+    size_t count = 0;
+
+    JSON_FOREACH(workers, worker) {
+        struct str trouble = json_str(json_get(worker, "trouble"));
+
+        if (str_is(json_str(json_get(worker, "revision")), revision))
+            count++;
+        else if (trouble.len)
+            return err_set(err, -EAGAIN, "worker %lld cannot take revision %.12s: " STR_FMT,
+                           (long long)json_i64_or(json_get(worker, "rank"), 0), revision,
+                           STR_ARG(trouble));
+    }
+    if (count < json_count(workers) || count < running)
+        return err_set(
+            err, -EAGAIN, "revision %.12s is on %zu of %zu workers of %s; `%s logs %s` may say why",
+            revision, count, json_count(workers) > running ? json_count(workers) : running, s->job,
+            session->program, s->job);
+    if (count == 0)
+        session_say(session, "revision %.12s is sent; no worker of %s runs yet", revision, s->job);
+    else
+        session_say(session, "revision %.12s is on %zu worker%s", revision, count,
+                    count == 1 ? "" : "s");
+    return 0;
+}
+
+/* What the job wrote itself was not replaced. */
+static void name_kept(struct syncing *s, const struct json *state)
+{
+    JSON_FOREACH(json_get(state, "workers"), worker) {
+        struct str names = json_str(json_get(worker, "names"));
+        int64_t rank = json_i64_or(json_get(worker, "rank"), 0);
+        int64_t kept = json_i64_or(json_get(worker, "kept"), 0);
+        int64_t named = 0;
+        struct str name;
+
+        for (; str_cut(&names, '\n', &name) && name.len; named++)
+            session_say(
+                s->session,
+                "kept: " STR_FMT " of worker %lld is the job's own, and was not replaced or "
+                "removed; after `%s pull %s " STR_FMT " --force --to .` and a sync, it can be",
+                STR_ARG(name), (long long)rank, s->session->program, s->job, STR_ARG(name));
+        if (kept > named)
+            session_say(s->session, "kept: %lld more of worker %lld", (long long)(kept - named),
+                        (long long)rank);
+    }
+}
+
+static int get_wait(struct syncing *s, const char *revision, struct json **ret, struct err *err)
 {
     struct session *session = s->session;
     struct str path = str_printf(&session->arena, STR_FMT "?revision=%s",
                                  STR_ARG(sync_path(session, s->job, "wait")), revision);
-    struct json *state;
     struct str body;
-    size_t count;
     int status =
         sync_http(session, s->job,
                   &(struct session_request){
@@ -78,12 +153,34 @@ static int wait_delivered(struct syncing *s, const char *revision, struct err *e
 
     if (status != 200)
         return status < 0 ? status : err_set(err, -EIO, "the sync pod answered %d", status);
-    if (json_parse(&session->arena, body, &state, err) < 0)
-        return -EPROTO;
-    count = json_count(json_get(state, "workers"));
-    session_say(session, "revision %.12s is on %zu worker%s", revision, count,
-                count == 1 ? "" : "s");
-    return 0;
+    return json_parse(&session->arena, body, ret, err) < 0 ? -EPROTO : 0;
+}
+
+/* Asks until every worker that runs has the revision: only then is it said. *ret_due: the ranks began
+ * with an older one. */
+static int wait_delivered(struct syncing *s, const char *revision, bool *ret_due, struct err *err)
+{
+    int64_t until_ms = clock_monotonic_ms() + DELIVERED_LIMIT_MS;
+    struct json *state;
+
+    for (;;) {
+        int r = get_wait(s, revision, &state, err);
+        struct hash started;
+
+        if (r == 0)
+            r = check_delivered(s, state, revision, err);
+        if (r == -EAGAIN && clock_monotonic_ms() < until_ms) {
+            session_pause(s->session, DELIVERED_PAUSE_MS);
+            continue;
+        }
+        if (r < 0)
+            return r;
+        *ret_due = hash_parse(json_str(json_get(state, "started")), &started) &&
+                   !hash_is_zero(started) &&
+                   !str_is(json_str(json_get(state, "started")), revision);
+        name_kept(s, state);
+        return 0;
+    }
 }
 
 static int restart_ranks(struct syncing *s, struct err *err)
@@ -128,6 +225,7 @@ static int sync_all(struct syncing *s, struct err *err)
 {
     struct upload upload = {.folder = s->dir, .command = s->command};
     char bytes[TERM_BYTES_TEXT];
+    bool due = false;
     int r = upload_scan(s->session, &upload, err);
 
     if (r == 0)
@@ -142,8 +240,8 @@ static int sync_all(struct syncing *s, struct err *err)
         r = sync_tell(s, upload.revision, err);
     }
     if (r == 0)
-        r = wait_delivered(s, upload.revision, err);
-    if (r == 0 && s->v->restart && !upload.unchanged)
+        r = wait_delivered(s, upload.revision, &due, err);
+    if (r == 0 && s->v->restart && (due || !upload.unchanged))
         r = restart_ranks(s, err);
     upload_done(&upload);
     return r;
@@ -260,6 +358,7 @@ static void send_changes(struct syncing *s)
     _cleanup_(arena_done) struct arena arena = {0};
     char hex[HASH_HEX_BYTES];
     struct err err = {0};
+    struct json *state;
     struct str *paths;
     bool everything;
     size_t count = watch_take(&s->watch, &arena, &paths, &everything);
@@ -270,6 +369,8 @@ static void send_changes(struct syncing *s)
                     STR_ARG(paths[0]), count > 1 ? " and more" : "");
     if (r == 1)
         (void)sync_tell(s, hex, &err);
+    if (r == 1 && get_wait(s, hex, &state, &err) == 0)
+        name_kept(s, state);
     if (r == 1 && s->v->restart)
         r = restart_ranks(s, &err);
     if (r == -ESTALE || r == -EILSEQ)

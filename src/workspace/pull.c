@@ -32,7 +32,10 @@ int pull_open(struct pull *pull,
     (void)snprintf(pull->secret, sizeof(pull->secret), "%s", source->secret ? source->secret : "");
     pull->frames.bytes_max = 2 * FRAME_BYTES_MAX;
     pull->in.bytes_max = 4 * READ_BYTES;
-    return tree_open(&pull->tree, folder, false, err);
+    int r = tree_open(&pull->tree, folder, false, err);
+
+    pull->tree.shared = true;
+    return r;
 }
 
 static void disconnect(struct pull *pull)
@@ -135,28 +138,31 @@ static void start(struct pull *pull, int64_t now_ms)
     for (size_t i = 0; i < have->entries.count; i++)
         frame_add_entry(&body, &have->entries.items[i]);
     buf_addf(&pull->out,
-             "POST /v1/pull?rank=%llu&revision=%s HTTP/1.1\r\nHost: sync\r\n" DOOR_HEADER
-             ": %s\r\nContent-Length: %zu\r\n\r\n",
-             (unsigned long long)pull->rank, hash_hex(have->revision, hex), pull->secret, body.len);
+             "POST /v1/pull?rank=%llu&revision=%s&trouble=", (unsigned long long)pull->rank,
+             hash_hex(have->revision, hex));
+    for (const char *c = pull->words; *c; c++)
+        buf_addf(&pull->out, "%%%02x", (unsigned)(unsigned char)*c);
+    buf_addf(&pull->out,
+             " HTTP/1.1\r\nHost: sync\r\n" DOOR_HEADER ": %s\r\nContent-Length: %zu\r\n\r\n",
+             pull->secret, body.len);
     buf_add(&pull->out, buf_str(&body));
 }
 
 /* A small request on a connection of its own; the answer does not matter, only that it came. */
-static void say(struct pull *pull, const char *query)
+static void say(struct pull *pull, const char *query, struct str body)
 {
-    char text[256 + PULL_SECRET_MAX];
+    _cleanup_(buf_done) struct buf out = {0};
+    char answer[256];
     int fd = dial(pull, 0, NULL);
-    int n;
 
     if (fd < 0)
         return;
-    n = snprintf(
-        text, sizeof(text),
-        "POST /v1/ack?rank=%llu&%s HTTP/1.1\r\nHost: sync\r\nConnection: close\r\n" DOOR_HEADER
-        ": %s\r\nContent-Length: 0\r\n\r\n",
-        (unsigned long long)pull->rank, query, pull->secret);
-    if (send(fd, text, (size_t)n, MSG_NOSIGNAL) == n)
-        (void)recv(fd, text, sizeof(text), 0);
+    buf_addf(&out,
+             "POST /v1/ack?rank=%llu&%s HTTP/1.1\r\nHost: sync\r\nConnection: close\r\n" DOOR_HEADER
+             ": %s\r\nContent-Length: %zu\r\n\r\n" STR_FMT,
+             (unsigned long long)pull->rank, query, pull->secret, body.len, STR_ARG(body));
+    if (send(fd, out.p, out.len, MSG_NOSIGNAL) == (ssize_t)out.len)
+        (void)recv(fd, answer, sizeof(answer), 0);
     close(fd);
 }
 
@@ -253,13 +259,13 @@ void pull_stopped(struct pull *pull, uint64_t restart)
     char query[64];
 
     (void)snprintf(query, sizeof(query), "restart=%llu", (unsigned long long)restart);
-    say(pull, query);
+    say(pull, query, STR(""));
 }
 
 static int take_frame(void *user, const struct frame *frame, struct err *err)
 {
     struct pull *pull = user;
-    char query[64];
+    char query[128];
     char hex[HASH_HEX_BYTES];
     int r;
 
@@ -275,9 +281,10 @@ static int take_frame(void *user, const struct frame *frame, struct err *err)
             return r;
         pull->troubled = false;
         pull->pause_ms = PULL_RETRY_MIN_MS;
-        (void)snprintf(query, sizeof(query), "revision=%s",
-                       hash_hex(pull->tree.current->revision, hex));
-        say(pull, query);
+        pull->words[0] = '\0';
+        (void)snprintf(query, sizeof(query), "revision=%s&kept=%zu",
+                       hash_hex(pull->tree.current->revision, hex), pull->tree.kept_count);
+        say(pull, query, buf_str(&pull->tree.kept));
         pull->handler.committed(pull->handler.user, pull->tree.current->revision);
         return 0;
     case FRAME_STOP: pull->handler.stop(pull->handler.user, frame->number); return 0;
@@ -305,6 +312,8 @@ static int read_answer(struct pull *pull, struct err *err)
     }
     pull->in_body = true;
     r = frame_read(&pull->frames, take_frame, pull, err);
+    if (r < 0) /* whoever sent it is told, when we ask again */
+        (void)snprintf(pull->words, sizeof(pull->words), "%s", err->text);
     return r == 0 && response->done ? err_set(err, -ECONNRESET, "the sync pod ended the stream")
                                     : r;
 }

@@ -19,6 +19,7 @@
 #define PULL_RETRY_MIN_MS 100
 #define PULL_RETRY_MAX_MS 3000
 #define PULL_SECRET_MAX   128
+#define PULL_WORDS_MAX    240   /* of struct err */
 #define PULL_SILENCE_MS   35000 /* three pings missed: the connection is dead */
 
 struct pull_handler {
@@ -47,7 +48,8 @@ struct pull {
     int64_t retry_ms; /* when to connect next */
     int64_t pause_ms;
     int64_t heard_ms;
-    bool troubled; /* the same trouble is told once */
+    bool troubled;              /* the same trouble is told once */
+    char words[PULL_WORDS_MAX]; /* why the last revision could not be taken; "": it was */
 };
 
 struct pull_source {

@@ -467,3 +467,13 @@ int stage_put_link(struct stage *stage, int parent, const char *name, struct str
         return -errno;
     return renameat(stage->fd, ".link", parent, name) < 0 ? -errno : 0;
 }
+
+void stage_drop_unused(struct stage *stage, struct hash hash)
+{
+    struct staged *staged = stage_find(stage, hash);
+
+    if (!staged || staged->needs || staged->place || staged->have < staged->size)
+        return;
+    (void)unlinkat(stage->fd, staged->hex, 0);
+    drop(stage, staged);
+}

@@ -64,4 +64,6 @@ int stage_put(struct stage *stage,
               int parent,
               const char *name,
               const struct ws_entry *entry);
+/* A content that no entry of the commit wanted after all. */
+void stage_drop_unused(struct stage *stage, struct hash hash);
 int stage_put_link(struct stage *stage, int parent, const char *name, struct str target);

@@ -16,6 +16,7 @@
 #include "workspace/source.h"
 #include "workspace/sync_call.h"
 #include "workspace/sync_log.h"
+#include "workspace/sync_worker.h"
 #include "workspace/tree.h"
 
 #include <errno.h>
@@ -52,9 +53,7 @@ struct client {
     size_t file_index; /* next entry of goal to look at */
     int file_fd;
     uint64_t file_offset;
-    uint64_t rank;
-    struct hash acked;
-    uint64_t stopped; /* restart it has stopped for */
+    struct sync_worker worker;
     int64_t ping_ms;
     bool entered; /* door_enter() was told, with this address */
     struct address address;
@@ -74,7 +73,8 @@ struct sync {
     struct etcd etcd;
     struct client_vec VEC_FIELDS(struct client *) clients;
     uint64_t restart;
-    bool restart_going; /* stop was told, go was not */
+    struct hash started; /* the revision that the ranks began with; zero: not known */
+    bool restart_going;  /* stop was told, go was not */
     int64_t restart_until_ms;
     int64_t now_ms;
 };
@@ -128,19 +128,23 @@ static void reply_state(struct sync *sync, struct client *client)
     _cleanup_(buf_done) struct buf text = {0};
     const struct manifest *current = sync->tree.current;
     char hex[HASH_HEX_BYTES];
+    char started[HASH_HEX_BYTES];
     bool first = true;
 
-    buf_addf(&text,
-             "{\"revision\":\"%s\",\"entries\":%zu,\"bytes\":%llu,\"restart\":%llu,\"workers\":[",
-             hash_hex(current->revision, hex), current->entries.count,
-             (unsigned long long)current->bytes, (unsigned long long)sync->restart);
+    buf_addf(
+        &text,
+        "{\"revision\":\"%s\",\"entries\":%zu,\"bytes\":%llu,\"restart\":%llu,\"started\":\"%s\","
+        "\"workers\":[",
+        hash_hex(current->revision, hex), current->entries.count,
+        (unsigned long long)current->bytes, (unsigned long long)sync->restart,
+        hash_hex(sync->started, started));
     for (size_t i = 0; i < sync->clients.count; i++) {
         const struct client *worker = sync->clients.items[i];
 
         if (worker->call != CALL_PULL)
             continue;
-        buf_addf(&text, "%s{\"rank\":%llu,\"revision\":\"%s\"}", first ? "" : ",",
-                 (unsigned long long)worker->rank, hash_hex(worker->acked, hex));
+        buf_add(&text, first ? STR("") : STR(","));
+        sync_worker_write(&text, &worker->worker);
         first = false;
     }
     buf_add(&text, STR("]}\n"));
@@ -195,6 +199,7 @@ static void tell_workers(struct sync *sync, enum frame_type type)
 static void restart_begin(struct sync *sync)
 {
     sync->restart++;
+    sync->started = sync->tree.current->revision;
     sync_log_say(&sync->log, wall_ms(), "restart %llu of the ranks in place",
                  (unsigned long long)sync->restart);
     sync->restart_going = true;
@@ -210,7 +215,7 @@ static void restart_step(struct sync *sync)
         return;
     for (size_t i = 0; i < sync->clients.count; i++)
         if (sync->clients.items[i]->call == CALL_PULL &&
-            sync->clients.items[i]->stopped < sync->restart)
+            sync->clients.items[i]->worker.stopped < sync->restart)
             all = false;
     if (!all && sync->now_ms < sync->restart_until_ms)
         return;
@@ -434,7 +439,8 @@ static void on_body(void *user, struct httpd_conn *conn, struct str bytes)
     if (client->failed || client->call == CALL_NONE || client->call == CALL_STATE ||
         client->call == CALL_WAIT || client->call == CALL_OTHER || client->call == CALL_REFUSED)
         return;
-    if (client->call == CALL_KEYS || client->call == CALL_LOG || client->call == CALL_RESULTS) {
+    if (client->call == CALL_KEYS || client->call == CALL_LOG || client->call == CALL_RESULTS ||
+        client->call == CALL_ACK) {
         buf_add(&client->in, bytes);
         if (client->in.overflow)
             reply_error(client, -EFBIG, &(struct err){.text = "the body is too large"});
@@ -457,6 +463,7 @@ static void end_commit(struct sync *sync, struct client *client)
     _cleanup_(manifest_unrefp) struct manifest *before =
         delta_is_light(&client->delta) ? NULL : manifest_ref(sync->tree.current);
     char by[SYNC_BY_BYTES] = "";
+    bool first = !is_ready(sync);
     int r = 0;
 
     if (!client->committed)
@@ -467,6 +474,8 @@ static void end_commit(struct sync *sync, struct client *client)
         reply_error(client, r, &client->err);
         return;
     }
+    if (hash_is_zero(sync->started))
+        sync->started = first ? sync->tree.current->revision : sync->started;
     deliver(sync, &client->delta, before);
     delta_done(&client->delta);
     (void)httpd_query(client->conn, "by", by, sizeof(by));
@@ -491,10 +500,8 @@ static void end_pull(struct sync *sync, struct client *client)
         reply_error(client, r, &client->err);
         return;
     }
-    (void)httpd_query(client->conn, "rank", text, sizeof(text));
-    (void)str_to_u64(str_from(text), &client->rank);
-    client->acked = client->have->revision;
-    client->stopped = sync->restart;
+    sync_worker_begin(&client->worker, client->conn, client->have->revision);
+    client->worker.stopped = sync->restart;
     client->ping_ms = sync->now_ms;
     client->address = door_address(httpd_fd(client->conn));
     client->entered = true;
@@ -513,30 +520,20 @@ static void end_pull(struct sync *sync, struct client *client)
 
 static void end_ack(struct sync *sync, struct client *client)
 {
-    char text[64] = "";
-    uint64_t rank = UINT64_MAX;
-    uint64_t restart = 0;
-    struct hash revision = {0};
+    struct sync_ack ack = sync_ack_read(client->conn);
 
-    if (httpd_query(client->conn, "rank", text, sizeof(text)))
-        (void)str_to_u64(str_from(text), &rank);
-    if (httpd_query(client->conn, "restart", text, sizeof(text)))
-        (void)str_to_u64(str_from(text), &restart);
-    if (httpd_query(client->conn, "revision", text, sizeof(text)))
-        (void)hash_parse(str_from(text), &revision);
     for (size_t i = 0; i < sync->clients.count; i++) {
-        struct client *worker = sync->clients.items[i];
+        struct client *other = sync->clients.items[i];
 
-        if (worker->call != CALL_PULL || worker->rank != rank)
+        if (other->call != CALL_PULL || other->worker.rank != ack.rank)
             continue;
-        if (!hash_is_zero(revision) && !hash_eq(worker->acked, revision))
-            sync_log_worker(&sync->log, wall_ms(), rank, revision);
-        if (!hash_is_zero(revision))
-            worker->acked = revision;
-        if (restart > worker->stopped)
-            worker->stopped = restart;
+        if (!hash_is_zero(ack.revision) && !hash_eq(other->worker.acked, ack.revision))
+            sync_log_worker(&sync->log, wall_ms(), ack.rank, ack.revision);
+        sync_worker_ack(&other->worker, &ack, buf_str(&client->in));
     }
+    buf_clear(&client->in);
     httpd_reply(client->conn, 200, "", "text/plain", STR("ok\n"));
+    client->call = CALL_NONE;
 }
 
 /* ---- keys ---- */
@@ -613,9 +610,7 @@ static void end_other(struct sync *sync, struct client *client)
 {
     struct str path = httpd_request(client->conn)->path;
 
-    if (str_is(path, "/v1/ack")) {
-        end_ack(sync, client);
-    } else if (str_is(path, "/v1/restart")) {
+    if (str_is(path, "/v1/restart")) {
         restart_begin(sync);
         reply_state(sync, client);
     } else if (!facts_answer(client->conn)) {
@@ -645,7 +640,7 @@ static void on_end(void *user, struct httpd_conn *conn)
     char text[64];
 
     if (client->in.len && client->call != CALL_NONE && client->call != CALL_KEYS &&
-        client->call != CALL_LOG && client->call != CALL_RESULTS) {
+        client->call != CALL_LOG && client->call != CALL_RESULTS && client->call != CALL_ACK) {
         err_set(&client->err, -EPROTO, "the body ended in the middle of a frame");
         reply_error(client, -EPROTO, &client->err);
         return;
@@ -679,6 +674,7 @@ static void on_end(void *user, struct httpd_conn *conn)
     case CALL_KEYS_DOOR:
     case CALL_KEYS_WAIT: break;
     case CALL_REFUSED: reply_error(client, -EACCES, &client->err); break;
+    case CALL_ACK: end_ack(sync, client); break;
     case CALL_OTHER: end_other(sync, client); break;
     }
 }
@@ -718,7 +714,7 @@ static void on_closed(void *user, struct httpd_conn *conn)
             door_leave(sync->door, client->address);
         if (client->entered)
             sync_log_say(&sync->log, wall_ms(), "worker %llu has left",
-                         (unsigned long long)client->rank);
+                         (unsigned long long)client->worker.rank);
         mem_free(client);
         break;
     }
@@ -728,7 +724,7 @@ static bool all_have(const struct sync *sync, struct hash revision)
 {
     for (size_t i = 0; i < sync->clients.count; i++)
         if (sync->clients.items[i]->call == CALL_PULL &&
-            !hash_eq(sync->clients.items[i]->acked, revision))
+            !hash_eq(sync->clients.items[i]->worker.acked, revision))
             return false;
     return true;
 }

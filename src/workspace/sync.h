@@ -14,15 +14,18 @@ struct source;
  * others get 401 or 403. Bodies are frames (workspace/frame.h) unless said otherwise; refusals are
  * one line of text.
  *
- *   GET  /v1/state            JSON: revision, files, bytes, restart, workers[{rank,revision}]
+ *   GET  /v1/state            JSON: revision, files, bytes, restart, started (with which revision
+ *                             the ranks began), workers (workspace/sync_worker.h)
  *   POST /v1/missing          content frames asked for -> content frames of what is missing, with
  *                             the offset to go on from
  *   POST /v1/blobs            blob frames: contents wait for a commit; safe to repeat
  *   POST /v1/commit?by=NAME   begin, blobs, entries and gone frames, commit -> JSON state.
  *                             409: the base is not the current revision. NAME is for the log
- *   POST /v1/pull?rank=N      a worker: entry frames of what it has -> an endless stream of begin,
- *                             blobs, entries, gone, commit; stop and go for restarts; pings
- *   POST /v1/ack?rank=N&revision=R&restart=S   a worker has it, or has stopped
+ *   POST /v1/pull?rank=N[&trouble=WORDS]   a worker: entry frames of what it has -> an endless
+ *                             stream of begin, blobs, entries, gone, commit; stop and go for
+ *                             restarts; pings. WORDS: why it could not take the last revision
+ *   POST /v1/ack?rank=N&revision=R&kept=K&restart=S   a worker has it, or has stopped; the body is
+ *                             paths of K files that are the job's and stayed
  *   GET  /v1/wait?revision=R  answered when every connected worker has that revision: JSON state
  *   POST /v1/restart          all ranks end and start again in place -> JSON {"restart": S}
  *   /v1/log?generation=G&...  what the ranks printed, kept (workspace/keep.h)

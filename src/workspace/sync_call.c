@@ -16,7 +16,7 @@ enum call call_of(const struct httpd_request *request)
         {"GET", "/v1/state", CALL_STATE},     {"POST", "/v1/missing", CALL_MISSING},
         {"POST", "/v1/blobs", CALL_BLOBS},    {"POST", "/v1/commit", CALL_COMMIT},
         {"POST", "/v1/pull", CALL_PULL},      {"GET", "/v1/wait", CALL_WAIT},
-        {"POST", "/v1/ack", CALL_OTHER},      {"POST", "/v1/restart", CALL_OTHER},
+        {"POST", "/v1/ack", CALL_ACK},        {"POST", "/v1/restart", CALL_OTHER},
         {"GET", "/healthz", CALL_OTHER},      {"POST", "/v1/log", CALL_LOG},
         {"GET", "/v1/log", CALL_LOG},         {"POST", "/v1/results", CALL_RESULTS},
         {"GET", "/v1/results", CALL_RESULTS},

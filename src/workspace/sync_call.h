@@ -23,6 +23,7 @@ enum call {
     CALL_REFUSED,   /* err says why, when all of it has come */
     CALL_LOG,       /* the body is text */
     CALL_RESULTS,   /* the body is kept as it is */
+    CALL_ACK,       /* the body is names, a line each */
     CALL_OTHER,
 };
 

@@ -10,10 +10,13 @@
 #include "workspace/frame.h"
 #include "workspace/hash.h"
 #include "workspace/manifest.h"
+#include "workspace/outbox.h"
 #include "workspace/pull.h"
+#include "workspace/scan.h"
 #include "workspace/sync.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -261,7 +264,9 @@ TEST(sync_hands_a_commit_to_its_workers_and_says_when_they_have_it)
         &service, str_printf(&arena, "GET /v1/wait?revision=%s", hash_hex(second, hex)).p, STR(""));
     EXPECT(worker_comes_to(&worker, second));
     said = answer(&arena, waits);
-    EXPECT(has(said, str_printf(&arena, "\"workers\":[{\"rank\":3,\"revision\":\"%s\"}]", hex).p));
+    EXPECT(
+        has(said,
+            str_printf(&arena, "\"workers\":[{\"rank\":3,\"revision\":\"%s\",\"kept\":0,", hex).p));
     EXPECT(worker.troubles == 0);
     pull_done(&worker.pull);
     service_close(&service);
@@ -273,12 +278,18 @@ TEST(sync_lets_ranks_go_when_all_have_stopped)
     struct hash revision;
     struct service service;
     struct worker worker;
+    char hex[HASH_HEX_BYTES];
 
     service_open(&service);
     (void)commit(&service, &arena, "train.py", "1", &revision);
     worker_open(&worker, &service);
     EXPECT(worker_comes_to(&worker, revision));
-    EXPECT(has(answer(&arena, ask(&service, "POST /v1/restart", STR(""))), "\"restart\":1"));
+    const char *began =
+        str_printf(&arena, "\"started\":\"%s\"", hash_hex(revision, hex)).p; /* with the first */
+    EXPECT(has(commit(&service, &arena, "train.py", "2", &revision), began));
+    began = str_printf(&arena, "\"started\":\"%s\"", hash_hex(revision, hex)).p;
+    struct str said = answer(&arena, ask(&service, "POST /v1/restart", STR("")));
+    EXPECT(has(said, "\"restart\":1") && has(said, began));
     EXPECT(number_comes(&worker, &worker.stop, 1));
     for (int i = 0; i < 3; i++) { /* the service has had its turns, and nobody has stopped */
         (void)answer(&arena, ask(&service, "GET /v1/state", STR("")));
@@ -333,4 +344,322 @@ TEST(sync_refuses_what_is_no_upload)
             str_starts(answer(&arena, ask(&service, rows[i].line, body)), str_from(rows[i].says)));
     }
     service_close(&service);
+}
+
+/* ---- against a model ----
+ *
+ * A person edits, deletes and moves files here; a job writes and removes files in the folders of two
+ * workers; now and then what it wrote comes home, a folder is sent, and a worker or the service dies.
+ * The model says for each file what must be there. Beyond it one rule holds: what a job's write put
+ * on disk is there after a sync, unless the person has edited that file here since the last one. */
+#define MODEL_WORKERS 2
+#define MODEL_STEPS   25
+#define MODEL_QUICK   12 /* sequences; MUSTER_MODEL_SEQUENCES says another number */
+
+static const char *const model_paths[] = {"a", "b", "d/a", "d/b", "d/e/c", "f/a"};
+#define MODEL_PATHS COUNT_OF(model_paths)
+
+enum touch {
+    TOUCH_NOT,
+    TOUCH_PULLED,
+    TOUCH_DELETED,
+    TOUCH_EDITED
+};
+
+struct model_worker {
+    struct worker worker;
+    char folder[96];
+    bool alive;
+    int disk[MODEL_PATHS];    /* what is there: a number a content, 0: nothing */
+    int shipped[MODEL_PATHS]; /* what the worker was sent */
+    bool by_job[MODEL_PATHS]; /* the job put it there */
+    size_t kept;
+    bool takes; /* the revision that is being sent is new to it */
+};
+
+struct model {
+    struct service service;
+    uint64_t random;
+    int next; /* content */
+    char folder[96];
+    int local[MODEL_PATHS];
+    enum touch touched[MODEL_PATHS];
+    struct model_worker workers[MODEL_WORKERS];
+};
+
+static size_t model_draw(struct model *model, size_t below)
+{
+    model->random = model->random * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(model->random >> 33) % below;
+}
+
+static void model_write(const char *folder, size_t path, int content)
+{
+    char name[200];
+    char text[16];
+
+    (void)snprintf(name, sizeof(name), "%s/%s", folder, model_paths[path]);
+    (void)unlink(name);
+    if (!content)
+        return;
+    *strrchr(name, '/') = '\0';
+    EXPECT(disk_make_folders(name) == 0);
+    (void)snprintf(name, sizeof(name), "%s/%s", folder, model_paths[path]);
+    (void)snprintf(text, sizeof(text), "%d", content);
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    EXPECT(fd >= 0 && disk_write(fd, str_from(text)) == 0);
+    close(fd);
+}
+
+static int model_read(const char *folder, size_t path)
+{
+    char name[200];
+    char text[16] = "";
+
+    (void)snprintf(name, sizeof(name), "%s/%s", folder, model_paths[path]);
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    EXPECT(read(fd, text, sizeof(text) - 1) > 0);
+    close(fd);
+    return (int)strtol(text, NULL, 10);
+}
+
+static void model_start_worker(struct model *model, struct model_worker *worker)
+{
+    char url[64];
+
+    worker->worker = (struct worker){0};
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d", atomic_load(&model->service.port));
+    EXPECT(pull_open(&worker->worker.pull, &(struct pull_source){.url = url, .secret = "secret"},
+                     worker->folder, (uint64_t)(worker - model->workers),
+                     &(struct pull_handler){.committed = worker_committed,
+                                            .stop = worker_stop,
+                                            .go = worker_go,
+                                            .trouble = worker_trouble,
+                                            .user = &worker->worker},
+                     NULL) == 0);
+    worker->worker.at = worker->worker.pull.tree.current->revision;
+    worker->alive = true;
+}
+
+/* As the plugin sends a folder: everything, in one commit. */
+static struct hash model_send(struct model *model, struct arena *arena)
+{
+    _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
+    _cleanup_(buf_done) struct buf frames = {0};
+    struct outbox outbox;
+
+    EXPECT(scan_folder(model->folder, &(struct scan_options){0}, manifest, NULL) == 0);
+    EXPECT(outbox_open(&outbox, model->folder, manifest, NULL) == 0);
+    EXPECT(outbox_next(&outbox, &frames, 1 << 20, NULL) == 0);
+    outbox_done(&outbox);
+    EXPECT(manifest_finish(manifest, NULL) == 0);
+    frame_add_begin(&frames, &(struct frame_begin){.target = manifest->revision, .full = true});
+    for (size_t i = 0; i < manifest->entries.count; i++)
+        frame_add_entry(&frames, &manifest->entries.items[i]);
+    frame_add_empty(&frames, FRAME_COMMIT);
+    EXPECT(str_starts(answer(arena, ask(&model->service, "POST /v1/commit", buf_str(&frames))),
+                      STR("HTTP/1.1 200 ")));
+    return manifest->revision;
+}
+
+/* What the model says a sync does to one file of a worker. */
+static void model_judge(const struct model *model, struct model_worker *worker, size_t path)
+{
+    int after = model->local[path];
+    int before = worker->shipped[path];
+    int *disk = &worker->disk[path];
+    bool rule = worker->by_job[path] && *disk && model->touched[path] != TOUCH_EDITED;
+    int was = *disk;
+
+    worker->shipped[path] = after;
+    if (after == before || *disk == after)
+        return;
+    if (!*disk || (*disk == before && (after || !worker->by_job[path]))) {
+        *disk = after;
+        worker->by_job[path] = false;
+    } else {
+        worker->kept++;
+    }
+    EXPECT(!rule || *disk == was);
+}
+
+/* Whether the service says that every worker has it; who took it just now also says how many files
+ * of the job's stayed. */
+static bool model_has_arrived(struct model *model, struct str state, struct hash revision)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    char hex[HASH_HEX_BYTES];
+
+    for (size_t i = 0; i < MODEL_WORKERS; i++) {
+        const struct model_worker *worker = &model->workers[i];
+        const char *words =
+            str_printf(&arena, "{\"rank\":%zu,\"revision\":\"%s\"", i, hash_hex(revision, hex)).p;
+
+        if (!has(state, words))
+            return false;
+        EXPECT(!worker->takes ||
+               has(state, str_printf(&arena, "%s,\"kept\":%zu,", words, worker->kept).p));
+    }
+    return true;
+}
+
+static void model_die(struct model_worker *worker)
+{
+    if (worker->alive)
+        pull_done(&worker->worker.pull);
+    worker->alive = worker->takes = false;
+}
+
+static void model_begin_sync(struct model *model, struct model_worker *worker, struct hash revision)
+{
+    worker->kept = 0;
+    for (size_t path = 0; path < MODEL_PATHS; path++)
+        model_judge(model, worker, path);
+    if (!worker->alive)
+        model_start_worker(model, worker);
+    worker->takes = !hash_eq(worker->worker.pull.tree.current->revision, revision);
+}
+
+static void model_sync(struct model *model)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    int64_t until_ms = clock_ms() + ANSWER_S_MAX * 1000;
+    struct hash revision = model_send(model, &arena);
+    size_t dies_at = model_draw(model, 12); /* a worker, in the middle of it */
+    struct model_worker *dies = &model->workers[model_draw(model, MODEL_WORKERS)];
+
+    for (size_t i = 0; i < MODEL_WORKERS; i++)
+        model_begin_sync(model, &model->workers[i], revision);
+    memset(model->touched, 0, sizeof(model->touched));
+    for (size_t turn = 0; !model_has_arrived(
+             model, answer(&arena, ask(&model->service, "GET /v1/state", STR(""))), revision);
+         turn++) {
+        for (size_t i = 0; i < MODEL_WORKERS; i++)
+            worker_turn(&model->workers[i].worker);
+        if (turn == dies_at) {
+            model_die(dies);
+            model_start_worker(model, dies);
+        }
+        EXPECT(clock_ms() < until_ms);
+        if (clock_ms() >= until_ms)
+            return;
+    }
+    /* It is said that they have it: so they have. */
+    for (size_t i = 0; i < MODEL_WORKERS; i++)
+        for (size_t path = 0; path < MODEL_PATHS; path++)
+            EXPECT(model_read(model->workers[i].folder, path) == model->workers[i].disk[path]);
+}
+
+static void model_person(struct model *model, size_t what, size_t path)
+{
+    size_t to = model_draw(model, MODEL_PATHS);
+
+    if (what == 0 || !model->local[path]) { /* edits */
+        model->local[path] = ++model->next;
+    } else if (what == 1) {
+        model->local[path] = 0;
+        model->touched[path] = model->touched[path] == TOUCH_EDITED ? TOUCH_EDITED : TOUCH_DELETED;
+        model_write(model->folder, path, 0);
+        return;
+    } else if (to != path) { /* moves */
+        model->local[to] = model->local[path];
+        model->local[path] = 0;
+        model->touched[to] = TOUCH_EDITED;
+        model_write(model->folder, to, model->local[to]);
+    }
+    model->touched[path] = TOUCH_EDITED;
+    model_write(model->folder, path, model->local[path]);
+}
+
+/* What the first pod wrote comes home, as `pull --home` brings it. */
+static void model_pull(struct model *model)
+{
+    const struct model_worker *worker = &model->workers[0];
+
+    for (size_t path = 0; path < MODEL_PATHS; path++) {
+        if (!worker->disk[path] || worker->disk[path] == worker->shipped[path] ||
+            model->touched[path] == TOUCH_EDITED)
+            continue;
+        model->local[path] = worker->disk[path];
+        model->touched[path] = TOUCH_PULLED;
+        model_write(model->folder, path, model->local[path]);
+    }
+}
+
+static void model_job(struct model *model, struct model_worker *worker, bool removes, size_t path)
+{
+    worker->disk[path] = removes ? 0 : ++model->next;
+    worker->by_job[path] = !removes;
+    model_write(worker->folder, path, worker->disk[path]);
+}
+
+static void model_kill(struct model *model, bool service)
+{
+    size_t one = model_draw(model, MODEL_WORKERS);
+
+    for (size_t i = 0; i < MODEL_WORKERS; i++)
+        if (service || i == one)
+            model_die(&model->workers[i]);
+    if (!service)
+        return;
+    atomic_store(&model->service.stop, true);
+    EXPECT(pthread_join(model->service.thread, NULL) == 0 && model->service.result == 0);
+    atomic_store(&model->service.stop, false);
+    atomic_store(&model->service.port, 0);
+    EXPECT(pthread_create(&model->service.thread, NULL, service_run, &model->service) == 0);
+    while (!atomic_load(&model->service.port))
+        (void)poll(NULL, 0, 1);
+}
+
+static void model_run(uint64_t seed)
+{
+    struct model model = {.random = seed};
+
+    service_open(&model.service);
+    (void)snprintf(model.folder, sizeof(model.folder), "%s/home", model.service.folder);
+    EXPECT(disk_make_folders(model.folder) == 0);
+    for (size_t i = 0; i < MODEL_WORKERS; i++) {
+        (void)snprintf(model.workers[i].folder, sizeof(model.workers[i].folder), "%s/worker%zu",
+                       model.service.folder, i);
+        EXPECT(disk_make_folders(model.workers[i].folder) == 0);
+    }
+    model_person(&model, 0, 0);
+    model_sync(&model);
+    for (size_t step = 0; step < MODEL_STEPS; step++) {
+        size_t path = model_draw(&model, MODEL_PATHS);
+        size_t what = model_draw(&model, 12);
+        struct model_worker *worker = &model.workers[model_draw(&model, MODEL_WORKERS)];
+
+        if (what < 4)
+            model_person(&model, what, path);
+        else if (what < 7)
+            model_job(&model, worker, what == 4, path);
+        else if (what < 9)
+            model_pull(&model);
+        else if (what < 11)
+            model_sync(&model);
+        else
+            model_kill(&model, model_draw(&model, 4) == 0);
+    }
+    model_sync(&model);
+    for (size_t i = 0; i < MODEL_WORKERS; i++)
+        pull_done(&model.workers[i].worker.pull);
+    service_close(&model.service);
+}
+
+TEST(sync_does_what_the_model_says_whatever_both_sides_do)
+{
+    const char *text = getenv("MUSTER_MODEL_SEQUENCES");
+    uint64_t sequences = MODEL_QUICK;
+    char words[32];
+
+    if (text)
+        EXPECT(str_to_u64(str_from(text), &sequences));
+    for (uint64_t seed = 1; seed <= sequences; seed++) {
+        (void)snprintf(words, sizeof(words), "seed %llu", (unsigned long long)seed);
+        test_case(words);
+        model_run(seed);
+    }
 }

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "system/boot.h"
+#include "workspace/apply.h"
 #include "workspace/scan.h"
 
 #include <errno.h>
@@ -16,6 +17,8 @@
 
 #define MANIFEST_FILE WS_PRIVATE_DIR "/manifest"
 #define BOOT_FILE     WS_PRIVATE_DIR "/boot"
+#define COMMIT_FILE   WS_PRIVATE_DIR "/commit" /* while one is applied: what it sets and removes */
+#define OWN_FILE      WS_PRIVATE_DIR "/own"
 /* A manifest of WS_ENTRIES_MAX entries with paths of a usual length; longer ones are refused. */
 #define MANIFEST_BYTES_MAX ((size_t)512 << 20)
 
@@ -23,7 +26,7 @@
 
 /* Which file of the current revision has this content? Costs a pass over all entries after every
  * commit, so it is asked only when the stage does not have it. */
-static const struct ws_entry *locate(struct tree *tree, struct hash hash, uint64_t size)
+const struct ws_entry *tree_locate(struct tree *tree, struct hash hash, uint64_t size)
 {
     const struct ws_entry *found;
 
@@ -41,6 +44,12 @@ static const struct ws_entry *locate(struct tree *tree, struct hash hash, uint64
     return found && found->size == size ? found : NULL;
 }
 
+void tree_forget(struct tree *tree, struct hash hash)
+{
+    if (tree->located_valid)
+        (void)map_remove(&tree->located, hash_key(&hash));
+}
+
 bool tree_has(struct tree *tree, struct hash hash, uint64_t size, uint64_t *ret_offset)
 {
     struct staged *staged = stage_find(&tree->stage, hash);
@@ -50,7 +59,7 @@ bool tree_has(struct tree *tree, struct hash hash, uint64_t size, uint64_t *ret_
         *ret_offset = staged->have;
         return staged->have == size;
     }
-    return locate(tree, hash, size) != NULL;
+    return tree_locate(tree, hash, size) != NULL;
 }
 
 int tree_blob(struct tree *tree, const struct frame_blob *blob, struct err *err)
@@ -71,134 +80,6 @@ int tree_open_file(struct tree *tree, const struct ws_entry *entry, struct err *
         return err_set(err, -errno, "'" STR_FMT "': %s", STR_ARG(entry->path),
                        strerrordesc_np(errno));
     return fd;
-}
-
-/* ---- applying ---- */
-
-struct change {
-    const struct ws_entry *before; /* NULL: new */
-    const struct ws_entry *after;  /* NULL: gone */
-};
-
-struct changes VEC_FIELDS(struct change);
-
-/* Copy a file of the current revision into the stage: it moved, or is there twice. */
-static int stage_from_tree(struct tree *tree, const struct ws_entry *from, struct err *err)
-{
-    _cleanup_(disk_closep) int in = tree_open_file(tree, from, err);
-    int r = in < 0 ? in : stage_copy(&tree->stage, in, from->hash, from->size);
-
-    if (in >= 0 && r < 0)
-        err_set(err, r, "'" STR_FMT "': %s", STR_ARG(from->path), strerrordesc_np(-r));
-    return r;
-}
-
-/* First pass: everything that will be written is in the stage, and counted. */
-static int want(struct tree *tree, const struct change *change, struct err *err)
-{
-    const struct ws_entry *before = change->before;
-    const struct ws_entry *after = change->after;
-    int r = 0;
-
-    if (!after || after->type != WS_FILE)
-        return 0;
-    if (before && before->type == WS_FILE && before->size == after->size &&
-        hash_eq(before->hash, after->hash))
-        return 0; /* only the mode changed */
-    struct staged *staged = stage_find(&tree->stage, after->hash);
-    if (!staged || staged->have < staged->size || staged->size != after->size) {
-        const struct ws_entry *from = locate(tree, after->hash, after->size);
-
-        if (!from)
-            return err_set(err, -ENOENT, "the content of '" STR_FMT "' has not been sent",
-                           STR_ARG(after->path));
-        r = stage_from_tree(tree, from, err);
-        staged = stage_find(&tree->stage, after->hash);
-    }
-    if (r == 0 && staged)
-        staged->needs++;
-    return r;
-}
-
-/* Second pass, last path first so that folders are empty when their turn comes: what goes, and what
- * is in the way of something of another type. A folder that the job has put files into stays. */
-static int remove_old(struct tree *tree, const struct ws_entry *before, bool in_the_way)
-{
-    const char *name;
-    int parent = disk_parent(&tree->walk, tree->root_fd, before->path, 0, &name, NULL);
-
-    if (parent < 0)
-        return 0; /* it is gone already, with its folder */
-    if (before->type != WS_DIR)
-        return unlinkat(parent, name, 0) < 0 && errno != ENOENT ? -errno : 0;
-    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || !in_the_way)
-        return 0;
-    return disk_remove(parent, name);
-}
-
-/* Third pass, in path order: folders before what is in them. */
-static int put_new(struct tree *tree, const struct change *change, struct err *err)
-{
-    const struct ws_entry *before = change->before;
-    const struct ws_entry *after = change->after;
-    const char *name;
-    int parent;
-    int r;
-
-    if (!after)
-        return 0;
-    parent = disk_parent(&tree->walk, tree->root_fd, after->path, 0, &name, err);
-    if (parent < 0)
-        return parent;
-    if (after->type == WS_LINK)
-        r = stage_put_link(&tree->stage, parent, name, after->target);
-    else if (after->type == WS_DIR && mkdirat(parent, name, 0700) < 0 && errno != EEXIST)
-        r = -errno;
-    else if (after->type == WS_FILE &&
-             !(before && before->type == WS_FILE && hash_eq(before->hash, after->hash)))
-        r = stage_put(&tree->stage, tree->root_fd, parent, name, after);
-    else
-        r = fchmodat(parent, name, after->mode | (after->type == WS_DIR ? 0700 : 0), 0) < 0 ? -errno
-                                                                                            : 0;
-    if (r < 0)
-        return err_set(err, r, "'" STR_FMT "': %s", STR_ARG(after->path), strerrordesc_np(-r));
-    return 0;
-}
-
-/* `target` is the whole manifest to come, or NULL when only a few entries change. */
-static int run_changes(struct tree *tree,
-                       const struct changes *changes,
-                       const struct manifest *target,
-                       struct err *err)
-{
-    mode_t mask;
-    int r = 0;
-
-    MAP_FOREACH(&tree->stage.contents, item)
-        ((struct staged *)item->value)->needs = 0;
-    for (size_t i = 0; r == 0 && i < changes->count; i++)
-        r = want(tree, &changes->items[i], err);
-    if (r < 0)
-        return r;
-    for (size_t i = changes->count; i-- > 0;) {
-        const struct change *change = &changes->items[i];
-
-        if (!change->before || (change->after && change->after->type == change->before->type))
-            continue;
-        r = remove_old(tree, change->before, change->after != NULL);
-        if (r < 0)
-            return err_set(err, r, "removing '" STR_FMT "': %s", STR_ARG(change->before->path),
-                           strerrordesc_np(-r));
-    }
-    disk_walk_done(&tree->walk);
-    if (target)
-        r = stage_settle(&tree->stage, tree->root_fd, target, err);
-    mask = umask(0);
-    for (size_t i = 0; r == 0 && i < changes->count; i++)
-        r = put_new(tree, &changes->items[i], err);
-    (void)umask(mask);
-    disk_walk_done(&tree->walk);
-    return r;
 }
 
 /* ---- the manifest on disk: entry and gone frames, the last word on a path counts ---- */
@@ -240,6 +121,65 @@ static int log_append(struct tree *tree, const struct delta *delta, struct err *
     r = text.overflow ? -EFBIG : disk_write(tree->log_fd, buf_str(&text));
     tree->log_entries += delta->gone.count + delta->set.count;
     return r < 0 ? err_set(err, r, "%s: %s", MANIFEST_FILE, strerrordesc_np(-r)) : 0;
+}
+
+/* ---- what is the job's ---- */
+
+bool tree_is_own(const struct tree *tree, struct str path)
+{
+    return map_get(&tree->own, path) != NULL;
+}
+
+void tree_set_own(struct tree *tree, struct str path, bool own)
+{
+    if (own == tree_is_own(tree, path))
+        return;
+    tree->own_changed = true;
+    if (own)
+        (void)map_set(&tree->own, str_dup(&tree->own_arena, path), tree);
+    else
+        (void)map_remove(&tree->own, path);
+}
+
+void tree_note_kept(struct tree *tree, struct str path)
+{
+    if (tree->kept_count++ < TREE_KEPT_NAMED)
+        buf_addf(&tree->kept, STR_FMT "\n", STR_ARG(path));
+}
+
+static int replace_file(const struct tree *tree, const char *name, struct str text, struct err *err)
+{
+    _cleanup_(disk_closep) int fd =
+        openat(tree->root_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : disk_write(fd, text);
+
+    return r < 0 ? err_set(err, r, "%s: %s", name, strerrordesc_np(-r)) : 0;
+}
+
+static int save_own(struct tree *tree, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = {.bytes_max = MANIFEST_BYTES_MAX};
+
+    if (!tree->own_changed)
+        return 0;
+    MAP_FOREACH(&tree->own, item)
+        frame_add_gone(&text, item->key);
+    tree->own_changed = false;
+    return replace_file(tree, OWN_FILE, buf_str(&text), err);
+}
+
+int tree_begin(struct tree *tree, const struct changes *changes, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = {.bytes_max = MANIFEST_BYTES_MAX};
+
+    if (hash_is_zero(tree->current->revision))
+        return 0;
+    for (size_t i = 0; i < changes->count; i++)
+        if (changes->items[i].after)
+            frame_add_entry(&text, changes->items[i].after);
+        else
+            frame_add_gone(&text, changes->items[i].before->path);
+    return replace_file(tree, COMMIT_FILE, buf_str(&text), err);
 }
 
 /* ---- committing ---- */
@@ -300,7 +240,7 @@ static int collect(void *user, const struct ws_entry *before, const struct ws_en
 {
     struct changes *changes = user;
 
-    VEC_PUSH(NULL, changes, (struct change){before, after});
+    VEC_PUSH(NULL, changes, ((struct change){.before = before, .after = after}));
     return 0;
 }
 
@@ -329,7 +269,7 @@ static int commit_whole(struct tree *tree, const struct delta *delta, struct err
     if (r == 0)
         (void)manifest_diff(tree->current, target, collect, &changes);
     if (r == 0)
-        r = run_changes(tree, &changes, target, err);
+        r = apply_changes(tree, &changes, target, err);
     VEC_DONE(&changes);
     if (r < 0)
         return r;
@@ -387,12 +327,12 @@ static int commit_small(struct tree *tree, const struct delta *delta, struct err
         const struct ws_entry *before = manifest_find(tree->current, delta->gone.items[i]);
 
         if (before)
-            VEC_PUSH(NULL, &changes, (struct change){before, NULL});
+            VEC_PUSH(NULL, &changes, ((struct change){.before = before}));
     }
     for (size_t i = 0; i < delta->set.count; i++)
         VEC_PUSH(NULL, &changes,
-                 (struct change){manifest_find(tree->current, delta->set.items[i].path),
-                                 &delta->set.items[i]});
+                 ((struct change){.before = manifest_find(tree->current, delta->set.items[i].path),
+                                  .after = &delta->set.items[i]}));
     for (size_t i = 0; i < changes.count; i++) {
         if (changes.items[i].before)
             revision = hash_minus(revision, ws_entry_hash(changes.items[i].before));
@@ -404,7 +344,7 @@ static int commit_small(struct tree *tree, const struct delta *delta, struct err
     if (r == 0 && changes.count)
         qsort(changes.items, changes.count, sizeof(changes.items[0]), by_after_path);
     if (r == 0)
-        r = run_changes(tree, &changes, NULL, err);
+        r = apply_changes(tree, &changes, NULL, err);
     VEC_DONE(&changes);
     if (r < 0)
         return r;
@@ -415,6 +355,8 @@ static int commit_small(struct tree *tree, const struct delta *delta, struct err
     tree->located_valid = false;
     return log_append(tree, delta, err);
 }
+
+static int tree_mend(struct tree *tree, struct err *err);
 
 int tree_commit(struct tree *tree, const struct delta *delta, struct err *err)
 {
@@ -428,7 +370,15 @@ int tree_commit(struct tree *tree, const struct delta *delta, struct err *err)
     small = delta_is_small(tree, delta, err);
     if (small < 0)
         return small;
-    return small ? commit_small(tree, delta, err) : commit_whole(tree, delta, err);
+    tree->kept_count = 0;
+    buf_clear(&tree->kept);
+    int r = small ? commit_small(tree, delta, err) : commit_whole(tree, delta, err);
+    if (r == 0)
+        r = save_own(tree, err);
+    if (r < 0)
+        (void)tree_mend(tree, NULL);
+    (void)unlinkat(tree->root_fd, COMMIT_FILE, 0);
+    return r;
 }
 
 /* ---- opening ---- */
@@ -453,22 +403,35 @@ static int load_entry(void *user, const struct frame *frame, struct err *err)
     return 0;
 }
 
+/* All of a private file; -ENOENT when there is none. */
+static int read_private(const struct tree *tree,
+                        const char *name,
+                        struct buf *text,
+                        struct err *err)
+{
+    _cleanup_(disk_closep) int fd = openat(tree->root_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(err, -errno, "%s: %s", name, strerrordesc_np(errno));
+    text->bytes_max = MANIFEST_BYTES_MAX;
+    char *room = buf_room(text, (size_t)st.st_size + 1);
+    if (!room || read(fd, room, (size_t)st.st_size) != st.st_size)
+        return err_set(err, -EIO, "%s: cannot be read whole", name);
+    text->len = (size_t)st.st_size;
+    return 0;
+}
+
 /* -ENOENT when there is none. One that breaks off, or whose entries go against the rules, is
  * *ret_damaged: a power cut may do that, and what is lost of it is sent again. */
 static int load_manifest(struct tree *tree, bool *ret_damaged, struct err *err)
 {
-    _cleanup_(buf_done) struct buf text = {.bytes_max = MANIFEST_BYTES_MAX};
-    _cleanup_(disk_closep) int fd =
-        openat(tree->root_fd, MANIFEST_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_(buf_done) struct buf text = {0};
     struct load load = {0};
-    struct stat st;
+    int r = read_private(tree, MANIFEST_FILE, &text, err);
 
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return err_set(err, -errno, "%s: %s", MANIFEST_FILE, strerrordesc_np(errno));
-    char *room = buf_room(&text, (size_t)st.st_size + 1);
-    if (!room || read(fd, room, (size_t)st.st_size) != st.st_size)
-        return err_set(err, -EIO, "%s: cannot be read whole", MANIFEST_FILE);
-    text.len = (size_t)st.st_size;
+    if (r < 0)
+        return r;
     *ret_damaged = frame_read_all(buf_str(&text), load_entry, &load, NULL) < 0;
     MAP_FOREACH(&load.last, item)
         manifest_add(tree->current, item->value);
@@ -481,6 +444,81 @@ static int load_manifest(struct tree *tree, bool *ret_damaged, struct err *err)
         return manifest_finish(tree->current, err);
     }
     return 0;
+}
+
+static int load_own(void *user, const struct frame *frame, struct err *err)
+{
+    (void)err;
+    if (frame->type == FRAME_GONE)
+        tree_set_own(user, frame->path, true);
+    return 0;
+}
+
+/* ---- a commit that was cut ---- */
+
+struct mend {
+    struct tree *tree;
+    struct arena arena;
+    struct map now; /* path -> entry */
+};
+
+/* What the commit said, as far as it has happened. */
+static int mend_entry(void *user, const struct frame *frame, struct err *err)
+{
+    struct mend *mend = user;
+    struct ws_entry *entry;
+    struct ws_entry gone = {.type = WS_DIR};
+
+    (void)err;
+    if (frame->type == FRAME_GONE) {
+        entry = map_get(&mend->now, frame->path);
+        gone = entry ? *entry : gone;
+        if (entry && gone.type != WS_DIR && !apply_is_there(mend->tree, &gone))
+            (void)map_remove(&mend->now, frame->path);
+        return 0;
+    }
+    if (frame->type != FRAME_ENTRY)
+        return 0;
+    entry = ARENA_NEW(&mend->arena, struct ws_entry);
+    *entry = frame->entry;
+    entry->path = str_dup(&mend->arena, entry->path); /* NUL-terminated, as those of the disk are */
+    if (entry->target.len)
+        entry->target = str_dup(&mend->arena, entry->target);
+    if (apply_is_there(mend->tree, entry))
+        (void)map_set(&mend->now, entry->path, entry);
+    return 0;
+}
+
+/* Files of a commit that did not end are ours, and in the manifest from now on: else they would look
+ * as if the job had written them, and never be replaced again. */
+static int tree_mend(struct tree *tree, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct mend mend = {.tree = tree};
+    struct manifest *found;
+
+    if (read_private(tree, COMMIT_FILE, &text, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < tree->current->entries.count; i++)
+        (void)map_set(&mend.now, tree->current->entries.items[i].path,
+                      &tree->current->entries.items[i]);
+    (void)frame_read(&text, mend_entry, &mend, NULL);
+    disk_walk_done(&tree->walk);
+    found = manifest_new();
+    MAP_FOREACH(&mend.now, item)
+        manifest_add(found, item->value);
+    map_done(&mend.now);
+    arena_done(&mend.arena);
+    int r = manifest_finish(found, err);
+    manifest_unref(r < 0 ? found : tree->current);
+    if (r < 0)
+        return r;
+    tree->current = found;
+    tree->located_valid = false;
+    r = log_rewrite(tree, err);
+    if (r == 0)
+        (void)unlinkat(tree->root_fd, COMMIT_FILE, 0);
+    return r;
 }
 
 /* ---- after a power cut ---- */
@@ -550,6 +588,7 @@ static int tree_look_again(struct tree *tree, struct err *err)
 
 int tree_open(struct tree *tree, const char *root, bool adopt, struct err *err)
 {
+    _cleanup_(buf_done) struct buf own = {0};
     int r;
 
     *tree = (struct tree){.walk = DISK_WALK_NONE, .log_fd = -1, .current = manifest_new()};
@@ -563,8 +602,13 @@ int tree_open(struct tree *tree, const char *root, bool adopt, struct err *err)
     if (r < 0)
         return r;
     r = load_manifest(tree, &damaged, err);
+    if (r == 0)
+        r = tree_mend(tree, err);
     if (r == 0 && (doubt || damaged))
         r = tree_look_again(tree, err);
+    if (r == 0 && read_private(tree, OWN_FILE, &own, NULL) == 0)
+        (void)frame_read(&own, load_own, tree, NULL);
+    tree->own_changed = false;
     if (r == -ENOENT)
         r = adopt ? scan_folder(root, NULL, tree->current, err) : 0;
     if (r == 0 && doubt)
@@ -579,6 +623,9 @@ void tree_done(struct tree *tree)
     disk_walk_done(&tree->walk);
     stage_done(&tree->stage);
     map_done(&tree->located);
+    map_done(&tree->own);
+    arena_done(&tree->own_arena);
+    buf_done(&tree->kept);
     manifest_unref(tree->current);
     *tree = (struct tree){.root_fd = -1, .log_fd = -1, .walk = DISK_WALK_NONE};
     tree->stage = (struct stage){.fd = -1, .laid_fd = -1, .walk = DISK_WALK_NONE};

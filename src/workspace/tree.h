@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "workspace/disk.h"
@@ -11,15 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct changes;
 struct err;
 
 /* tree: a workspace on disk that is brought from one revision to the next.
  *
  * Contents arrive first, in pieces, and wait in the stage (workspace/stage.h); a commit then moves
  * them into place. Every file appears by rename, so a reader sees the old one or
- * the new one, never a part. What is on disk but in no manifest (checkpoints, __pycache__) belongs
- * to the job and is left alone. Staged contents and the manifest survive a restart, so an upload
- * that was interrupted continues where it stopped.
+ * the new one, never a part. What the job wrote is left alone (workspace/apply.h). A commit that is
+ * cut leaves a note of what it was about: what of it has happened is found out. Staged contents and
+ * the manifest survive a restart, so an upload that was interrupted continues where it stopped.
  *
  * Nothing of it is synced: a user waits for each commit, and has the folder that it comes from. What
  * a power cut left is found out instead. The manifest's neighbour has the machine's boot id; under
@@ -30,6 +33,7 @@ struct err;
  * following links, contents must have the hash they were announced with, sizes are bounded. */
 #define TREE_SMALL_DELTA_MAX 64 /* up to this many changes are applied to the manifest in place */
 #define TREE_LIGHT_BYTES_MAX ((uint64_t)8 << 20)
+#define TREE_KEPT_NAMED      5 /* files of the job's that a commit names */
 
 struct tree {
     int root_fd;
@@ -40,6 +44,16 @@ struct tree {
     int log_fd;           /* the manifest on disk, changes are appended */
     uint64_t log_entries; /* in it; rewritten when it has many more than the manifest */
     struct disk_walk walk;
+    bool shared;  /* a job runs in the folder: set by whoever opened it */
+    bool guarded; /* while a commit is applied: what is there may be the job's */
+    /* Paths of the current revision that the job wrote before we shipped the same: when they go from
+     * the revision, they stay on disk. */
+    struct map own;
+    struct arena own_arena;
+    bool own_changed;
+    /* Of the last commit: the job's files that stayed in place of ours, a few of them by name. */
+    size_t kept_count;
+    struct buf kept; /* a path a line */
 };
 
 /* Takes over what an earlier process left in `root`, which must exist. With `adopt`, a folder that
@@ -72,5 +86,15 @@ bool delta_sets(const struct delta *delta, struct str path);
  * must be here (-ENOENT names one that is not); -EILSEQ: the result is not the announced revision.
  * Until those are checked nothing on disk changes. */
 int tree_commit(struct tree *tree, const struct delta *delta, struct err *err);
+/* ---- for workspace/apply.c ---- */
+/* Which file of the current revision has this content? NULL: none. */
+const struct ws_entry *tree_locate(struct tree *tree, struct hash hash, uint64_t size);
+/* No file has it, whatever the manifest says. */
+void tree_forget(struct tree *tree, struct hash hash);
+bool tree_is_own(const struct tree *tree, struct str path);
+void tree_set_own(struct tree *tree, struct str path, bool own);
+void tree_note_kept(struct tree *tree, struct str path);
+/* From here on the disk changes. */
+int tree_begin(struct tree *tree, const struct changes *changes, struct err *err);
 /* A file of the current revision, for reading; -errno. */
 int tree_open_file(struct tree *tree, const struct ws_entry *entry, struct err *err);

@@ -111,6 +111,8 @@ static bool holds(const struct place *place, const char *name, const char *conte
         return content == NULL;
     got = read(fd, text, sizeof(text) - 1);
     close(fd);
+    if (got < 0)
+        return content == NULL; /* a folder */
     return content && got == (ssize_t)strlen(content) && strcmp(text, content) == 0;
 }
 
@@ -154,6 +156,195 @@ TEST(tree_leaves_alone_what_the_job_wrote)
     close(fd);
     EXPECT(commit(&place.tree, entries, 0, NULL) == 0);
     EXPECT(holds(&place, "d/one", NULL) && holds(&place, "d/checkpoint", ""));
+}
+
+/* What a job does in its folder. NULL: it removes the file. */
+static void job_writes(const struct place *place, const char *name, const char *content)
+{
+    char path[200];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", place->path, name);
+    EXPECT(unlink(path) == 0 || errno == ENOENT);
+    if (!content)
+        return;
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    EXPECT(fd >= 0 && disk_write(fd, str_from(content)) == 0);
+    close(fd);
+}
+
+/* A commit of one file, or of none (NULL), in a folder in which a job runs. */
+static int ship(struct place *place, const char *content)
+{
+    struct ws_entry entry = file("f", content ? content : "");
+
+    if (content)
+        EXPECT(send(&place->tree, content) == 0);
+    return commit(&place->tree, &entry, content ? 1 : 0, NULL);
+}
+
+TEST(what_the_job_wrote_is_never_replaced_or_removed_by_ours)
+{
+    static const struct {
+        const char *why;
+        const char *first;  /* shipped; NULL: nothing is */
+        const char *job;    /* what the job makes of it; NULL: it removes it */
+        const char *second; /* shipped then; NULL: it is gone here */
+        const char *third;  /* shipped at last, or gone; "-": nothing is */
+        const char *found;  /* NULL: nothing is there */
+        size_t kept;        /* in the last commit */
+    } cases[] = {
+        {"an older checkpoint that came home", NULL, "job 2", "job 1", "-", "job 2", 1},
+        {"a file that both changed", "one", "job", "two", "-", "job", 1},
+        {"and again, later", "one", "job", "two", "three", "job", 1},
+        {"a file that was deleted here", "one", "job", NULL, "-", "job", 1},
+        {"as shipped: it follows", "one", "one", "two", "-", "two", 0},
+        {"as shipped: it goes", "one", "one", NULL, "-", NULL, 0},
+        {"what came home and was sent back is still the job's", NULL, "job", "job", NULL, "job", 1},
+        {"unless it was changed here after that", NULL, "job", "job", "edited", "edited", 0},
+        {"and then it goes like any other", "one", "job", "job", "-", "job", 0},
+        {"what the job removed comes again when it changes", "one", NULL, "two", "-", "two", 0},
+        {"and is no trouble when it goes", "one", NULL, NULL, "-", NULL, 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(place_done) struct place place;
+
+        test_case(cases[i].why);
+        place_open(&place);
+        place.tree.shared = true;
+        EXPECT(ship(&place, cases[i].first) == 0);
+        job_writes(&place, "f", cases[i].job);
+        EXPECT(ship(&place, cases[i].second) == 0);
+        reopen(&place); /* what is whose outlives the process */
+        place.tree.shared = true;
+        if (!cases[i].third || strcmp(cases[i].third, "-") != 0) {
+            EXPECT(ship(&place, cases[i].third) == 0);
+            EXPECT(place.tree.kept_count == cases[i].kept);
+        }
+        EXPECT(holds(&place, "f", cases[i].found));
+    }
+}
+
+TEST(files_of_the_jobs_that_stay_are_named)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry entries[] = {file("a", "ours"), file("b", "ours"), file("c", "ours")};
+
+    place_open(&place);
+    place.tree.shared = true;
+    EXPECT(commit(&place.tree, entries, 0, NULL) == 0);
+    job_writes(&place, "a", "job");
+    job_writes(&place, "c", "job");
+    EXPECT(send(&place.tree, "ours") == 0 && commit(&place.tree, entries, 3, NULL) == 0);
+    EXPECT(place.tree.kept_count == 2 && str_is(buf_str(&place.tree.kept), "a\nc\n"));
+    EXPECT(holds(&place, "b", "ours"));
+    EXPECT(commit(&place.tree, entries, 3, NULL) == 0 && place.tree.kept_count == 0);
+}
+
+/* The folder has d/f, d/g and l, then a job does something to it, then all of it changes. */
+TEST(nothing_that_a_job_does_keeps_a_revision_from_arriving)
+{
+    static const struct {
+        const char *why;
+        const char *does; /* in the folder */
+        size_t kept;
+        const char *f; /* what d/f holds in the end */
+    } cases[] = {
+        {"it removes the folder", "rm -r d", 0, "2"},
+        {"it makes a folder of a file", "rm d/f; mkdir d/f; touch d/f/x", 1, NULL},
+        {"it makes a file of the folder", "rm -r d; echo job > d", 3, NULL},
+        {"it makes a link of the folder", "rm -r d; ln -s /tmp d", 3, NULL},
+        {"it makes a link of a file", "ln -sf /dev/null d/f", 1, ""},
+        {"it makes a file of the link", "rm l; echo job > l", 1, "2"},
+        {"it removes a file whose mode changes", "rm m", 0, "2"},
+        {"it makes a link of a file whose mode changes", "ln -sf /tmp m", 1, "2"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(place_done) struct place place;
+        struct ws_entry link = {.type = WS_LINK, .path = STR("l"), .target = STR("d")};
+        struct ws_entry one[] = {folder("d"), file("d/f", "1"), file("d/g", "1"),
+                                 link,        file("m", "1"),   file("z", "1")};
+        struct ws_entry two[] = {folder("d"), file("d/f", "2"), file("d/g", "2"),
+                                 link,        file("m", "1"),   file("z", "2")};
+        char line[300];
+
+        two[0].mode = two[4].mode = 0700;
+        two[3].target = STR("z");
+        test_case(cases[i].why);
+        place_open(&place);
+        place.tree.shared = true;
+        EXPECT(send(&place.tree, "1") == 0 && commit(&place.tree, one, 6, NULL) == 0);
+        (void)snprintf(line, sizeof(line), "cd %s && { %s; }", place.path, cases[i].does);
+        EXPECT(system(line) == 0);
+        EXPECT(send(&place.tree, "2") == 0 && commit(&place.tree, two, 6, NULL) == 0);
+        EXPECT(place.tree.kept_count == cases[i].kept);
+        EXPECT(holds(&place, "d/f", cases[i].f) && holds(&place, "z", "2"));
+        EXPECT(send(&place.tree, "3") == 0);
+        two[5] = file("z", "3");
+        EXPECT(commit(&place.tree, two, 6, NULL) == 0 && holds(&place, "z", "3"));
+    }
+}
+
+TEST(a_folder_that_has_files_of_the_jobs_makes_no_way_for_a_file)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry first[] = {folder("d"), file("d/f", "1")};
+    struct ws_entry second[] = {file("d", "2"), file("z", "2")};
+
+    place_open(&place);
+    place.tree.shared = true;
+    EXPECT(send(&place.tree, "1") == 0 && commit(&place.tree, first, 2, NULL) == 0);
+    job_writes(&place, "d/checkpoint", "job");
+    EXPECT(send(&place.tree, "2") == 0 && commit(&place.tree, second, 2, NULL) == 0);
+    EXPECT(holds(&place, "d/checkpoint", "job") && holds(&place, "d/f", NULL));
+    EXPECT(holds(&place, "z", "2") && str_is(buf_str(&place.tree.kept), "d\n"));
+}
+
+TEST(files_of_a_commit_that_was_cut_are_ours)
+{
+    _cleanup_(place_done) struct place place;
+    _cleanup_(buf_done) struct buf note = {0};
+    struct ws_entry first[] = {file("a", "1"), file("b", "1"), file("gone", "1")};
+    struct ws_entry second[] = {file("a", "2"), file("b", "2")};
+    struct ws_entry third[] = {file("a", "3"), file("b", "3")};
+    char path[200];
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "1") == 0 && commit(&place.tree, first, 3, NULL) == 0);
+    /* The process ended when one file was in its place, and one had gone. */
+    frame_add_entry(&note, &second[0]);
+    frame_add_entry(&note, &second[1]);
+    frame_add_gone(&note, STR("gone"));
+    (void)snprintf(path, sizeof(path), "%s/.muster/commit", place.path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT(fd >= 0 && disk_write(fd, buf_str(&note)) == 0);
+    close(fd);
+    job_writes(&place, "a", "2");
+    job_writes(&place, "gone", NULL);
+    reopen(&place);
+    place.tree.shared = true;
+    EXPECT(access(path, F_OK) < 0 && place.tree.current->entries.count == 2);
+    EXPECT(send(&place.tree, "3") == 0 && commit(&place.tree, third, 2, NULL) == 0);
+    EXPECT(holds(&place, "a", "3") && holds(&place, "b", "3") && place.tree.kept_count == 0);
+}
+
+TEST(content_that_is_not_where_the_manifest_says_is_asked_for_again)
+{
+    _cleanup_(place_done) struct place place;
+    struct ws_entry first[] = {file("a", "1")};
+    struct ws_entry moved[] = {file("b", "1")};
+    uint64_t offset;
+
+    place_open(&place);
+    EXPECT(send(&place.tree, "1") == 0 && commit(&place.tree, first, 1, NULL) == 0);
+    job_writes(&place, "a", "torn");
+    EXPECT(tree_has(&place.tree, moved[0].hash, 1, &offset));
+    EXPECT(commit(&place.tree, moved, 1, NULL) == -ENOENT);
+    EXPECT(!tree_has(&place.tree, moved[0].hash, 1, &offset));
+    EXPECT(send(&place.tree, "1") == 0 && commit(&place.tree, moved, 1, NULL) == 0);
+    EXPECT(holds(&place, "b", "1"));
 }
 
 TEST(tree_refuses_a_commit_whose_contents_are_missing)

@@ -127,6 +127,20 @@ def test_an_upload_that_was_cut_leaves_no_job_that_waits_for_ever():
         check(re.search(rf"T\S+Z revision {revision} from \S+@\S+: 1 entry", log), f"who sent it, and when: {log}")
         check(f"worker 0 has revision {revision}" in log, f"and who has it: {log}")
 
+        # Whatever the job does to its folder, a revision arrives, and what it wrote stays.
+        inside = ("exec", "cut", "--", "sh", "-c")
+        m.torchrun(*inside, "echo newer > model.pt; rm main.py; mkdir main.py; touch main.py/x")
+        project(m, model__pt="older", main__py="print('third')\n", other__py="arrived")
+        done = m.torchrun("sync", "cut", cwd=folder)
+        for words in ("kept: model.pt of worker 0", "kept: main.py of worker 0", "is on 1 worker"):
+            check(words in done.stderr, f"{words!r}: {done.stderr}")
+        found = m.torchrun(*inside, "cat model.pt other.py; ls main.py").stdout
+        check(found.split() == ["newer", "arrivedx"], f"in the job: {found}")
+        os.unlink(os.path.join(folder, "model.pt"))
+        done = m.torchrun("sync", "cut", cwd=folder)
+        check("kept: model.pt" in done.stderr, done.stderr)
+        check(m.torchrun(*inside, "cat model.pt").stdout == "newer\n", "what is gone here stays there")
+
 
 CHECKER = """
 import glob, os, time

@@ -142,7 +142,7 @@ def test_mistakes_get_one_clear_line():
     muster = binary("muster")
     with Muster(nodes=1, gpus_per_node=1) as m:
         m.apply(QUEUE)
-        one_line(m.torchrun("submit", "--queue", "nope", "--gpus", "1", "true", ok=False), "nope")
+        one_line(m.torchrun("submit", "--queue", "nope", "--gpus", "1", "--no-workspace", "true", ok=False), "nope")
         one_line(m.torchrun("submit", "--queue", "demo", "--gpus", "many", "true", ok=False), "--gpus", "many")
         one_line(m.torchrun("submit", "--quue", "demo", "--gpus", "1", "true", ok=False), "--quue")
         other = tempfile.mkdtemp(dir=m.folder)
