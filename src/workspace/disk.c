@@ -34,6 +34,30 @@ int disk_write(int fd, struct str bytes)
     return 0;
 }
 
+bool disk_is_hole(struct str bytes)
+{
+    return bytes.len && bytes.p[0] == '\0' && memcmp(bytes.p, bytes.p + 1, bytes.len - 1) == 0;
+}
+
+int disk_write_sparse(int fd, struct str bytes)
+{
+    bool hole = false;
+
+    while (bytes.len) {
+        struct str block = str_sub(bytes, 0, COPY_BYTES);
+        int r = 0;
+
+        bytes = str_sub(bytes, block.len, bytes.len);
+        hole = disk_is_hole(block) && lseek(fd, (off_t)block.len, SEEK_CUR) >= 0;
+        if (!hole)
+            r = disk_write(fd, block);
+        if (r < 0)
+            return r;
+    }
+    /* A hole at the end is part of the file only if its size says so. */
+    return hole && ftruncate(fd, lseek(fd, 0, SEEK_CUR)) < 0 ? -errno : 0;
+}
+
 int disk_copy(int from, int to)
 {
     char block[COPY_BYTES];
@@ -46,7 +70,7 @@ int disk_copy(int from, int to)
             continue;
         if (got <= 0)
             return got < 0 ? -errno : 0;
-        r = disk_write(to, (struct str){block, (size_t)got});
+        r = disk_write_sparse(to, (struct str){block, (size_t)got});
         if (r < 0)
             return r;
     }

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "workspace/manifest.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct err;
@@ -13,7 +14,11 @@ struct err;
 void disk_closep(int *fd);
 /* All of it; 0 or -errno. */
 int disk_write(int fd, struct str bytes);
-/* From where `from` stands to its end. */
+/* Are they all zeros? */
+bool disk_is_hole(struct str bytes);
+/* disk_write() to the end of a file of our own: where whole blocks are zeros, it has holes. */
+int disk_write_sparse(int fd, struct str bytes);
+/* From where `from` stands to its end, as disk_write_sparse(). */
 int disk_copy(int from, int to);
 /* A file, a link, or a folder with everything below it; 0 also when it was not there. */
 int disk_remove(int parent, const char *name);

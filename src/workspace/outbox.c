@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "system/errors.h"
+#include "workspace/disk.h"
 #include "workspace/frame.h"
 
 #include <errno.h>
@@ -81,6 +82,17 @@ static ssize_t read_full(int fd, char *out, size_t bytes, uint64_t offset)
     return (ssize_t)total;
 }
 
+/* A hole of a sparse file travels packed, whatever the way. */
+static void add_piece(const struct outbox *outbox, struct buf *out, const struct frame_blob *blob)
+{
+    _cleanup_(buf_done) struct buf frame = {0};
+
+    if (!outbox->packed && disk_is_hole(blob->bytes))
+        frame_add_blob(&frame, blob);
+    if (frame.len == 0 || !frame_pack(out, buf_str(&frame)))
+        frame_add_blob(out, blob);
+}
+
 /* The next piece of the large file in progress. */
 static int large_piece(struct outbox *outbox, struct buf *out, struct err *err)
 {
@@ -92,11 +104,12 @@ static int large_piece(struct outbox *outbox, struct buf *out, struct err *err)
     if (got != (ssize_t)want)
         return err_set(err, -EILSEQ, "'" STR_FMT "' changed while it was read",
                        STR_ARG(entry->path));
-    frame_add_blob(out, &(struct frame_blob){.hash = entry->hash,
-                                             .size = entry->size,
-                                             .offset = outbox->offset,
-                                             .mode = entry->mode,
-                                             .bytes = {outbox->scratch, want}});
+    add_piece(outbox, out,
+              &(struct frame_blob){.hash = entry->hash,
+                                   .size = entry->size,
+                                   .offset = outbox->offset,
+                                   .mode = entry->mode,
+                                   .bytes = {outbox->scratch, want}});
     outbox->bytes_read += want;
     outbox->offset += want;
     if (outbox->offset == entry->size) {

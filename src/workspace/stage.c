@@ -237,7 +237,7 @@ static int take_whole(struct stage *stage,
     if (fd < 0)
         fd = openat(stage->fd, staged->hex, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                     staged->mode);
-    r = fd < 0 ? -errno : disk_write(fd, blob->bytes);
+    r = fd < 0 ? -errno : disk_write_sparse(fd, blob->bytes);
     if (r < 0) {
         unlink_content(stage, staged);
         err_set(err, r, "content %s: %s", staged->hex, strerrordesc_np(-r));
@@ -299,7 +299,7 @@ int stage_blob(struct stage *stage, const struct frame_blob *blob, bool laid, st
     if (fd < 0 || lseek(fd, (off_t)staged->have, SEEK_SET) < 0)
         return err_set(err, -errno, "content %s: %s", staged->hex, strerrordesc_np(errno));
     staged->mode = 0600;
-    r = disk_write(fd, blob->bytes);
+    r = disk_write_sparse(fd, blob->bytes);
     if (r < 0)
         return err_set(err, r, "content %s: %s", staged->hex, strerrordesc_np(-r));
     staged->have += blob->bytes.len;

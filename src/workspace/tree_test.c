@@ -398,6 +398,40 @@ TEST(tree_takes_large_content_in_pieces_and_goes_on_where_it_was)
     EXPECT(tree_blob(&place.tree, &blob, NULL) == -EPROTO); /* beyond its end */
 }
 
+static int take(void *user, const struct frame *frame, struct err *err)
+{
+    return tree_blob(user, &frame->blob, err);
+}
+
+/* From a folder through the frames into a tree: 3 MiB of holes around two bytes. */
+TEST(a_sparse_file_stays_sparse_and_its_holes_do_not_travel)
+{
+    _cleanup_(place_done) struct place place;
+    _cleanup_(place_done) struct place from;
+    _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
+    _cleanup_(buf_done) struct buf frames = {0};
+    struct outbox outbox;
+    struct stat st;
+    char path[200];
+
+    place_open(&from);
+    place_open(&place);
+    (void)snprintf(path, sizeof(path), "%s/sparse", from.path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    EXPECT(fd >= 0 && pwrite(fd, "a", 1, 1 << 20) == 1 && pwrite(fd, "b", 1, 2 << 20) == 1);
+    EXPECT(ftruncate(fd, 3 << 20) == 0);
+    close(fd);
+    EXPECT(scan_folder(from.path, &(struct scan_options){0}, manifest, NULL) == 0);
+    EXPECT(outbox_open(&outbox, from.path, manifest, NULL) == 0);
+    EXPECT(outbox_next(&outbox, &frames, (size_t)16 << 20, NULL) == 0);
+    outbox_done(&outbox);
+    EXPECT(frames.len < (size_t)5 << 19); /* two of three pieces have something in them */
+    EXPECT(frame_read(&frames, take, &place.tree, NULL) == 0 && frames.len == 0);
+    EXPECT(commit(&place.tree, manifest->entries.items, 1, NULL) == 0);
+    (void)snprintf(path, sizeof(path), "%s/sparse", place.path);
+    EXPECT(stat(path, &st) == 0 && st.st_size == 3 << 20 && st.st_blocks * 512 < 1 << 20);
+}
+
 TEST(tree_goes_on_after_a_restart_in_the_middle_of_a_large_file)
 {
     _cleanup_(place_done) struct place place;
