@@ -1,3 +1,5 @@
+#include "base/count.h"
+#include "shim/openin.h"
 #include "shim/parts.h"
 
 #include <errno.h>
@@ -12,12 +14,21 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 /* shim_child: from a spec to a running process. The child reports trouble through a pipe that
- * closes by itself when it execs, so the shim knows which of the two happened. */
+ * closes by itself when it execs, so the shim knows which of the two happened.
+ *
+ * Until it execs the child is the shim, and one that joins a container is seen by the processes there. So it has
+ * nothing of the shim's open when it goes there, and cannot be looked into (the shim is not dumpable, nor are its
+ * children). Whatever it does with a path after that it does as the container's user, or inside the container's
+ * own file system. */
+#define PROGRAMS_MAX \
+    64 /* of one name in PATH, that are tried; those that are not there do not count */
+#define JOIN_START_MS 10000
 int64_t shim_now_ms(void)
 {
     struct timespec ts;
@@ -39,65 +50,6 @@ static char **values(const struct records *spec, const char *name)
     return list;
 }
 
-static int write_text(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    ssize_t n = write(fd, text, strlen(text));
-    int r = n < 0 ? -errno : 0;
-    close(fd);
-    return r;
-}
-
-/* Before the child is born: its groups. Limits that the machine refuses are not worth failing a pod
- * for: the agent has told of them in the node's conditions. */
-int groups_make(const struct records *spec, char words[static 256])
-{
-    const char *file = "";
-    struct record record;
-    for (size_t next = 0; records_next(spec, &next, &record);) {
-        if (record_is(&record, "cgroup.make") && mkdir(record.value, 0755) < 0 && errno != EEXIST)
-            return shim_fail(words, "mkdir", record.value);
-        if (record_is(&record, "cgroup.file"))
-            file = record.value;
-        if (record_is(&record, "cgroup.write"))
-            (void)write_text(file, record.value);
-    }
-    return 0;
-}
-
-/* Kernel settings of the pod's own namespaces, which this process is in. */
-static int set_kernel(const struct records *spec, char words[static 256])
-{
-    const char *file = "";
-    struct record record;
-    for (size_t next = 0; records_next(spec, &next, &record);) {
-        if (record_is(&record, "sysctl.file"))
-            file = record.value;
-        if (!record_is(&record, "sysctl.write"))
-            continue;
-        int r = write_text(file, record.value);
-        errno = -r;
-        if (r)
-            return shim_fail(words, "write", file);
-    }
-    return 0;
-}
-
-/* In the child, where it was not born into its group. */
-static int join_groups(const struct records *spec, char words[static 256])
-{
-    struct record record;
-    for (size_t next = 0; records_next(spec, &next, &record);)
-        if (record_is(&record, "cgroup.join") && write_text(record.value, "0") < 0)
-            return shim_fail(words, "join", record.value);
-    const char *score = records_get(spec, "oomscore");
-    if (score)
-        (void)write_text("/proc/self/oom_score_adj", score);
-    return 0;
-}
-
 static int set_stdio(const struct child_request *request)
 {
     if (setsid() < 0 && errno != EPERM)
@@ -109,6 +61,30 @@ static int set_stdio(const struct child_request *request)
         if (dup2(request->stdio[i] >= 0 ? request->stdio[i] : null_fd, i) < 0)
             return -errno;
     return 0;
+}
+
+/* What the child has open from now on: its streams, the way to report, and whom it joins (-1: nobody). All else is
+ * the shim's: the pod's folder, the other containers' streams, the agent. */
+static int close_others(int *report_fd, int *join_fd)
+{
+    int *kept[] = {report_fd, join_fd};
+    int next = STDERR_FILENO + 1;
+    /* Out of the way first: one may be where the other goes. */
+    for (size_t i = 0; i < COUNT_OF(kept); i++) {
+        if (*kept[i] < 0)
+            continue;
+        *kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, next + (int)COUNT_OF(kept));
+        if (*kept[i] < 0)
+            return -errno;
+    }
+    for (size_t i = 0; i < COUNT_OF(kept); i++) {
+        if (*kept[i] < 0)
+            continue;
+        if (dup3(*kept[i], next, O_CLOEXEC) < 0)
+            return -errno;
+        *kept[i] = next++;
+    }
+    return close_range((unsigned)next, ~0U, 0) < 0 ? -errno : 0;
 }
 
 /* A terminal of the container's own /dev/pts, so that programs find it under its name; its master
@@ -151,6 +127,33 @@ static int join_container(const struct child_request *request, char words[static
     return setns(request->join_fd, CLONE_NEWNS) < 0 ? shim_fail(words, "setns", "mount") : 0;
 }
 
+/* What of the path is missing in the container's own file system is made with the shim's rights, as other runtimes
+ * do; not in a volume, which may be somebody else's folder. */
+static void make_own_folder(const char *path)
+{
+    char piece[PATH_MAX];
+    size_t len = strlen(path);
+    int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 1; root >= 0 && i <= len && i < sizeof(piece); i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(piece, path, i);
+        piece[i] = '\0';
+        char *name = strrchr(piece, '/');
+        if (!name || !name[1])
+            continue;
+        *name++ = '\0';
+        int at = open_own(root, *piece ? piece : "/", O_PATH | O_DIRECTORY);
+        if (at < 0)
+            break;
+        (void)mkdirat(at, name, 0755); /* where that fails, entering it says why */
+        close(at);
+    }
+    if (root >= 0)
+        close(root);
+}
+
+/* With the rights of the container: a folder that its user may not enter is no way to what lies in it. */
 static int enter_folder(const char *cwd, char words[static 256])
 {
     if (!cwd || chdir(cwd) == 0)
@@ -159,8 +162,10 @@ static int enter_folder(const char *cwd, char words[static 256])
         return shim_fail(words, "working directory", cwd);
     char path[PATH_MAX];
     size_t len = strlen(cwd);
-    if (len >= sizeof(path))
-        return -ENAMETOOLONG;
+    if (len >= sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return shim_fail(words, "working directory", "");
+    }
     for (size_t i = 1; i <= len; i++)
         if (cwd[i] == '/' || cwd[i] == '\0') {
             memcpy(path, cwd, i);
@@ -168,6 +173,53 @@ static int enter_folder(const char *cwd, char words[static 256])
             (void)mkdir(path, 0755);
         }
     return chdir(cwd) < 0 ? shim_fail(words, "working directory", cwd) : 0;
+}
+
+/* ---- the program ---- */
+
+static const char *path_of(char *const envp[])
+{
+    for (size_t i = 0; envp[i]; i++)
+        if (strncmp(envp[i], "PATH=", 5) == 0)
+            return envp[i] + 5;
+    return "/bin:/usr/bin"; /* as execvp() has it */
+}
+
+/* Where a name without a slash is found in PATH: looked up before the rights are dropped, so that nobody can wait
+ * for a child that walks a long one. Returns how many there are. */
+static size_t programs_find(const char *name, char *const envp[], char *ret[static PROGRAMS_MAX])
+{
+    char path[PATH_MAX];
+    size_t count = 0;
+    for (const char *p = path_of(envp), *end; count < PROGRAMS_MAX; p = end + 1) {
+        end = p + strcspn(p, ":");
+        int n = snprintf(path, sizeof(path), "%.*s/%s", end > p ? (int)(end - p) : 1,
+                         end > p ? p : ".", name);
+        /* What is relative begins at a folder that is entered later. */
+        bool is_there = *p != '/' || access(path, F_OK) == 0;
+        if (n > 0 && (size_t)n < sizeof(path) && is_there && (ret[count] = strdup(path)))
+            count++;
+        if (!*end)
+            break;
+    }
+    return count;
+}
+
+/* As execvp() does: one that may not be run does not hide the next of its name. Returns only where none can be. */
+static int programs_run(char *const programs[],
+                        size_t count,
+                        char *const argv[],
+                        char words[static 256])
+{
+    int error = ENOENT;
+    for (size_t i = 0; i < count; i++) {
+        execvp(programs[i], argv);
+        if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+            return shim_fail(words, "exec", argv[0]);
+        error = errno == EACCES ? EACCES : error;
+    }
+    errno = error;
+    return shim_fail(words, "exec", argv[0]);
 }
 
 /* The shim says that the disk has it; where that fails, or the shim is gone, nothing is run. */
@@ -184,37 +236,57 @@ static int await_begun(const struct child_request *request, int report_fd, char 
     return n == 1 ? 0 : shim_fail(words, "open", request->begun);
 }
 
-static int become(const struct child_request *request, int report_fd, char words[static 256])
+/* Into the container's file system, with nothing of the shim's but the way to report. */
+static int move_in(struct child_request *request, int *report_fd, char words[static 256])
 {
-    const struct records *spec = request->spec;
-    char **argv = values(spec, "arg"), **envp = values(spec, "env");
-    if (!argv || !envp || !argv[0]) {
-        errno = ENOENT;
-        return shim_fail(words, "no command", "");
-    }
     int r = set_stdio(request);
+    if (r == 0)
+        r = close_others(report_fd, &request->join_fd);
     if (r) {
         errno = -r;
         return shim_fail(words, "standard streams", "");
     }
-    r = join_groups(spec, words);
-    if (r == 0)
-        r = request->join_fd >= 0 ? join_container(request, words) : mounts_make(request, words);
+    r = groups_join(request->spec, words);
+    if (r == 0 && request->join_fd >= 0) {
+        r = join_container(request, words);
+        close(request->join_fd);
+    } else if (r == 0) {
+        r = mounts_make(request, words);
+    }
+    return r;
+}
+
+static int become(struct child_request *request, int *report_fd, char words[static 256])
+{
+    const struct records *spec = request->spec;
+    const char *cwd = records_get(spec, "cwd");
+    char **argv = values(spec, "arg"), **envp = values(spec, "env"), *programs[PROGRAMS_MAX];
+    size_t program_count = 1;
+    if (!argv || !envp || !argv[0]) {
+        errno = ENOENT;
+        return shim_fail(words, "no command", "");
+    }
+    int r = move_in(request, report_fd, words);
     if (r == 0 && request->terminal)
-        r = set_terminal(report_fd, words);
-    if (r == 0)
-        r = enter_folder(records_get(spec, "cwd"), words);
-    if (r == 0)
-        r = await_begun(request, report_fd, words);
-    if (r == 0)
-        r = privileges_drop(spec, words);
+        r = set_terminal(*report_fd, words);
     if (r)
         return r;
+    if (cwd && access(cwd, F_OK) < 0)
+        make_own_folder(cwd);
+    programs[0] = argv[0];
+    if (!strchr(argv[0], '/'))
+        program_count = programs_find(argv[0], envp, programs);
+    r = await_begun(request, *report_fd, words);
+    if (r == 0)
+        r = privileges_drop(spec, words);
     umask(022);
+    if (r == 0)
+        r = enter_folder(cwd, words);
+    if (r)
+        return r;
     reset_signals();
     environ = envp;
-    execvp(argv[0], argv);
-    return shim_fail(words, "exec", argv[0]);
+    return programs_run(programs, program_count, argv, words);
 }
 
 static uint64_t clone_flags(const struct child_request *request)
@@ -271,39 +343,66 @@ static int say_begun(const struct child_request *request, int socket_fd, char wo
     return 0;
 }
 
-pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256])
+/* Who is born among processes of another container can be stopped by them before it has become its program: the shim,
+ * which has the rest of the pod to look after, waits only so long. */
+static void limit_wait(const struct child_request *request, int socket_fd)
+{
+    struct timeval limit = {.tv_sec = JOIN_START_MS / 1000};
+    if (request->pid_fd >= 0)
+        (void)setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+}
+
+/* In the child. */
+static _Noreturn void child_run(const struct child_request *request, int report_fd)
+{
+    struct child_request own = *request;
+    struct report report = {0};
+    report.code = become(&own, &report_fd, report.text);
+    _exit(report_send(report_fd, &report, -1) ? 126 : 127);
+}
+
+pid_t child_begin(const struct child_request *request, int *ret_report, char words[static 256])
 {
     int pair[2];
     words[0] = '\0';
-    *ret_master = -1;
     int r = groups_make(request->spec, words);
     if (r == 0)
-        r = set_kernel(request->spec, words);
+        r = groups_kernel(request->spec, words);
     if (r)
         return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return shim_fail(words, "socketpair", "");
     pid_t pid = clone_child(request);
-    if (pid < 0) {
-        close(pair[0]);
-        close(pair[1]);
-        errno = -pid;
-        return shim_fail(words, "clone", "");
-    }
     if (pid == 0) {
-        struct report report = {0};
         close(pair[0]); /* or it would not see that the shim is gone */
-        report.code = become(request, pair[1], report.text);
-        _exit(report_send(pair[1], &report, -1) ? 126 : 127);
+        child_run(request, pair[1]);
     }
     close(pair[1]);
-    r = say_begun(request, pair[0], words);
-    if (r == 0)
-        r = report_await(pair[0], ret_master, words);
+    if (pid > 0) {
+        *ret_report = pair[0];
+        return pid;
+    }
     close(pair[0]);
+    errno = -pid;
+    return shim_fail(words, "clone", "");
+}
+
+pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256])
+{
+    int report_fd = -1, status = 0;
+    *ret_master = -1;
+    pid_t pid = child_begin(request, &report_fd, words);
+    if (pid < 0)
+        return pid;
+    limit_wait(request, report_fd);
+    int r = say_begun(request, report_fd, words);
+    if (r == 0)
+        r = report_await(report_fd, ret_master, words);
+    close(report_fd);
     if (r == 0)
         return pid;
-    int status = 0;
+    if (r == -ETIMEDOUT)
+        (void)kill(pid, SIGKILL);
     (void)waitpid(pid, &status, 0);
     if (r == -ECHILD && !words[0])
         (void)snprintf(words, 256, "killed by signal %d before its program ran%s",

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,9 +25,9 @@
  *
  * One thread, one poll(). Everything that must survive is in files before it is told: a spec is
  * read from its file, a beginning is a .begun file, an end is an .exit file. */
-#define EXECS_MAX     64 /* exec sessions at a time */
 #define GROUPS_MAX    32 /* of a container: one or two for each kind of limit */
-#define POLLS_MAX     (3 + 2 * SHIM_CONTAINERS_MAX)
+#define POLLS_MAX     (3 + 2 * SHIM_CONTAINERS_MAX + EXECS_MAX)
+#define DRAIN_TURNS   1024 /* of SHIM_LINE_BYTES: 16 MiB, more than a pipe can be made to hold */
 #define END_BYTES     512  /* of an exit file: five numbers and 256 bytes of words */
 #define SETTLE_MIN_MS 50   /* before an exit file that could not be written is tried again; */
 #define SETTLE_MAX_MS 2000 /* doubles up to this: soon after there is room it is there */
@@ -49,11 +50,6 @@ struct container {
     long oom_before;
     struct logfile log;
     struct log_stream streams[2];
-};
-
-struct exec_session {
-    unsigned long id;
-    pid_t pid; /* 0: free */
 };
 
 struct shim {
@@ -88,11 +84,8 @@ static void set_title(const struct records *pod)
 
 /* ---- telling the agent ---- */
 
-static void tell_fd(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* One message, with a descriptor unless fd is -1. An agent that does not read is let go: it asks
- * for the state when it comes back. */
-static void tell_fd(int fd, const char *fmt, ...)
+/* An agent that does not read is let go: it asks for the state when it comes back. */
+void shim_tell(int fd, const char *fmt, ...)
 {
     char text[SHIM_MESSAGE_BYTES];
     va_list args;
@@ -108,7 +101,7 @@ static void tell_fd(int fd, const char *fmt, ...)
     }
 }
 
-#define TELL(...) tell_fd(-1, __VA_ARGS__)
+#define TELL(...) shim_tell(-1, __VA_ARGS__)
 
 /* ---- files ---- */
 
@@ -273,14 +266,14 @@ static bool runtime_words(const struct container *c, char words[static 256])
     return n > 0;
 }
 
-/* A container is over when its process is and its output has been read to the end; a process it
- * left behind may hold the pipe, but not for ever: the pid namespace dies with its first one. */
+/* A container is over when its process is and its output has been read to the end. A process that it left behind may
+ * hold the pipe, where it shares processes with another container, and write on: so much is read as a pipe holds. */
 static void container_finish(struct container *c)
 {
     for (int i = 0; i < 2; i++)
-        while (c->streams[i].fd >= 0) {
+        for (int turns = 0; c->streams[i].fd >= 0; turns++) {
             struct pollfd ready = {.fd = c->streams[i].fd, .events = POLLIN};
-            if (poll(&ready, 1, 0) <= 0) {
+            if (turns == DRAIN_TURNS || poll(&ready, 1, 0) <= 0) {
                 logfile_flush(&c->log, &c->streams[i]);
                 close(c->streams[i].fd);
                 c->streams[i].fd = -1;
@@ -462,49 +455,17 @@ static void container_start(const char *name, unsigned instance)
 
 /* ---- exec ---- */
 
-static void exec_start(unsigned long id,
-                       const char *name,
-                       const char *file,
-                       const int *fds,
-                       int count)
+static void exec_start(const struct shim_order *order, const int *fds, int count)
 {
-    struct container *c = container_running(name);
-    struct exec_session *session = NULL;
-    for (size_t i = 0; i < EXECS_MAX && !session; i++)
-        if (!shim.execs[i].pid)
-            session = &shim.execs[i];
+    const struct container *c = container_running(order->name);
     struct records spec = {0};
-    char words[256] = "the container is not running";
-    pid_t pid = -ESRCH;
-    int master = -1;
-    int join_fd = c ? (int)syscall(SYS_pidfd_open, container_target(c), 0) : -1;
-    if (join_fd >= 0 && session && records_open(&spec, shim.folder_fd, file) == 0) {
-        struct child_request request = {
-            .spec = &spec, .join_fd = join_fd, .pid_fd = -1, .terminal = count == 0};
-        for (int i = 0; i < 3; i++)
-            request.stdio[i] = i < count ? fds[i] : -1;
-        pid = child_start(&request, &master, words);
-    }
+    struct exec_order exec = {
+        .id = order->id, .target = c ? container_target(c) : 0, .fds = fds, .fd_count = count};
+    if (records_open(&spec, shim.folder_fd, order->file) < 0)
+        exec.target = 0;
+    execs_start(shim.execs, &exec, &spec);
     records_close(&spec);
-    if (join_fd >= 0)
-        close(join_fd);
-    (void)unlinkat(shim.folder_fd, file, 0);
-    if (pid < 0) {
-        TELL("execexit %lu %d %s", id, pid == -ENOENT ? 127 : 126, words);
-        return;
-    }
-    *session = (struct exec_session){id, pid};
-    if (master >= 0) {
-        tell_fd(master, "terminal %lu", id);
-        close(master);
-    }
-}
-
-static void exec_signal(unsigned long id, int sig)
-{
-    for (size_t i = 0; i < EXECS_MAX; i++)
-        if (shim.execs[i].pid && shim.execs[i].id == id)
-            (void)kill(shim.execs[i].pid, sig);
+    (void)unlinkat(shim.folder_fd, order->file, 0);
 }
 
 /* ---- messages ---- */
@@ -527,7 +488,7 @@ static void dial(unsigned port)
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int r = fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ? errno : 0;
-    tell_fd(r ? -1 : fd, "dialed %u %d", port, r);
+    shim_tell(r ? -1 : fd, "dialed %u %d", port, r);
     if (fd >= 0)
         close(fd);
 }
@@ -535,7 +496,7 @@ static void dial(unsigned port)
 static void attach(const char *name)
 {
     struct container *c = container_running(name);
-    tell_fd(c ? c->input_fd : -1, "attached %s", name);
+    shim_tell(c ? c->input_fd : -1, "attached %s", name);
     /* Ours was the last one that would have kept it open. */
     if (c && c->input_once && c->input_fd >= 0) {
         close(c->input_fd);
@@ -580,8 +541,8 @@ static void handle(const char *text, const int *fds, int fd_count)
         if (c && c->pid && !c->ended)
             (void)kill(container_target(c), order.signal);
         break;
-    case SHIM_EXEC: exec_start(order.id, order.name, order.file, fds, fd_count); break;
-    case SHIM_EXECSIGNAL: exec_signal(order.id, order.signal); break;
+    case SHIM_EXEC: exec_start(&order, fds, fd_count); break;
+    case SHIM_EXECSIGNAL: execs_signal(shim.execs, order.id, order.signal); break;
     case SHIM_ATTACH: attach(order.name); break;
     case SHIM_TEE: copy_output(order.name, fd_count > 0 ? fds[0] : -1); break;
     case SHIM_DIAL: dial(order.port); break;
@@ -637,13 +598,8 @@ static void take_agent(void)
 
 static void reaped(pid_t pid, int status)
 {
-    for (size_t i = 0; i < EXECS_MAX; i++)
-        if (shim.execs[i].pid == pid) {
-            int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-            shim.execs[i].pid = 0;
-            TELL("execexit %lu %d", shim.execs[i].id, code);
-            return;
-        }
+    if (execs_reaped(shim.execs, pid, status))
+        return;
     for (size_t i = 0; i < shim.container_count; i++)
         if (shim.containers[i].pid == pid) {
             shim.containers[i].status = status;
@@ -702,6 +658,10 @@ static int shim_init(const char *folder)
     int r = records_open(&pod, shim.folder_fd, SHIM_POD_FILE);
     if (r == 0)
         r = sandbox_make(&pod);
+    /* Neither this process nor a child that has not become its program yet is looked into by others. Not before: who is
+     * not root could not write its own maps of users. */
+    if (r == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        r = -errno;
     if (r == 0)
         set_title(&pod);
     if (r == 0) {
@@ -735,11 +695,14 @@ static void turn(void)
             streams[count] = &c->streams[k];
             polls[count++] = (struct pollfd){.fd = c->streams[k].fd, .events = POLLIN};
         }
+    nfds_t logs_end = count;
+    count += execs_poll(shim.execs, polls + count);
     if (poll(polls, count, settle_wait()) < 0)
         return;
-    for (nfds_t i = 3; i < count; i++)
+    for (nfds_t i = 3; i < logs_end; i++)
         if (polls[i].revents)
             (void)logfile_take(logs[i], streams[i]);
+    execs_hear(shim.execs);
     if (polls[2].revents)
         take_message();
     if (polls[1].revents)

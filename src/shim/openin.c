@@ -24,6 +24,14 @@ int open_in(int root_fd, const char *path, uint64_t flags, mode_t mode)
                                        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS});
 }
 
+int open_own(int root_fd, const char *path, uint64_t flags)
+{
+    return open_how(
+        root_fd, path,
+        &(struct open_how){.flags = flags | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV});
+}
+
 int open_beneath(int root_fd, const char *path, uint64_t flags)
 {
     return open_how(root_fd, path,

@@ -9,6 +9,8 @@
 
 /* As if the folder were /: neither ".." nor a link leads out of it. `mode` is for O_CREAT. */
 int open_in(int root_fd, const char *path, uint64_t flags, mode_t mode);
+/* The same, and what is mounted in it is refused with -EXDEV. */
+int open_own(int root_fd, const char *path, uint64_t flags);
 /* What would lead out of the folder is refused. */
 int open_beneath(int root_fd, const char *path, uint64_t flags);
 /* As open_in(), but a link on the way has to be root's or this process's own: a folder that somebody

@@ -76,8 +76,10 @@ struct report {
 ssize_t packet_send(int socket_fd, const struct iovec *bytes, int fd, int flags);
 /* The same for a report. 0 or -EIO. */
 int report_send(int socket_fd, const struct report *report, int fd);
-/* Until the child has exec'd, and its side of the socket closed with that: 0, or what it says went wrong. -ECHILD
- * without words: it ended before, and said nothing. */
+/* The next thing that it says; `flags` of recvmsg(). Above 0: there is more to come. 0: it has exec'd, and its side of the
+ * socket closed with that. Else what it says went wrong; -EAGAIN: nothing yet. */
+int report_next(int socket_fd, int flags, int *ret_master, char words[static 256]);
+/* Until the last of it. -ECHILD without words: it ended before, and said nothing. -ETIMEDOUT: the socket has a limit. */
 int report_await(int socket_fd, int *ret_master, char words[static 256]);
 /* "step path: reason", by errno; returns -errno. */
 int shim_fail(char words[static 256], const char *step, const char *what);
@@ -98,8 +100,44 @@ struct child_request {
 /* Start it and wait until it has exec'd or failed. Returns the pid, or -errno with what went wrong
  * in `words`. With a terminal, *ret_master is its master side. */
 pid_t child_start(const struct child_request *request, int *ret_master, char words[static 256]);
-/* Its groups, and what is written there. */
+/* The same without waiting: *ret_report tells. The caller closes it, and reaps the child. */
+pid_t child_begin(const struct child_request *request, int *ret_report, char words[static 256]);
+
+/* ---- control groups and kernel settings (groups.c): 0, or -errno with what could not be had in `words` ---- */
+/* Its groups, and what is written there: before the child is born. */
 int groups_make(const struct records *spec, char words[static 256]);
+/* Kernel settings of the pod's own namespaces, which this process is in. */
+int groups_kernel(const struct records *spec, char words[static 256]);
+/* In the child, where it was not born into its group. */
+int groups_join(const struct records *spec, char words[static 256]);
+
+/* ---- commands inside a container (execs.c) ---- */
+#define EXECS_MAX 64 /* at a time, in all containers of the pod */
+struct exec_session {
+    unsigned long id;
+    pid_t pid;     /* 0: free */
+    int report_fd; /* until it has become its program; -1 then */
+    int master_fd; /* of its terminal, until the agent has it */
+    bool told;     /* that it ended, or never began */
+};
+struct exec_order {
+    unsigned long id;
+    pid_t target; /* whom it joins; 0: nobody is there */
+    const int *fds;
+    int fd_count; /* 0: a terminal */
+};
+void execs_start(struct exec_session execs[static EXECS_MAX],
+                 const struct exec_order *order,
+                 const struct records *spec);
+/* What to wait for, EXECS_MAX at most; and when there is something. */
+nfds_t execs_poll(const struct exec_session execs[static EXECS_MAX], struct pollfd *polls);
+void execs_hear(struct exec_session execs[static EXECS_MAX]);
+/* False: it was none of them. */
+bool execs_reaped(struct exec_session execs[static EXECS_MAX], pid_t pid, int status);
+void execs_signal(const struct exec_session execs[static EXECS_MAX], unsigned long id, int sig);
+
+/* ---- telling the agent (muster-shim.c): one message, with a descriptor unless fd is -1 ---- */
+void shim_tell(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- root file system and mounts (mount.c), run inside the child ---- */
 /* Both return 0, or -errno with the step and path in `words`. */

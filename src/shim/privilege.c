@@ -70,9 +70,12 @@ int privileges_drop(const struct records *spec, char words[static 256])
         r = keep_capabilities(keep, words);
     if (r)
         return r;
-    /* Changing the user forgets this, so it comes after: no container outlives its shim. */
+    /* Changing the user forgets these, so they come after: no container outlives its shim, and no process of it looks
+     * into the child, which has its rights from now on (fs.suid_dumpable may say otherwise). */
     if (prctl(PR_SET_PDEATHSIG, 9) < 0)
         return shim_fail(words, "prctl", "PR_SET_PDEATHSIG");
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return shim_fail(words, "prctl", "PR_SET_DUMPABLE");
     bool strict = records_number(spec, "seccomp", 0) != 0;
     if ((strict || records_number(spec, "nonewprivs", 0)) &&
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -41,7 +41,7 @@ int report_send(int socket_fd, const struct report *report, int fd)
 }
 
 /* Bytes received: 0 when the child has exec'd (or died). */
-static ssize_t report_take(int socket_fd, struct report *ret, int *ret_fd)
+static ssize_t report_take(int socket_fd, int flags, struct report *ret, int *ret_fd)
 {
     struct iovec iov = {ret, sizeof(*ret)};
     union {
@@ -54,12 +54,34 @@ static ssize_t report_take(int socket_fd, struct report *ret, int *ret_fd)
                              .msg_controllen = sizeof(control)};
     ssize_t n;
     do
-        n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
+        n = recvmsg(socket_fd, &message, flags | MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (header && header->cmsg_type == SCM_RIGHTS)
         memcpy(ret_fd, CMSG_DATA(header), sizeof(*ret_fd));
     return n;
+}
+
+int report_next(int socket_fd, int flags, int *ret_master, char words[static 256])
+{
+    struct report report;
+    int fd = -1;
+    ssize_t n = report_take(socket_fd, flags, &report, &fd);
+    if (n == 0)
+        return 0;
+    if (n < 0 && (errno == EAGAIN || errno == ECONNRESET))
+        return -errno;
+    if (n != (ssize_t)sizeof(report)) {
+        errno = EIO;
+        return shim_fail(words, "start", "");
+    }
+    if (report.code) {
+        memcpy(words, report.text, 256);
+        return report.code < 0 ? report.code : -EIO;
+    }
+    if (fd >= 0)
+        *ret_master = fd;
+    return 1;
 }
 
 int report_await(int socket_fd, int *ret_master, char words[static 256])
@@ -68,24 +90,16 @@ int report_await(int socket_fd, int *ret_master, char words[static 256])
      * kernel says so once, before it hands out what the child said last. */
     bool left = false;
     for (;;) {
-        struct report report;
-        int fd = -1;
-        ssize_t n = report_take(socket_fd, &report, &fd);
-        if (n < 0 && errno == ECONNRESET && !left) {
+        int r = report_next(socket_fd, 0, ret_master, words);
+        if (r == -ECONNRESET && !left) {
             left = true;
             continue;
         }
-        if (n == 0)
-            return left ? -ECHILD : 0;
-        if (n != (ssize_t)sizeof(report)) {
-            errno = EIO;
-            return shim_fail(words, "start", "");
+        if (r == -EAGAIN) {
+            errno = ETIMEDOUT;
+            return shim_fail(words, "its program did not start: is its process stopped", "");
         }
-        if (report.code) {
-            memcpy(words, report.text, 256);
-            return report.code < 0 ? report.code : -EIO;
-        }
-        if (fd >= 0)
-            *ret_master = fd;
+        if (r <= 0)
+            return r == 0 && left ? -ECHILD : r;
     }
 }

@@ -1,0 +1,110 @@
+"""A process of a pod that watches for commands which join it: it looks into them, stops them, and leads them elsewhere."""
+
+import json
+import os
+
+from harness import Muster, check, run, wait_for
+from pods import apply, container, ended, logs, pod, shims, wait_phase, wait_ready
+from test_agent_rootless import Rootless
+from test_people import ALICE, Two, mount, write
+
+# Whatever is open in a process that it did not start, other than streams; and files of the machine by way of it.
+SPY = """
+import os, sys
+seen, me = set(), str(os.getpid())
+print("up", flush=True)
+while True:
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit() or pid in ("1", me):
+            continue
+        try:
+            seen.add(pid)
+            for way in ["cwd", "root"] + ["fd/" + n for n in os.listdir(f"/proc/{pid}/fd")]:
+                for up in "../../token", "../../../token", "../../../../../../../../../../../../" + sys.argv[1]:
+                    try:
+                        with open(f"/proc/{pid}/{way}/{up}") as f:
+                            print("reached", way, up, f.read()[:8], flush=True)
+                    except OSError:
+                        pass
+                link = os.readlink(f"/proc/{pid}/{way}")
+                if "/pods/" in link or "shim" in link:
+                    print("reached", way, link, flush=True)
+        except OSError:
+            pass
+    if os.path.exists("/tmp/tell"):
+        print("watched", len(seen), flush=True)
+        os.unlink("/tmp/tell")
+"""
+LONG_PATH = ":".join(["/n"] * 20000) + ":/usr/local/bin:/usr/bin:/bin"
+EXECS = 8
+
+
+def watch_execs(m, **more):
+    """Commands, a hook and a probe join a container whose processes watch: what they reach."""
+    spy = container(["/usr/bin/python3", "-c", SPY, m.data.lstrip("/") + "/token"], env=[{"name": "PATH", "value": LONG_PATH}],
+                    lifecycle={"postStart": {"exec": {"command": ["true"]}}},
+                    readinessProbe={"exec": {"command": ["true"]}, "periodSeconds": 1}, **more)
+    apply(m, pod("spy", spy, terminationGracePeriodSeconds=0))
+    wait_for(lambda: "up" in logs(m, "spy"), "the spy")
+    wait_ready(m, "spy")
+    for _ in range(EXECS):
+        m.kubectl("exec", "spy", "--", "true")
+    m.kubectl("exec", "spy", "--", "touch", "/tmp/tell")
+    wait_for(lambda: "watched" in logs(m, "spy"), "what the spy saw")
+    said = logs(m, "spy")
+    check("reached" not in said, f"a process of the pod reached what is the shim's:\n{said}")
+    check(int(said.split()[-1]) > EXECS // 2, f"the spy saw the commands come: {said}")
+
+
+def test_commands_that_join_a_container_bring_nothing_along():
+    with Muster() as m:
+        watch_execs(m)
+        owned = shims(m)
+        check(owned and all(os.stat(f"/proc/{pid}/environ").st_uid == 0 for pid in owned.values()), f"{owned}")
+
+
+def test_commands_bring_nothing_along_without_root():
+    with Rootless() as m:
+        watch_execs(m, securityContext={"capabilities": {"drop": ["ALL"]}})
+
+
+def test_a_working_directory_leads_to_nothing_that_the_shim_has_open():
+    with Muster() as m:
+        doors = [container("ls; cat ../../token", name=f"d{n}", workingDir=f"/proc/self/fd/{n}") for n in range(3, 24)]
+        apply(m, pod("doors", *doors))
+        wait_phase(m, "doors", "Failed", "Succeeded")
+        for door in doors:
+            end = ended(m, "doors", door["name"])
+            check(end["exitCode"] == 128 and "working directory" in end["message"], f"{door['workingDir']}: {end}")
+
+
+def test_who_stops_the_commands_that_join_it_stops_nothing_else():
+    """The shim waits for none of them: it goes on to read what the pod says, and ends it when it is told to."""
+    freeze = ("import os, signal\nme = os.getpid()\nprint('up', flush=True)\nwhile True:\n  for pid in os.listdir('/proc'):\n"
+              "    if pid.isdigit() and int(pid) not in (1, me):\n      os.kill(int(pid), signal.SIGSTOP)\n"
+              "      print('stopped', flush=True)")
+    with Muster() as m:
+        apply(m, pod("a", container(["/usr/bin/python3", "-c", freeze], env=[{"name": "PATH", "value": LONG_PATH}]),
+                     container("while :; do echo tick; sleep 0.1; done", name="beside"), terminationGracePeriodSeconds=1))
+        wait_for(lambda: "up" in logs(m, "a", "-c", "main"), "the pod")
+        held = run(["timeout", "3", "kubectl", "exec", "a", "-c", "main", "--", "true"], env=m.env, ok=False)
+        check(held.returncode == 124, f"the command is held: {held}")
+        before = len(logs(m, "a", "-c", "beside"))
+        wait_for(lambda: len(logs(m, "a", "-c", "beside")) > before + 5, "what the other container says now")
+        m.kubectl("delete", "pod", "a", limit=30)
+
+
+def test_a_folder_that_a_person_may_not_enter_is_no_working_directory():
+    with Two() as t:
+        private = os.path.join(t.shared, "alice")
+        os.makedirs(f"{private}/open")
+        write(f"{private}/open/data", "hers\n", ALICE)
+        os.chmod(private, 0o700)
+        os.chown(private, ALICE, ALICE)
+        for name, folder in ("enters", "/m/alice/open"), ("makes", "/m/alice/new"):
+            found, out = t.bob.run(name, "cat data; pwd", container={"workingDir": folder, **mount(t.shared)["container"]},
+                                   volumes=mount(t.shared)["volumes"])
+            check("hers" not in out and "working directory" in json.dumps(found), f"{out} {found}")
+        check(os.listdir(private) == ["open"], f"made in alice's folder: {os.listdir(private)}")
+        _, out = t.bob.run("own", "pwd", container={"workingDir": "/some/where"})
+        check(out == "/some/where\n", f"what is missing in the pod's own file system is made: {out}")
