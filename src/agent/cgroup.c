@@ -23,12 +23,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define ROOT        "/sys/fs/cgroup"
-#define NAME        "muster"
-#define PERIOD_US   100000
-#define SHARES_MIN  2
-#define SHARES_MAX  262144
-#define CONTROLLERS "+cpu +memory +pids"
+#define ROOT         "/sys/fs/cgroup"
+#define NAME         "muster"
+#define PERIOD_US    100000
+#define QUOTA_MIN_US 1000
+#define SHARES_MIN   2
+#define SHARES_MAX   262144
+#define CONTROLLERS  "+cpu +memory +pids"
 
 static int cgroup_make_base(char out[static CGROUP_PATH_BYTES], const char *parent)
 {
@@ -121,6 +122,13 @@ static void record_file(struct buf *records, const char *folder, const char *fil
     record_number(records, "cgroup.write", number);
 }
 
+/* What the next file may answer, and nothing is wrong: ENOENT, where the machine has no such thing (swap that is
+ * counted), or EINVAL, where the group above allows less anyway. */
+static void record_except(struct buf *records, int error)
+{
+    record_number(records, "cgroup.except", error);
+}
+
 /* Of version 1. A thread that moves itself by way of `tasks` waits for nobody; cgroup.procs would
  * wait until every CPU has passed by (an RCU grace period, some 20 ms on a busy machine). */
 static void record_join(struct buf *records, const char *folder)
@@ -177,6 +185,13 @@ static int64_t pod_shares(const struct pod *pod)
     return shares_of_milli(sum > most ? sum : most);
 }
 
+/* The kernel takes no less than a thousandth of a second. */
+static int64_t quota_of(int64_t cpu_milli)
+{
+    int64_t us = cpu_milli * (PERIOD_US / 1000);
+    return us < QUOTA_MIN_US ? QUOTA_MIN_US : us;
+}
+
 static void limits_add_v1(const struct pod *pod, const struct json *container, struct buf *records)
 {
     const struct cgroups *cgroups = &pod->agent->machine.cgroups;
@@ -189,6 +204,7 @@ static void limits_add_v1(const struct pod *pod, const struct json *container, s
     add_folders(records, &group);
     if (memory) {
         record_file(records, group.container, "memory.limit_in_bytes", memory);
+        record_except(records, ENOENT);
         record_file(records, group.container, "memory.memsw.limit_in_bytes", memory);
     }
     record_join(records, group.container);
@@ -204,7 +220,8 @@ static void limits_add_v1(const struct pod *pod, const struct json *container, s
     }
     if (cpu) {
         record_file(records, group.container, "cpu.cfs_period_us", PERIOD_US);
-        record_file(records, group.container, "cpu.cfs_quota_us", cpu * (PERIOD_US / 1000));
+        record_except(records, EINVAL);
+        record_file(records, group.container, "cpu.cfs_quota_us", quota_of(cpu));
     }
     if (cpu || container_amount(container, "requests", "cpu", true))
         record_join(records, group.container);
@@ -228,7 +245,9 @@ static void limits_add_v2(const struct pod *pod, const struct json *container, s
     record_add(records, "cgroup.make", str_from(group.container));
     if (memory) {
         record_file(records, group.container, "memory.max", memory);
+        record_except(records, ENOENT);
         record_file(records, group.container, "memory.swap.max", 0);
+        record_except(records, ENOENT);
         record_file(records, group.container, "memory.oom.group", 1);
     }
     record_file(records, group.container, "cpu.weight",
@@ -236,7 +255,7 @@ static void limits_add_v2(const struct pod *pod, const struct json *container, s
     if (cpu) {
         buf_addf(records, "cgroup.file=%s/cpu.max", group.container);
         buf_addc(records, '\0');
-        buf_addf(records, "cgroup.write=%lld %d", (long long)(cpu * (PERIOD_US / 1000)), PERIOD_US);
+        buf_addf(records, "cgroup.write=%lld %d", (long long)quota_of(cpu), PERIOD_US);
         buf_addc(records, '\0');
     }
     record_add(records, "cgroup.into", str_from(group.container));

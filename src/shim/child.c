@@ -319,7 +319,8 @@ static pid_t clone_child(const struct child_request *request)
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (unsigned)group_fd;
     }
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    /* One without its group would have no limits. */
+    pid_t pid = group && group_fd < 0 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     int r = pid < 0 ? -errno : pid;
     if (group_fd >= 0)
         close(group_fd);

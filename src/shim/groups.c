@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* shim_groups: what the kernel holds a container to, and its pod's settings. */
+/* shim_groups: what the kernel holds a container to, and its pod's settings. All or nothing: a container for which one of them
+ * cannot be had does not start. */
 
 static int write_text(const char *path, const char *text)
 {
@@ -19,18 +21,26 @@ static int write_text(const char *path, const char *text)
     return r;
 }
 
-/* Limits that the machine refuses are not worth failing a pod for: the agent has told of them in the node's conditions. */
 int groups_make(const struct records *spec, char words[static 256])
 {
     const char *file = "";
+    uint64_t except = 0;
     struct record record;
     for (size_t next = 0; records_next(spec, &next, &record);) {
         if (record_is(&record, "cgroup.make") && mkdir(record.value, 0755) < 0 && errno != EEXIST)
             return shim_fail(words, "mkdir", record.value);
         if (record_is(&record, "cgroup.file"))
             file = record.value;
-        if (record_is(&record, "cgroup.write"))
-            (void)write_text(file, record.value);
+        if (record_is(&record, "cgroup.except"))
+            (void)shim_number(record.value, 10, &except);
+        if (!record_is(&record, "cgroup.write"))
+            continue;
+        int r = write_text(file, record.value);
+        bool spared = except && r == -(int)except;
+        except = 0;
+        errno = -r;
+        if (r && !spared)
+            return shim_fail(words, "cannot set the limit", file);
     }
     return 0;
 }
@@ -59,7 +69,7 @@ int groups_join(const struct records *spec, char words[static 256])
         if (record_is(&record, "cgroup.join") && write_text(record.value, "0") < 0)
             return shim_fail(words, "join", record.value);
     const char *score = records_get(spec, "oomscore");
-    if (score)
-        (void)write_text("/proc/self/oom_score_adj", score);
+    if (score && write_text("/proc/self/oom_score_adj", score) < 0)
+        return shim_fail(words, "write", "oom_score_adj");
     return 0;
 }

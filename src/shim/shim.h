@@ -90,7 +90,8 @@
  *                         before; of what the machine has, before any mount
  *     caps=HEX            capabilities it keeps; default all
  *     nonewprivs=1 seccomp=1
- *     cgroup.make=D       a folder to make, cgroup.file=F + cgroup.write=TEXT: a file to write,
+ *     cgroup.make=D       a folder to make, cgroup.file=F + cgroup.write=TEXT: a file to write;
+ *                         where that fails nothing is started, unless cgroup.except=ERRNO was before
  *     cgroup.into=D       a version 2 group to be born in
  *     cgroup.join=F       a file that takes the pid; cgroup.oom=F: "oom_kill N" there tells of one
  *     sysctl.file=F       a kernel setting of the pod's namespaces, sysctl.write=TEXT: what it is
