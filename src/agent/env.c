@@ -8,53 +8,111 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "cache/cache.h"
 
 #include <errno.h>
+#include <stdint.h>
 
-#define VALUE_BYTES_MAX ((size_t)1 << 20) /* of one variable, expanded */
+static void map_release(void *map)
+{
+    map_done(map);
+}
+
+/* The address is a seed that nobody who writes names knows. */
+static struct map *map_make(struct arena *arena, const struct env *env)
+{
+    struct map *map = ARENA_NEW(arena, struct map);
+    *map = (struct map){.seed = (uint64_t)(uintptr_t)env};
+    arena_defer(arena, map_release, map);
+    return map;
+}
+
+/* In items, and one more; 0: it is not there. */
+static size_t place_of(const struct env *env, struct str name)
+{
+    const void *found = env->names ? map_get(env->names, name) : NULL;
+    return (size_t)(uintptr_t)found;
+}
 
 void env_set(struct arena *arena, struct env *env, struct str name, struct str value)
 {
-    for (size_t i = 0; i < env->count; i++)
-        if (str_eq(env->items[i].name, name)) {
-            env->items[i].value = value;
-            return;
-        }
+    if (!env->names)
+        env->names = map_make(arena, env);
+    size_t place = place_of(env, name);
+    env->bytes += name.len + value.len + 2; /* "=" and the NUL */
+    if (place) {
+        env->items[place - 1].value = value;
+        return;
+    }
     VEC_PUSH(arena, env, (struct env_var){name, value});
+    (void)map_set(env->names, name, (void *)(uintptr_t)env->count);
 }
 
 struct str env_get(const struct env *env, struct str name)
 {
-    for (size_t i = 0; i < env->count; i++)
-        if (str_eq(env->items[i].name, name))
-            return env->items[i].value;
-    return STR_NONE;
+    size_t place = place_of(env, name);
+    return place ? env->items[place - 1].value : STR_NONE;
 }
 
-struct str env_expand(struct arena *arena, const struct env *env, struct str text)
+static int env_check(const struct env *env, struct err *err)
 {
-    if (str_find(text, '$') == text.len)
-        return text;
-    _cleanup_(buf_done) struct buf out = {.bytes_max = VALUE_BYTES_MAX};
+    if (env->bytes <= ENV_BYTES_MAX)
+        return 0;
+    return err_set(
+        err, -E2BIG,
+        "its variables and arguments have more than %zu MiB once $(NAME) stands for its value: use "
+        "smaller ones, or a volume",
+        ENV_BYTES_MAX >> 20);
+}
+
+/* False: it has more than `left` bytes. */
+static bool expand(const struct env *env, struct str text, size_t left, struct buf *out)
+{
+    size_t last = text.len; /* the last bracket that closes: none is looked for behind it */
+    while (last > 0 && text.p[last - 1] != ')')
+        last--;
+    out->bytes_max = left;
     for (size_t i = 0; i < text.len; i++) {
         struct str rest = str_sub(text, i, text.len);
         if (rest.p[0] != '$' || rest.len == 1) {
-            buf_addc(&out, rest.p[0]);
+            buf_addc(out, rest.p[0]);
         } else if (rest.p[1] == '$') {
-            buf_addc(&out, '$');
+            buf_addc(out, '$');
             i++;
-        } else if (rest.p[1] == '(' && str_find(rest, ')') < rest.len) {
+        } else if (rest.p[1] == '(' && i < last) {
             size_t end = str_find(rest, ')');
             struct str value = env_get(env, str_sub(rest, 2, end - 2));
-            buf_add(&out, str_is_set(value) ? value : str_sub(rest, 0, end + 1));
+            buf_add(out, str_is_set(value) ? value : str_sub(rest, 0, end + 1));
             i += end;
         } else {
-            buf_addc(&out, '$');
+            buf_addc(out, '$');
         }
     }
-    return str_dup(arena, buf_str(&out));
+    return !out->overflow;
+}
+
+int env_expand(struct arena *arena,
+               struct env *env,
+               struct str text,
+               struct str *ret,
+               struct err *err)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    if (str_find(text, '$') == text.len) {
+        *ret = text;
+        return 0;
+    }
+    size_t left = env->bytes < ENV_BYTES_MAX ? ENV_BYTES_MAX - env->bytes : 1;
+    if (!expand(env, text, left, &out))
+        env->bytes = ENV_BYTES_MAX + 1;
+    int r = env_check(env, err);
+    if (r)
+        return r;
+    *ret = str_dup(arena, buf_str(&out));
+    env->bytes += out.len;
+    return 0;
 }
 
 /* ---- fields ---- */
@@ -170,16 +228,45 @@ int env_resource(struct arena *arena,
 
 /* ---- references to other objects ---- */
 
-static const struct json *data_of(struct arena *arena,
-                                  const struct env_context *context,
-                                  const struct kind *kind,
-                                  struct str name)
+/* Whose variables are put together, with what. */
+struct making {
+    struct arena *arena;
+    struct env *env;
+    const struct env_context *context;
+    const struct json *container;
+};
+
+/* Its data; NULL where it is not there. However many variables name it, it is read once. */
+static int data_of(const struct making *making,
+                   const struct kind *kind,
+                   struct str name,
+                   const struct json **ret,
+                   struct err *err)
 {
+    struct arena *arena = making->arena;
+    struct env *env = making->env;
+    const struct env_context *context = making->context;
     const struct object *object = cache_get(context->cache, kind, context->ns, name);
+    struct str key = str_printf(arena, "%s/" STR_FMT, kind->plural, STR_ARG(name));
+    *ret = NULL;
     if (!object)
-        return NULL;
-    arena_defer(arena, object_release, object_ref(object));
-    return json_get(object_json(object, arena), "data");
+        return 0;
+    if (!env->sources)
+        env->sources = map_make(arena, env);
+    struct json *root = map_get(env->sources, key);
+    if (!root) {
+        env->source_bytes += object->raw.len;
+        if (env->source_bytes > ENV_SOURCE_BYTES_MAX)
+            return err_set(
+                err, -E2BIG,
+                "its variables name ConfigMaps and Secrets of more than %zu MiB together",
+                ENV_SOURCE_BYTES_MAX >> 20);
+        arena_defer(arena, object_release, object_ref(object));
+        root = object_json(object, arena);
+        (void)map_set(env->sources, key, root);
+    }
+    *ret = json_get(root, "data");
+    return 0;
 }
 
 static struct str value_decode(struct arena *arena, const struct kind *kind, struct str value)
@@ -190,8 +277,7 @@ static struct str value_decode(struct arena *arena, const struct kind *kind, str
     return base64_decode(arena, value, &bytes) ? bytes : STR("");
 }
 
-static int value_from_key(struct arena *arena,
-                          const struct env_context *context,
+static int value_from_key(const struct making *making,
                           const struct kind *kind,
                           const struct json *reference,
                           struct str *ret,
@@ -199,9 +285,13 @@ static int value_from_key(struct arena *arena,
 {
     struct str name = json_str(json_get(reference, "name")),
                key = json_str(json_get(reference, "key"));
-    const struct json *value = json_get_str(data_of(arena, context, kind, name), key);
+    const struct json *data = NULL;
+    int r = data_of(making, kind, name, &data, err);
+    if (r)
+        return r;
+    const struct json *value = json_get_str(data, key);
     if (value) {
-        *ret = value_decode(arena, kind, json_str(value));
+        *ret = value_decode(making->arena, kind, json_str(value));
         return 0;
     }
     if (json_bool_or(json_get(reference, "optional"), false)) {
@@ -212,48 +302,50 @@ static int value_from_key(struct arena *arena,
                    STR_ARG(name), STR_ARG(key));
 }
 
-static int value_from(struct arena *arena,
-                      const struct env_context *context,
-                      const struct json *container,
+static int value_from(const struct making *making,
                       const struct json *from,
                       struct str *ret,
                       struct err *err)
 {
     const struct json *reference;
     if ((reference = json_get(from, "fieldRef")))
-        return env_field(arena, context, json_str(json_get(reference, "fieldPath")), ret, err);
+        return env_field(making->arena, making->context, json_str(json_get(reference, "fieldPath")),
+                         ret, err);
     if ((reference = json_get(from, "resourceFieldRef")))
-        return env_resource(arena, context, container, reference, ret, err);
+        return env_resource(making->arena, making->context, making->container, reference, ret, err);
     if ((reference = json_get(from, "configMapKeyRef")))
-        return value_from_key(arena, context, &kind_configmap, reference, ret, err);
+        return value_from_key(making, &kind_configmap, reference, ret, err);
     if ((reference = json_get(from, "secretKeyRef")))
-        return value_from_key(arena, context, &kind_secret, reference, ret, err);
+        return value_from_key(making, &kind_secret, reference, ret, err);
     *ret = STR_NONE;
     return 0;
 }
 
-static int env_add_from(struct arena *arena,
-                        struct env *env,
-                        const struct env_context *context,
-                        const struct json *source,
-                        struct err *err)
+static int env_add_from(const struct making *making, const struct json *source, struct err *err)
 {
+    struct arena *arena = making->arena;
     const struct json *reference = json_get(source, "configMapRef");
     const struct kind *kind = reference ? &kind_configmap : &kind_secret;
     if (!reference)
         reference = json_get(source, "secretRef");
     struct str name = json_str(json_get(reference, "name"));
     struct str prefix = json_str(json_get(source, "prefix"));
-    if (!cache_get(context->cache, kind, context->ns, name)) {
+    if (!cache_get(making->context->cache, kind, making->context->ns, name)) {
         if (json_bool_or(json_get(reference, "optional"), false))
             return 0;
         return err_set(err, -EAGAIN, "%s " STR_FMT " not found", kind->singular, STR_ARG(name));
     }
-    JSON_FOREACH(data_of(arena, context, kind, name), member)
-        env_set(arena, env,
+    const struct json *data = NULL;
+    int r = data_of(making, kind, name, &data, err);
+    JSON_FOREACH(data, member) {
+        env_set(arena, making->env,
                 str_printf(arena, STR_FMT STR_FMT, STR_ARG(prefix), STR_ARG(json_key(member))),
                 value_decode(arena, kind, json_str(member)));
-    return 0;
+        r = env_check(making->env, err);
+        if (r)
+            break;
+    }
+    return r;
 }
 
 int env_add_container(struct arena *arena,
@@ -262,8 +354,9 @@ int env_add_container(struct arena *arena,
                       const struct json *container,
                       struct err *err)
 {
+    const struct making making = {arena, env, context, container};
     JSON_FOREACH(json_get(container, "envFrom"), source) {
-        int r = env_add_from(arena, env, context, source, err);
+        int r = env_add_from(&making, source, err);
         if (r)
             return r;
     }
@@ -272,17 +365,24 @@ int env_add_container(struct arena *arena,
         const struct json *from = json_get(variable, "valueFrom");
         struct str value = json_str(json_get(variable, "value"));
         if (from) {
-            int r = value_from(arena, context, container, from, &value, err);
+            int r = value_from(&making, from, &value, err);
             if (r)
                 return err_wrap(err, r, "env " STR_FMT, STR_ARG(name));
             if (!str_is_set(value))
                 continue;
         } else {
-            value = env_expand(arena, env, value);
+            size_t before = env->bytes;
+            int r = env_expand(arena, env, value, &value, err);
+            if (r)
+                return err_wrap(err, r, "env " STR_FMT, STR_ARG(name));
+            env->bytes = before; /* it counts when it is set */
         }
         env_set(arena, env, name, str_is_set(value) ? value : STR(""));
+        int r = env_check(env, err);
+        if (r)
+            return err_wrap(err, r, "env " STR_FMT, STR_ARG(name));
     }
-    return 0;
+    return env_check(env, err);
 }
 
 /* my-front: MY_FRONT */

@@ -3,6 +3,8 @@
 #include "api/literal.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -13,6 +15,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /* Every text of up to six of these letters. */
 TEST(a_literal_value_arrives_as_it_is)
@@ -29,7 +32,8 @@ TEST(a_literal_value_arrives_as_it_is)
             for (size_t i = 0; i < len; i++)
                 text[i] = letters[number >> 2 * i & 3];
             text[len] = '\0';
-            EXPECT(str_is(env_expand(&arena, &env, literal_value(&arena, str_from(text))), text));
+            struct str seen = STR_NONE, literal = literal_value(&arena, str_from(text));
+            EXPECT(env_expand(&arena, &env, literal, &seen, NULL) == 0 && str_is(seen, text));
         }
     }
     arena_done(&arena);
@@ -52,6 +56,7 @@ TEST(references_are_expanded_as_kubernetes_does)
         {"$A ${A}", "$A ${A}", "shell syntax is the shell's"},
         {"$(A", "$(A", "an open bracket"},
         {"$", "$", "a dollar at the end"},
+        {"$(A)$(A", "one$(A", "one that is closed before one that is not"},
     };
     struct arena arena = {0};
     struct env env = {0};
@@ -61,7 +66,9 @@ TEST(references_are_expanded_as_kubernetes_does)
     EXPECT(env.count == 2);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].why);
-        EXPECT(str_is(env_expand(&arena, &env, str_from(rows[i].text)), rows[i].want));
+        struct str text = STR_NONE;
+        EXPECT(env_expand(&arena, &env, str_from(rows[i].text), &text, NULL) == 0);
+        EXPECT(str_is(text, rows[i].want));
     }
     arena_done(&arena);
 }
@@ -162,4 +169,98 @@ TEST(services_are_told_in_the_environment)
     }
     cache_free(cache);
     arena_done(&arena);
+}
+
+#define LARGE      65536 /* of a variable; a container may have sixty-four of them */
+#define REFERENCES 256
+/* What is kept to find out: the values, and the text around them. */
+#define MEMORY_MAX (4 * ENV_BYTES_MAX)
+
+static struct json *container_of(struct arena *arena, struct buf *text)
+{
+    struct json *container = NULL;
+    EXPECT(json_parse(arena, buf_str(text), &container, NULL) == 0);
+    return container;
+}
+
+static struct str large_text(struct arena *arena)
+{
+    char *bytes = ARENA_ARRAY(arena, char, LARGE);
+    memset(bytes, 'x', LARGE);
+    return (struct str){bytes, LARGE};
+}
+
+TEST(variables_that_name_large_ones_have_a_budget_together)
+{
+    static const struct {
+        const char *name; /* of each, with its number unless it is always the same */
+        bool numbered;
+        const char *value;
+        const char *why;
+    } rows[] = {{"V", true, "$(L0)$(L0)", "each refers to a large one"},
+                {"L", false, "$(L0)$(L0)", "one grows out of itself"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf text = {0};
+        struct env env = {0};
+        struct err err = {0};
+        test_case(rows[i].why);
+        env_set(&arena, &env, STR("L0"), large_text(&arena));
+        buf_addf(&text, "{\"env\":[{\"name\":\"A\",\"value\":\"1\"}");
+        for (int n = 0; n < REFERENCES; n++)
+            buf_addf(&text, ",{\"name\":\"%s%d\",\"value\":\"%s\"}", rows[i].name,
+                     rows[i].numbered ? n : 0, rows[i].value);
+        buf_addf(&text, "]}");
+        const struct json *container = container_of(&arena, &text);
+        EXPECT(env_add_container(&arena, &env, &(struct env_context){0}, container, &err) ==
+               -E2BIG);
+        EXPECT(str_contains(str_from(err.text), STR("more than 4 MiB")));
+        EXPECT(arena.bytes_used < MEMORY_MAX);
+    }
+}
+
+TEST(arguments_count_with_the_variables)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct env env = {0};
+    struct err err = {0};
+    struct str text = STR_NONE;
+    int r = 0, count = 0;
+    env_set(&arena, &env, STR("L"), large_text(&arena));
+    for (; r == 0 && count < REFERENCES; count++)
+        r = env_expand(&arena, &env, STR("$(L)"), &text, &err);
+    EXPECT(r == -E2BIG && count == (int)(ENV_BYTES_MAX / LARGE) - 1);
+    EXPECT(arena.bytes_used < MEMORY_MAX);
+}
+
+TEST(a_configmap_that_many_variables_name_is_read_once)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0}, raw = {0};
+    struct env env = {0};
+    struct object *map = NULL;
+    struct cache *cache = cache_new(1);
+    buf_addf(
+        &raw,
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"c\",\"namespace\":"
+        "\"x\"},\"data\":{\"small\":\"1\"");
+    for (int n = 0; n < 8 * REFERENCES; n++)
+        buf_addf(&raw, ",\"k%d\":\"\"", n);
+    buf_addf(&raw, "}}");
+    EXPECT(object_new(&kind_configmap, buf_str(&raw), &map, NULL) == 0);
+    cache_put(cache, map);
+    object_unref(map);
+    buf_addf(&text, "{\"env\":[{\"name\":\"A\"}");
+    for (int n = 0; n < REFERENCES; n++)
+        buf_addf(&text,
+                 ",{\"name\":\"V%d\",\"valueFrom\":{\"configMapKeyRef\":{\"name\":\"c\",\"key\":"
+                 "\"small\"}}}",
+                 n);
+    buf_addf(&text, "]}");
+    const struct json *container = container_of(&arena, &text);
+    EXPECT(env_add_container(&arena, &env, &(struct env_context){.cache = cache, .ns = STR("x")},
+                             container, NULL) == 0);
+    EXPECT(str_is(env_get(&env, STR("V255")), "1"));
+    EXPECT(arena.bytes_used < ENV_BYTES_MAX);
+    cache_free(cache);
 }

@@ -265,9 +265,11 @@ static int build_env(struct pod *pod,
     if (json_bool_or(json_get(container, "tty"), false))
         env_set(arena, env, STR("TERM"), STR("xterm"));
     int r = env_add_container(arena, env, &context, container, err);
-    if (r == 0)
-        limit_env(pod, index, arena, env);
-    return r;
+    if (r)
+        return err_wrap(err, r, "container " STR_FMT,
+                        STR_ARG(json_str(json_get(container, "name"))));
+    limit_env(pod, index, arena, env);
+    return 0;
 }
 
 /* An image that does nothing until it is told to end, as everybody's pause does, needs no files. */
@@ -284,7 +286,7 @@ static bool image_pauses(struct str name)
 static int add_command(struct pod *pod,
                        const struct image *image,
                        const struct json *container,
-                       const struct env *env,
+                       struct env *env,
                        struct buf *records,
                        struct err *err)
 {
@@ -295,7 +297,11 @@ static int add_command(struct pod *pod,
     size_t count = 0;
     for (size_t i = 0; i < 2; i++)
         JSON_FOREACH(lists[i], arg) {
-            struct str text = env_expand(&arena, env, json_str(arg));
+            struct str text;
+            int r = env_expand(&arena, env, json_str(arg), &text, err);
+            if (r)
+                return err_wrap(err, r, "container " STR_FMT,
+                                STR_ARG(json_str(json_get(container, "name"))));
             /* Without a mount namespace the launcher is where it was installed. */
             if (!pod->agent->machine.mount_ns && count == 0 && str_is(text, LAUNCH_PATH))
                 text = str_from(pod->agent->options.launch_path);
@@ -375,7 +381,7 @@ static void add_names(const struct pod *pod, struct buf *records)
 
 static int add_file_system(struct pod *pod,
                            size_t index,
-                           const struct env *env,
+                           struct env *env,
                            struct buf *records,
                            struct err *err)
 {
@@ -440,6 +446,14 @@ static int choose_image(const struct pod *pod,
     return r;
 }
 
+static int check_size(const struct json *container, const struct buf *records, struct err *err)
+{
+    if (!records->overflow)
+        return 0;
+    return err_set(err, -E2BIG, "container " STR_FMT ": its environment is too large",
+                   STR_ARG(json_str(json_get(container, "name"))));
+}
+
 int prepare_container(struct pod *pod, size_t index, struct err *err)
 {
     const struct run_container *c = &pod->run.containers[index];
@@ -487,9 +501,9 @@ int prepare_container(struct pod *pod, size_t index, struct err *err)
         r = oci_bundle(pod, index, image, &records, err);
     if (r)
         return r;
-    if (records.overflow)
-        return err_set(err, -E2BIG, "container " STR_FMT ": its environment is too large",
-                       STR_ARG(c->name));
+    r = check_size(container, &records, err);
+    if (r)
+        return r;
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/c/" STR_FMT "/%u.spec", pod->folder, STR_ARG(c->name),
                    c->instance);
@@ -523,5 +537,7 @@ int prepare_exec(struct pod *pod,
     add_namespaces(pod, STR(""), &records);
     cgroup_add_join(pod, container, &records);
     r = security_add(pod, image, container, &records, err);
+    if (r == 0)
+        r = check_size(container, &records, err);
     return r ? r : files_write(file, buf_str(&records), 0600, err);
 }

@@ -493,7 +493,7 @@ static const struct json *volume_named(const struct pod *pod, struct str name)
 static int volume_mount(struct pod *pod,
                         struct arena *arena,
                         const struct json *wanted,
-                        const struct env *env,
+                        struct env *env,
                         struct buf *records,
                         struct err *err)
 {
@@ -505,8 +505,9 @@ static int volume_mount(struct pod *pod,
                                  .sub = json_str(json_get(wanted, "subPath")),
                                  .options = read_only ? STR("rec,ro") : STR("rec")};
     struct str expression = json_str(json_get(wanted, "subPathExpr"));
-    if (expression.len)
-        mount.sub = env_expand(arena, env, expression);
+    int r = expression.len ? env_expand(arena, env, expression, &mount.sub, err) : 0;
+    if (r)
+        return r;
     /* What a variable says may be mended while the pod waits; what the spec says cannot. */
     if (mount.sub.len && !path_is_inside(mount.sub))
         return err_set(err, expression.len ? -EAGAIN : -EINVAL,
@@ -531,7 +532,7 @@ static int volume_mount(struct pod *pod,
 
 int volume_mount_all(struct pod *pod,
                      const struct json *container,
-                     const struct env *env,
+                     struct env *env,
                      struct buf *records,
                      struct err *err)
 {

@@ -22,7 +22,7 @@ void volume_add_memory(struct pod *pod, struct buf *records);
 /* The container's volumeMounts. subPathExpr is expanded with `env`. */
 int volume_mount_all(struct pod *pod,
                      const struct json *container,
-                     const struct env *env,
+                     struct env *env,
                      struct buf *records,
                      struct err *err);
 /* The mode of a projected token in a pod of this spec. *uid: its owner; at first the user of those
