@@ -457,6 +457,7 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
     check_volumes(admit, spec, &volumes, path);
     /* It counts against quotas: less than nothing would make room in them. */
     check_amounts(admit, json_get(spec, "overhead"), at(admit, path, "overhead"));
+    check_resources(admit, json_get(spec, "resources"), at(admit, path, "resources"));
     admit_pod_names(admit, spec, path);
     admit_pod_group(admit, spec, path);
     check_enum(admit, json_get(spec, "restartPolicy"), at(admit, path, "restartPolicy"),

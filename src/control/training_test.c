@@ -10,6 +10,7 @@
 #include "control/cluster/coexist.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
+#include "control/job/job.h"
 #include "test.h"
 
 #include <stdbool.h>
@@ -147,5 +148,26 @@ TEST(training_kinds_are_in_the_webhooks_and_the_roles)
                 allowed |= rules_name(json_get(roles.items[k], "rules"), resource);
             EXPECT(allowed);
         }
+    }
+}
+
+/* What could never run is refused when it is written. */
+TEST(a_torchrunjob_that_is_stored_has_no_more_pods_than_a_job_may_have)
+{
+    static const char *const fields[] = {"numNodes", "minNodes", "maxNodes",
+                                         "elastic.properties.minNodes",
+                                         "elastic.properties.maxNodes"};
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *crd = NULL;
+
+    for (size_t k = 0; k < crd_builtin_count; k++)
+        if (str_is(str_from(crd_builtins[k].name), "torchrunjobs.torchrun.ai"))
+            EXPECT(json_parse(&arena, (struct str){crd_builtins[k].text, crd_builtins[k].text_len},
+                              &crd, NULL) == 0);
+    const struct json *spec =
+        json_at(crd, "spec.versions.0.schema.openAPIV3Schema.properties.spec.properties");
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        test_case(fields[i]);
+        EXPECT(json_i64_or(json_get(json_at(spec, fields[i]), "maximum"), 0) == JOB_PODS_MAX);
     }
 }

@@ -162,8 +162,9 @@ static void reconcile_set(const struct control_input *input,
     w.actions = actions;
     workload_write(&w);
     w.actions = &later;
+    int64_t room = workload_room(&pods);
     if (active < wanted)
-        make_pods(&w, wanted - active);
+        make_pods(&w, wanted - active < room ? wanted - active : room);
     else if (active > wanted)
         remove_pods(&w, &pods, active - wanted);
     for (size_t i = 0; i < later.list.count; i++)

@@ -105,6 +105,7 @@ static void remove_pod(struct stateful *s, const struct workload_pod *pod)
 static bool fill(struct stateful *s)
 {
     size_t made = 0;
+    int64_t room = workload_room(&s->pods);
 
     for (size_t i = 0; i < s->slot_count && made < BURST_MAX; i++) {
         const struct workload_pod *pod = s->slots[i];
@@ -115,6 +116,8 @@ static bool fill(struct stateful *s)
                 return false;
             continue;
         }
+        if (!pod && room-- <= 0)
+            return false;
         if (!pod)
             make_pod(s, i);
         else if (!pod->object->deleted_ms)

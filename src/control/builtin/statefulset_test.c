@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
+#include "control/builtin/workload.h"
 #include "control/core/controllers.h"
 #include "control/core/scene.h"
 #include "test.h"
@@ -159,6 +160,33 @@ TEST(a_parallel_statefulset_makes_its_pods_in_bursts)
     (void)scene_turn(&scene, &statefulset_controller, "s");
     EXPECT(scene_get(&scene, &kind_pod, "s-1999") != NULL);
     EXPECT(cache_count(scene.whole, &kind_pod) == 1101);
+}
+
+TEST(a_set_of_billions_has_only_so_many_pods_that_wait_for_a_node)
+{
+    static const struct {
+        const struct kind *kind;
+        const struct controller *controller;
+        const char *why;
+    } rows[] = {{&kind_statefulset, &statefulset_controller, "a StatefulSet"},
+                {&kind_replicaset, &replicaset_controller, "a ReplicaSet"}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, rows[i].kind, SET("'replicas':2000000000," PARALLEL));
+        for (int turns = 0; turns < 12; turns++)
+            (void)scene_turn(&scene, rows[i].controller, "s");
+        EXPECT(cache_count(scene.whole, &kind_pod) == WORKLOAD_WAITING_MAX);
+        /* One that has a node makes room for the next. */
+        struct str rest = names(&scene), name = STR("");
+        EXPECT(str_cut(&rest, ' ', &name));
+        scene_patch(&scene, &kind_pod, str_c(&scene.arena, name), "{'spec':{'nodeName':'n'}}");
+        (void)scene_turn(&scene, rows[i].controller, "s");
+        EXPECT(cache_count(scene.whole, &kind_pod) == WORKLOAD_WAITING_MAX + 1);
+    }
 }
 
 TEST(a_statefulset_waits_for_a_new_pod_before_it_replaces_the_next)

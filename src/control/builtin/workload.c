@@ -167,6 +167,15 @@ struct workload_pods workload_pods(struct workload *w)
     return pods;
 }
 
+int64_t workload_room(const struct workload_pods *pods)
+{
+    int64_t room = WORKLOAD_WAITING_MAX;
+
+    for (size_t i = 0; i < pods->count && room > 0; i++)
+        room -= pods->items[i].active && !json_str_at(pods->items[i].tree, "spec.nodeName").len;
+    return room;
+}
+
 void workload_keys(const struct cache *cache,
                    const struct kind *kind,
                    const struct object *object,

@@ -63,6 +63,11 @@ struct workload_objects workload_objects(struct workload *w, const struct kind *
 /* Its pods; looks again when the next one becomes available. */
 struct workload_pods workload_pods(struct workload *w);
 
+/* How many more pods may be made now: of one set only so many wait for a node, however many it asks for. As many as the
+ * largest job has pods, which may all be one gang. */
+#define WORKLOAD_WAITING_MAX 4096
+int64_t workload_room(const struct workload_pods *pods);
+
 /* Keys of a controller for `kind`, when `object` (which is not of that kind) changes: the owner of
  * that kind, or who would adopt it. */
 void workload_keys(const struct cache *cache,
