@@ -97,7 +97,8 @@ int report_await(int socket_fd, int *ret_master, char words[static 256])
         }
         if (r == -EAGAIN) {
             errno = ETIMEDOUT;
-            return shim_fail(words, "its program did not start: is its process stopped", "");
+            return shim_fail(words, "wait for",
+                             "its program, which a process of another container may have stopped");
         }
         if (r <= 0)
             return r == 0 && left ? -ECHILD : r;
