@@ -96,24 +96,46 @@ static uint32_t home_names(struct homes *homes, int fd, const struct stat *st, i
     return names;
 }
 
-/* /home may be a link, which is the machine's own. */
-static void home_masks(struct homes *homes, int fd, bool own, int64_t now_ms, struct buf *records)
+/* What is missing of the name in a home, if anything is: the first word, or the whole. */
+static bool missing_of(char path[static PATH_MAX], size_t home_len, bool begins)
 {
-    char path[PATH_MAX], link[32], home[PATH_MAX];
+    char *slash = strchr(path + home_len + 1, '/');
+    if (begins)
+        return slash && faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+    if (slash)
+        *slash = '\0';
+    return true;
+}
+
+struct home {
+    int fd;
+    bool own;    /* of the pods' own user */
+    bool person; /* who may put a key there later; the system's own accounts do not */
+};
+
+/* /home may be a link, which is the machine's own. */
+static void home_masks(struct homes *homes,
+                       const struct home *home,
+                       int64_t now_ms,
+                       struct buf *records)
+{
+    char path[PATH_MAX], link[32], top[PATH_MAX];
     struct stat st;
-    uint32_t names = fstat(fd, &st) < 0 ? 0 : home_names(homes, fd, &st, now_ms);
-    if (own)
-        names &= 1U;
-    if (!names)
+    if (fstat(home->fd, &st) < 0)
         return;
-    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t len = readlink(link, home, sizeof(home) - 1);
-    home[len > 0 ? len : 0] = '\0';
-    for (size_t i = 0; len > 0 && i < COUNT_OF(private_names); i++) {
-        int n = snprintf(path, sizeof(path), "%s/%s", home, private_names[i]);
-        if (names & 1U << i && n > 0 && (size_t)n < sizeof(path) &&
-            is_private_thing(path, st.st_uid))
+    uint32_t names = home_names(homes, home->fd, &st, now_ms);
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", home->fd);
+    ssize_t len = readlink(link, top, sizeof(top) - 1);
+    top[len > 0 ? len : 0] = '\0';
+    for (size_t i = 0; len > 1 && i < (home->own ? 1 : COUNT_OF(private_names)); i++) {
+        bool begins = names & 1U << i;
+        int n = snprintf(path, sizeof(path), "%s/%s", top, private_names[i]);
+        if (n < 0 || (size_t)n >= sizeof(path))
+            continue;
+        if (begins && is_private_thing(path, st.st_uid))
             record_add(records, "mask.exact", str_from(path));
+        else if (home->person && missing_of(path, (size_t)len, begins))
+            record_add(records, "absent", str_from(path));
     }
 }
 
@@ -133,7 +155,11 @@ void homes_masks(struct homes *homes,
         int fd = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
             continue;
-        home_masks(homes, fd, whose == uid, now_ms, records);
+        home_masks(homes,
+                   &(struct home){.fd = fd,
+                                  .own = whose == uid,
+                                  .person = whose == 0 || whose >= PERSON_UID_MIN},
+                   now_ms, records);
         close(fd);
     }
 }

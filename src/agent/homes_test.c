@@ -22,12 +22,26 @@ static void home_make(const char *top, const char *path)
     EXPECT(files_make_folder(full, 0700, NULL) == 0);
 }
 
+static bool home_says(const struct buf *records,
+                      const char *what,
+                      const char *top,
+                      const char *path)
+{
+    char record[PATH_MAX];
+    int n = snprintf(record, sizeof(record), "%s=%s/%s", what, top, path);
+    return memmem(records->p, records->len, record, (size_t)n + 1) != NULL;
+}
+
 /* Is the path below the top masked? */
 static bool home_hides(const struct buf *records, const char *top, const char *path)
 {
-    char record[PATH_MAX];
-    int n = snprintf(record, sizeof(record), "mask.exact=%s/%s", top, path);
-    return memmem(records->p, records->len, record, (size_t)n + 1) != NULL;
+    return home_says(records, "mask.exact", top, path);
+}
+
+/* Is it not there, and will not be seen when it comes? */
+static bool home_lacks(const struct buf *records, const char *top, const char *path)
+{
+    return home_says(records, "absent", top, path);
 }
 
 TEST(homes_of_others_keep_their_keys)
@@ -63,6 +77,30 @@ TEST(homes_of_others_keep_their_keys)
     files_remove(top);
 }
 
+TEST(a_name_that_is_not_there_yet_is_not_seen_when_it_comes)
+{
+    char top[] = "/tmp/muster-homes-XXXXXX", passwd[512];
+    EXPECT(mkdtemp(top) != NULL);
+    home_make(top, "alice/.ssh");
+    home_make(top, "bob/.config");
+    home_make(top, "mail");
+    (void)snprintf(passwd, sizeof(passwd),
+                   "alice:x:1001:1001::%s/alice:/bin/sh\nbob:x:1002:1002::%s/bob:/bin/sh\n"
+                   "carol:x:1003:1003::%s/none:/bin/sh\nmail:x:8:8::%s/mail:/bin/false\n",
+                   top, top, top, top);
+    _cleanup_(buf_done) struct buf records = {0};
+    struct homes homes = {0};
+    homes_masks(&homes, str_from(passwd), 1001, 0, &records);
+    EXPECT(home_lacks(&records, top, "alice/.kube"));
+    EXPECT(!home_lacks(&records, top, "alice/.aws")); /* her own pods' */
+    EXPECT(home_lacks(&records, top, "bob/.kube") && home_lacks(&records, top, "bob/.netrc"));
+    EXPECT(home_lacks(&records, top, "bob/.config/gcloud"));
+    EXPECT(
+        home_lacks(&records, top, "bob/.cache")); /* no part of .cache/huggingface/token is there */
+    EXPECT(!home_lacks(&records, top, "none/.kube") && !home_lacks(&records, top, "mail/.kube"));
+    files_remove(top);
+}
+
 TEST(a_key_that_comes_later_is_hidden_though_the_home_was_seen_before)
 {
     char top[] = "/tmp/muster-homes-XXXXXX", passwd[512], path[PATH_MAX];
@@ -76,7 +114,7 @@ TEST(a_key_that_comes_later_is_hidden_though_the_home_was_seen_before)
     for (int i = 0; i < 3; i++) {
         _cleanup_(buf_done) struct buf records = {0};
         homes_masks(&homes, str_from(passwd), 0, later_ms, &records);
-        EXPECT(records.len == 0 && homes.looked == 1 && homes.count == 1);
+        EXPECT(!home_hides(&records, top, "alice/.ssh") && homes.looked == 1 && homes.count == 1);
     }
     /* One word of it was there: below it nothing is known. */
     home_make(top, "alice/.config/gcloud");

@@ -69,8 +69,8 @@ static int hidden_know(const struct pod *pod, struct hidden *hidden, struct err 
     struct str rest = buf_str(&records), record;
     while (r == 0 && str_cut(&rest, '\0', &record) && record.len) {
         const char *path = record.p + str_find(record, '=') + 1;
-        r = str_starts(record, STR("mask.exact=")) ? hidden_add_exact(hidden, path)
-                                                   : hidden_add(hidden, path);
+        r = str_starts(record, STR("mask=")) ? hidden_add(hidden, path)
+                                             : hidden_add_exact(hidden, path);
     }
     return r ? err_set(err, r, "cannot read the paths that pods must not see: %s",
                        strerrordesc_np(-r))

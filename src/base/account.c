@@ -33,3 +33,8 @@ struct str account_share(struct str user)
                ? str_sub(user, 0, sizeof(PREFIX) - 1 + ns.len)
                : user;
 }
+
+bool account_is_owner(struct str ns, struct str name)
+{
+    return str_is(ns, ACCOUNT_OWNER_NAMESPACE) && str_is(name, ACCOUNT_OWNER_NAME);
+}

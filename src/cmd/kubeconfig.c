@@ -1,3 +1,5 @@
+#include "api/kind.h"
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -6,7 +8,9 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/yaml.h"
+#include "cmd/credential.h"
 #include "cmd/datadir.h"
+#include "cmd/look.h"
 #include "cmd/muster.h"
 #include "tool/file.h"
 #include "tool/option.h"
@@ -19,18 +23,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* muster kubeconfig: where kubectl finds the server; --merge adds it to ~/.kube/config. */
+/* muster kubeconfig: where kubectl finds the server; --merge adds it to ~/.kube/config, with a token of an account that
+ * stands for the owner (base/account.h). */
 
 struct kubeconfig_values {
     const char *data_dir;
     bool merge;
+    bool revoke;
 };
 
 static const struct option kubeconfig_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct kubeconfig_values, data_dir), .value = "DIR",
      .help = "data folder of muster up (default: the same as for up)"},
     {"merge", 0, OPTION_BOOL, offsetof(struct kubeconfig_values, merge),
-     .help = "add the context \"muster\" to ~/.kube/config and make it the current one"},
+     .help = "add the context \"muster\" to ~/.kube/config and make it the current one; its token "
+             "is good for a year"},
+    {"revoke", 0, OPTION_BOOL, offsetof(struct kubeconfig_values, revoke),
+     .help = "make the tokens of all that was merged useless, at once"},
     {0},
 };
 
@@ -56,6 +65,47 @@ static void merge_entry(struct arena *arena,
     json_push(target, json_clone(arena, entry));
 }
 
+/* Others read ~/.kube/config, or are shown it: it gets a token that can be taken back, not the owner's. */
+static int merged_token(struct arena *arena, const char *source, struct json *from, struct err *err)
+{
+    struct look look = {0};
+    struct str token = STR_NONE, until = STR_NONE;
+    struct json *user = json_get(json_index(json_get(from, "users"), 0), "user");
+    int r = look_open(&look, arena, &(struct look_values){.kubeconfig = source}, err);
+
+    if (r < 0)
+        return r;
+    r = credential_put(
+        &look, &kind_serviceaccount, STR(ACCOUNT_OWNER_NAMESPACE),
+        credential_object(arena, STR(ACCOUNT_OWNER_NAMESPACE), STR(ACCOUNT_OWNER_NAME)), err);
+    if (r == 0)
+        r = credential_token(&look,
+                             &(struct credential){STR(ACCOUNT_OWNER_NAMESPACE),
+                                                  STR(ACCOUNT_OWNER_NAME), CREDENTIAL_VALID_MAX_MS},
+                             &token, &until, err);
+    if (r == 0 && !json_is(user, JSON_OBJECT))
+        r = err_set(err, -EINVAL, "%s has no user", source);
+    if (r == 0)
+        json_set(user, STR("token"), json_new_str(arena, str_dup(arena, token)));
+    look_close(&look);
+    return r < 0 ? err_wrap(err, r, "a token for it, from the muster up that runs") : 0;
+}
+
+static int revoke_merged(struct arena *arena, const char *source, struct err *err)
+{
+    struct look look = {0};
+    int r = look_open(&look, arena, &(struct look_values){.kubeconfig = source}, err);
+
+    if (r < 0)
+        return r;
+    r = credential_delete(&look, &kind_serviceaccount, STR(ACCOUNT_OWNER_NAMESPACE),
+                          STR(ACCOUNT_OWNER_NAME), err);
+    look_close(&look);
+    if (r == 0)
+        (void)printf("what was merged into other kubeconfigs is worth nothing from now on\n");
+    return r;
+}
+
 static int merge(struct arena *arena, const char *data_dir, const char *source, struct err *err)
 {
     static const char *const lists[] = {"clusters", "users", "contexts"};
@@ -72,6 +122,8 @@ static int merge(struct arena *arena, const char *data_dir, const char *source, 
     int r = file_read(arena, source, &text, err);
     if (r == 0)
         r = yaml_parse(arena, text, &from, err);
+    if (r == 0)
+        r = merged_token(arena, source, from, err);
     if (r < 0)
         return r;
     r = file_read(arena, path, &text, err);
@@ -112,11 +164,17 @@ static int kubeconfig_run(struct invocation *invocation)
                       path);
         return EXIT_FAILURE;
     }
-    if (!values->merge) {
+    if (values->merge && values->revoke) {
+        (void)fprintf(stderr, "muster kubeconfig: --merge and --revoke: one of them\n");
+        return EXIT_USAGE;
+    }
+    if (!values->merge && !values->revoke) {
         (void)printf("%s\n", path);
         return EXIT_SUCCESS;
     }
-    if (merge(invocation->arena, folder, path, &err) < 0) {
+    int r = values->revoke ? revoke_merged(invocation->arena, path, &err)
+                           : merge(invocation->arena, folder, path, &err);
+    if (r < 0) {
         (void)fprintf(stderr, "muster kubeconfig: %s\n", err.text);
         return EXIT_FAILURE;
     }

@@ -1,4 +1,3 @@
-#include "api/api.h"
 #include "api/kind.h"
 #include "api/names.h"
 #include "api/people.h"
@@ -11,6 +10,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "cmd/connect.h"
+#include "cmd/credential.h"
 #include "cmd/look.h"
 #include "cmd/muster.h"
 #include "http/tls.h"
@@ -36,13 +36,6 @@
 #define DAY_MS       ((int64_t)24 * 3600 * 1000)
 #define VALID_MIN_MS ((int64_t)600 * 1000) /* what the API server signs at least, and at most */
 #define VALID_MAX_MS (365 * DAY_MS)
-
-/* What serviceaccounts/token takes and answers. */
-static const struct kind kind_tokenrequest = {.group = "",
-                                              .version = "v1",
-                                              .name = "TokenRequest",
-                                              .plural = "serviceaccounts",
-                                              .namespaced = true};
 
 struct user_values {
     struct look_values look; /* first */
@@ -180,47 +173,11 @@ static int user_check_others(struct user *user, const struct user_account *accou
 
 /* ---- add: what is written ---- */
 
-static struct json *user_object(struct arena *arena, struct str ns, struct str name)
-{
-    struct json *object = json_new_object(arena);
-    struct json *meta = json_add_object(arena, object, "metadata");
-
-    json_add_str(arena, meta, "name", name);
-    if (ns.len)
-        json_add_str(arena, meta, "namespace", ns);
-    return object;
-}
-
-/* Made, or changed to be so. */
-static int user_put(struct user *user,
-                    const struct kind *kind,
-                    struct str ns,
-                    struct json *object,
-                    struct err *err)
-{
-    struct str name = json_str_at(object, "metadata.name");
-    struct str text = json_text(user->arena, object);
-    int r = look_call(
-        &user->look,
-        &(struct api_request){.verb = API_CREATE, .kind = kind, .ns = ns, .body = text}, NULL, err);
-
-    if (r == 0 || err->http_status != 409)
-        return r;
-    return look_call(&user->look,
-                     &(struct api_request){.verb = API_PATCH,
-                                           .kind = kind,
-                                           .ns = ns,
-                                           .name = name,
-                                           .patch = API_PATCH_MERGE,
-                                           .body = text},
-                     NULL, err);
-}
-
 static int user_put_space(struct user *user, const struct user_account *account, struct err *err)
 {
     struct arena *arena = user->arena;
     const struct user_values *values = user->values;
-    struct json *space = user_object(arena, STR(""), user->ns);
+    struct json *space = credential_object(arena, STR(""), user->ns);
     struct json *notes = json_add_object(arena, json_get(space, "metadata"), "annotations");
 
     json_add_str(arena, notes, PERSON_NAME, user->name);
@@ -231,13 +188,13 @@ static int user_put_space(struct user *user, const struct user_account *account,
     json_add_str(arena, notes, PERSON_PATHS, str_from(values->paths ? values->paths : ""));
     json_add_str(arena, notes, PERSON_PORTS, str_from(values->ports ? values->ports : ""));
     json_add_str(arena, notes, PERSON_QUEUE, str_from(values->queue ? values->queue : ""));
-    return user_put(user, &kind_namespace, STR(""), space, err);
+    return credential_put(&user->look, &kind_namespace, STR(""), space, err);
 }
 
 static int user_put_rights(struct user *user, struct err *err)
 {
     struct arena *arena = user->arena;
-    struct json *binding = user_object(arena, user->ns, STR("muster-person"));
+    struct json *binding = credential_object(arena, user->ns, STR("muster-person"));
     struct json *ref = json_add_object(arena, binding, "roleRef");
     struct json *subject =
         json_push(json_add_array(arena, binding, "subjects"), json_new_object(arena));
@@ -248,13 +205,13 @@ static int user_put_rights(struct user *user, struct err *err)
     json_add_c(arena, subject, "kind", "ServiceAccount");
     json_add_c(arena, subject, "namespace", PEOPLE_NAMESPACE);
     json_add_str(arena, subject, "name", user->name);
-    int r = user_put(user, &kind_namespace, STR(""),
-                     user_object(arena, STR(""), STR(PEOPLE_NAMESPACE)), err);
+    int r = credential_put(&user->look, &kind_namespace, STR(""),
+                           credential_object(arena, STR(""), STR(PEOPLE_NAMESPACE)), err);
     if (r == 0)
-        r = user_put(user, &kind_serviceaccount, STR(PEOPLE_NAMESPACE),
-                     user_object(arena, STR(PEOPLE_NAMESPACE), user->name), err);
+        r = credential_put(&user->look, &kind_serviceaccount, STR(PEOPLE_NAMESPACE),
+                           credential_object(arena, STR(PEOPLE_NAMESPACE), user->name), err);
     if (r == 0)
-        r = user_put(user, &kind_rolebinding, user->ns, binding, err);
+        r = credential_put(&user->look, &kind_rolebinding, user->ns, binding, err);
     return r;
 }
 
@@ -262,29 +219,17 @@ static int user_put_rights(struct user *user, struct err *err)
 static int user_make_token(struct user *user, int64_t valid_ms, struct str *ret, struct err *err)
 {
     struct arena *arena = user->arena;
-    struct json *body = user_object(arena, STR(PEOPLE_NAMESPACE), user->name);
-    struct json *space = user_object(arena, STR(""), user->ns);
-    const struct json *answer = NULL;
+    struct json *space = credential_object(arena, STR(""), user->ns);
+    struct str until = STR_NONE;
+    int r = credential_token(&user->look,
+                             &(struct credential){STR(PEOPLE_NAMESPACE), user->name, valid_ms}, ret,
+                             &until, err);
 
-    json_add_c(arena, body, "apiVersion", "authentication.k8s.io/v1");
-    json_add_c(arena, body, "kind", "TokenRequest");
-    json_add_i64(arena, json_add_object(arena, body, "spec"), "expirationSeconds", valid_ms / 1000);
-    int r = look_call(&user->look,
-                      &(struct api_request){.verb = API_CREATE,
-                                            .kind = &kind_tokenrequest,
-                                            .ns = STR(PEOPLE_NAMESPACE),
-                                            .name = user->name,
-                                            .subresource = STR("token"),
-                                            .body = json_text(arena, body)},
-                      &answer, err);
     if (r < 0)
         return r;
-    *ret = json_str_at(answer, "status.token");
-    if (!ret->len)
-        return err_set(err, -EPROTO, "the API server gave no token");
     json_add_str(arena, json_add_object(arena, json_get(space, "metadata"), "annotations"),
-                 PERSON_UNTIL, json_str_at(answer, "status.expirationTimestamp"));
-    return user_put(user, &kind_namespace, STR(""), space, err);
+                 PERSON_UNTIL, until);
+    return credential_put(&user->look, &kind_namespace, STR(""), space, err);
 }
 
 static void user_print_config(struct user *user, const struct kube_config *config, struct str token)
@@ -413,25 +358,6 @@ static int user_list(struct user *user, struct look_values *values, struct err *
     return look_show(&user->look, values, user_collect, values, err);
 }
 
-static int user_delete(struct user *user,
-                       const struct kind *kind,
-                       struct str ns,
-                       struct str name,
-                       struct err *err)
-{
-    struct err own = {0};
-    int r =
-        look_call(&user->look,
-                  &(struct api_request){.verb = API_DELETE, .kind = kind, .ns = ns, .name = name},
-                  NULL, &own);
-
-    if (r < 0 && own.http_status != 404) {
-        *err = own;
-        return r;
-    }
-    return 0;
-}
-
 /* Her namespace, as its annotation has it. */
 static int user_find_space(struct user *user, struct str *ret, struct err *err)
 {
@@ -456,9 +382,10 @@ static int user_revoke(struct user *user, bool with_space, struct err *err)
     int r = user_find_space(user, &space, err);
 
     if (r == 0)
-        r = user_delete(user, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), user->name, err);
+        r = credential_delete(&user->look, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), user->name,
+                              err);
     if (r == 0 && with_space)
-        r = user_delete(user, &kind_namespace, STR(""), space, err);
+        r = credential_delete(&user->look, &kind_namespace, STR(""), space, err);
     if (r == 0)
         (void)printf(with_space
                          ? STR_FMT " is removed, and namespace " STR_FMT " with everything in it\n"

@@ -86,6 +86,8 @@ bool identify_token(struct server *server,
         return false;
     identify_account(arena, ret, jwt.ns, jwt.account);
     add_group(ret, STR("system:authenticated"));
+    if (!jwt.pod.len && account_is_owner(jwt.ns, jwt.account))
+        add_group(ret, STR("system:masters"));
     ret->uid = jwt.account_uid;
     ret->pod_uid = jwt.pod_uid;
     add_origin(server, arena, &jwt, ret);

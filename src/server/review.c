@@ -1,6 +1,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/account.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -257,6 +258,12 @@ static void on_account(void *user, const struct api_result *result)
 
 static void token_request(struct request *request, struct json *root)
 {
+    if (!request->user.owner && account_is_owner(request->route.ns, request->route.name)) {
+        request_fail(request, 403, "Forbidden",
+                     "a token of " ACCOUNT_OWNER_NAMESPACE "/" ACCOUNT_OWNER_NAME
+                     " is the owner's: only the owner may have one");
+        return;
+    }
     request->stream = root;
     (void)http_ref(request->x);
     api_call(request->server->api,

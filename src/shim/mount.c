@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* shim_mount: what a container sees of the file system. Runs in the container's first process, in a
@@ -171,6 +172,56 @@ static int mount_layers(const char *layers, unsigned number, const char *target)
     return -errno;
 }
 
+static bool under(const char *path, const char *folder)
+{
+    size_t len = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
+    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* In the layer above `lower`, which is the current folder: a name that nobody can see below it, as overlays write down
+ * what was removed. The folders around it look as they do below. */
+static void hide_absent(const char *lower, const char *path)
+{
+    char at[PATH_BYTES], host[PATH_BYTES];
+    const char *rest = path + (strcmp(lower, "/") == 0 ? 0 : strlen(lower));
+    while (*rest == '/')
+        rest++;
+    size_t begins = (size_t)(rest - path), len = strlen(path);
+    if (!*rest || len >= sizeof(at))
+        return;
+    memcpy(host, path, len + 1);
+    for (size_t i = begins; i < len; i++) {
+        struct stat st;
+        if (path[i] != '/')
+            continue;
+        host[i] = '\0';
+        memcpy(at, path + begins, i - begins);
+        at[i - begins] = '\0';
+        if (lstat(host, &st) < 0 || !S_ISDIR(st.st_mode) ||
+            (mkdir(at, 0700) < 0 && errno != EEXIST))
+            return;
+        if (chown(at, st.st_uid, st.st_gid) < 0 || chmod(at, st.st_mode & 07777) < 0)
+            errno = 0; /* without root: they are ours there */
+        host[i] = '/';
+    }
+    (void)mknod(path + begins, S_IFCHR, makedev(0, 0));
+}
+
+static int hide_all_absent(const struct root *root, const char *lower, const char *up)
+{
+    struct record record;
+    bool entered = false;
+    for (size_t next = 0; records_next(root->spec, &next, &record);) {
+        if (!record_is(&record, "absent") || !under(record.value, lower))
+            continue;
+        if (!entered && chdir(up) < 0)
+            return -errno;
+        entered = true;
+        hide_absent(lower, record.value);
+    }
+    return entered && chdir("..") < 0 ? -errno : 0;
+}
+
 /* An overlay of the host's `lower` at `target` (a path or /proc/self/fd/N): what is written goes to
  * <n>.upper/<k>.up. */
 static int overlay(struct root *root, const char *lower, const char *target)
@@ -196,17 +247,13 @@ static int overlay(struct root *root, const char *lower, const char *target)
         (chmod(up, st.st_mode & 07777) < 0 || chown(up, st.st_uid, st.st_gid) < 0))
         errno = 0;
     if (r == 0)
+        r = hide_all_absent(root, lower, up);
+    if (r == 0)
         r = mount_layers(layers, number, target);
     if (fchdir(here) < 0 && r == 0)
         r = -errno;
     close(here);
     return r;
-}
-
-static bool under(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
 static bool carried(const char *path, const char *type)
@@ -665,9 +712,10 @@ static int know_hidden(struct root *root, const struct records *spec)
 {
     struct record record;
     for (size_t next = 0; records_next(spec, &next, &record);) {
-        int r = record_is(&record, "mask")         ? hidden_add(&root->hidden, record.value)
-                : record_is(&record, "mask.exact") ? hidden_add_exact(&root->hidden, record.value)
-                                                   : 0;
+        int r = record_is(&record, "mask") ? hidden_add(&root->hidden, record.value)
+                : record_is(&record, "mask.exact") || record_is(&record, "absent")
+                    ? hidden_add_exact(&root->hidden, record.value)
+                    : 0;
         if (r) {
             errno = -r;
             return shim_fail(root->words, "hide", record.value);
@@ -683,6 +731,7 @@ int mounts_make(const struct child_request *request, char words[static 256])
         return 0;
     const char *lower = records_get(spec, "root.lower");
     struct root root = {.fd = -1,
+                        .spec = spec,
                         .words = words,
                         .points = records_get(spec, "root.points"),
                         .lower = lower ? lower : "/"};

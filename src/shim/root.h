@@ -11,7 +11,8 @@
 #define GROUPS_MAX 64 /* as privilege.c has it */
 
 struct root {
-    int fd;                /* the new root */
+    int fd; /* the new root */
+    const struct records *spec;
     char base[PATH_BYTES]; /* <n>. files, as absolute path prefix: /.../c/<name>/<n> */
     unsigned overlay_count;
     const char *points; /* mount points that are there already; may be NULL */

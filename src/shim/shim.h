@@ -86,6 +86,8 @@
  *                         devices and /proc; as: sub is found with the rights of uid, gid and the
  *                         groups of this spec, and not made
  *     mask=P              hide a file or folder, wherever it is seen
+ *     absent=P            a name of the machine that is not there yet: of a root that is an overlay
+ *                         of the machine's it is not seen when it comes. What it is in has no links
  *     shut=P keep=P       an empty folder in place of P, but what is to be kept is seen in it as
  *                         before; of what the machine has, before any mount
  *     caps=HEX            capabilities it keeps; default all

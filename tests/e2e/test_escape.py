@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import Muster, check, run, wait_for
+from harness import Muster, Skip, binary, check, need_kubectl, run, wait_for
 from pods import apply, container, ended, logs, pod, shims, wait_phase, wait_ready
 from test_agent_rootless import Rootless
 from test_people import ALICE, Two, mount, write
@@ -108,3 +108,41 @@ def test_a_folder_that_a_person_may_not_enter_is_no_working_directory():
         check(os.listdir(private) == ["open"], f"made in alice's folder: {os.listdir(private)}")
         _, out = t.bob.run("own", "pwd", container={"workingDir": "/some/where"})
         check(out == "/some/where\n", f"what is missing in the pod's own file system is made: {out}")
+
+
+def test_what_is_merged_while_a_pod_runs_is_not_seen_there_and_can_be_taken_back():
+    need_kubectl(24)
+    if os.geteuid() != 0:
+        raise Skip("another /etc/passwd needs root")
+    m = Muster()
+    home, passwd = os.path.join(m.folder, "home"), os.path.join(m.folder, "passwd")
+    os.mkdir(home)
+    with open(passwd, "w") as f:
+        f.write(f"root:x:0:0:root:{home}:/bin/sh\n")
+    m.prefix = ["unshare", "-m", "sh", "-c", f'mount --bind {passwd} /etc/passwd && exec "$@"', "sh"]
+    with m:
+        apply(m, pod("a", container(["sleep", "300"]), terminationGracePeriodSeconds=0))
+        wait_phase(m, "a", "Running")
+        os.link(m.kubeconfig, f"{m.data}/kubeconfig")  # where it is unless --kubeconfig-out says otherwise
+
+        def muster(*words):
+            return run([binary("muster"), "kubeconfig", "--data-dir", m.data, *words], env={**m.env, "HOME": home})
+        merged = muster("--merge").stdout.strip()
+        check(merged == f"{home}/.kube/config" and os.path.getsize(merged), merged)
+        look = m.kubectl("exec", "a", "--", "sh", "-c", f"cat {merged}; ls -A {home}; mkdir {home}/.kube && echo own")
+        check(look.stdout == "own\n", f"the pod sees {look.stdout}")
+        with open(merged) as f, open(f"{m.data}/token") as token:
+            check(token.read().strip() not in f.read(), "the owner's token")
+
+        def ask(*words):
+            return run(["kubectl", "--kubeconfig", merged, *words], ok=False)
+        check(ask("auth", "can-i", "*", "*").stdout == "yes\n", "it has the owner's rights")
+        m.kubectl("create", "serviceaccount", "editor")
+        m.kubectl("create", "clusterrolebinding", "editor", "--clusterrole=edit", "--serviceaccount=default:editor")
+        said = m.kubectl("create", "token", "muster-owner", "-n", "kube-system", "--as",
+                         "system:serviceaccount:default:editor", ok=False)
+        check(said.returncode != 0 and "is the owner's" in said.stderr, f"{said}")
+        check("worth nothing" in muster("--revoke").stdout, "what revoke says")
+        said = ask("get", "nodes")
+        check(said.returncode != 0 and "must be logged in" in said.stderr, f"{said}")
+        m.kubectl("get", "nodes")
