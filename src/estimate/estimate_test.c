@@ -71,6 +71,27 @@ TEST(a_name_but_for_its_number_says_more_than_user_and_queue)
     runtimes_done(&runtimes);
 }
 
+TEST(of_too_many_kinds_the_one_that_ran_longest_ago_is_forgotten)
+{
+    struct runtimes runtimes = {0};
+    struct runtimes_like like = {.queue = STR("q"), .gpus = 1};
+    char name[32];
+
+    for (int i = 0; i < RUNTIMES_KINDS + 100; i++) { /* names that come once */
+        (void)snprintf(name, sizeof(name), "ns/once-%d-x", i);
+        like.name = str_from(name);
+        runtimes_add(&runtimes, &like, 100 * HOUR);
+    }
+    like.name = STR("ns/daily-1");
+    for (int i = 0; i < RUNTIMES_LEAST; i++)
+        runtimes_add(&runtimes, &like, MINUTE);
+    EXPECT(runtimes.kinds.count == RUNTIMES_KINDS);
+    EXPECT(runtimes_percentile(&runtimes, &like, 80) == MINUTE);
+    like.name = STR("ns/never-seen");
+    EXPECT(runtimes_percentile(&runtimes, &like, 50) == 100 * HOUR); /* of its queue */
+    runtimes_done(&runtimes);
+}
+
 TEST(a_drawn_run_time_is_longer_than_what_the_job_ran_already)
 {
     static const int64_t sorted[] = {10, 20, 30, 40};

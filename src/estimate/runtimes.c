@@ -11,8 +11,9 @@
 #include <string.h>
 
 struct runtimes_kind {
-    struct str key; /* behind it */
-    size_t count;   /* ever */
+    struct runtimes_kind *newer, *older; /* by when they were last added to */
+    struct str key;                      /* behind it */
+    size_t count;                        /* ever */
     int64_t runs[RUNTIMES_RUNS];
     int64_t sorted[RUNTIMES_RUNS]; /* the same in order */
 };
@@ -72,19 +73,49 @@ void runtimes_done(struct runtimes *runtimes)
     MAP_FOREACH(&runtimes->kinds, entry)
         mem_free(entry->value);
     map_done(&runtimes->kinds);
+    *runtimes = (struct runtimes){0};
+}
+
+static void kind_unlink(struct runtimes *runtimes, const struct runtimes_kind *runs)
+{
+    *(runs->newer ? &runs->newer->older : &runtimes->newest) = runs->older;
+    *(runs->older ? &runs->older->newer : &runtimes->oldest) = runs->newer;
+}
+
+static void kind_link(struct runtimes *runtimes, struct runtimes_kind *runs)
+{
+    runs->newer = NULL;
+    runs->older = runtimes->newest;
+    *(runs->older ? &runs->older->newer : &runtimes->oldest) = runs;
+    runtimes->newest = runs;
+}
+
+static void forget_oldest(struct runtimes *runtimes)
+{
+    struct runtimes_kind *oldest = runtimes->oldest;
+
+    kind_unlink(runtimes, oldest);
+    map_remove(&runtimes->kinds, oldest->key);
+    mem_free(oldest);
 }
 
 static struct runtimes_kind *runs_of(struct runtimes *runtimes, struct str key)
 {
     struct runtimes_kind *runs = map_get(&runtimes->kinds, key);
 
-    if (runs || runtimes->kinds.count >= RUNTIMES_KINDS)
+    if (runs) {
+        kind_unlink(runtimes, runs);
+        kind_link(runtimes, runs);
         return runs;
+    }
+    if (runtimes->kinds.count >= RUNTIMES_KINDS)
+        forget_oldest(runtimes);
     runs = mem_alloc(sizeof(*runs) + key.len + 1);
     if (key.len)
         memcpy(runs + 1, key.p, key.len);
     runs->key = (struct str){(const char *)(runs + 1), key.len};
     map_set(&runtimes->kinds, runs->key, runs);
+    kind_link(runtimes, runs);
     return runs;
 }
 
@@ -114,10 +145,9 @@ void runtimes_add(struct runtimes *runtimes, const struct runtimes_like *like, i
 
     for (unsigned kind = 0; kind < KIND_COUNT; kind++) {
         struct str key = key_of(text, (enum kind)kind, like);
-        struct runtimes_kind *runs = key.len ? runs_of(runtimes, key) : NULL;
 
-        if (runs)
-            runs_add(runs, run_ms);
+        if (key.len)
+            runs_add(runs_of(runtimes, key), run_ms);
     }
 }
 
@@ -138,11 +168,11 @@ struct runtimes_known runtimes_of(const struct runtimes *runtimes, const struct 
 
 int64_t runtimes_percentile(const struct runtimes *runtimes,
                             const struct runtimes_like *like,
-                            int percent)
+                            unsigned percent)
 {
     struct runtimes_known known = runtimes_of(runtimes, like);
 
-    return known.count ? known.sorted_ms[known.count * (size_t)percent / 101] : 0;
+    return known.count ? known.sorted_ms[percentile_at(known.count, percent)] : 0;
 }
 
 int64_t runtimes_draw(struct runtimes_known known, int64_t age_ms, uint32_t drawn)

@@ -11,15 +11,26 @@
  * Jobs are alike when they have the same name but for a number behind it, and the same size (GPUs,
  * to the next power of two); else when they are of one user, queue and size; of one queue and size;
  * of one queue; and else all are. The first of these of which RUNTIMES_LEAST runs are known counts.
- * Of each kind the last RUNTIMES_RUNS run times are kept. */
+ * Of each kind the last RUNTIMES_RUNS run times are kept; where there are too many kinds, the one
+ * that was added to longest ago is forgotten. */
 #define RUNTIMES_RUNS  64
 #define RUNTIMES_LEAST 5
-#define RUNTIMES_KINDS 4096 /* a KiB each; more are not told apart from their queue */
+#define RUNTIMES_KINDS 4096 /* a KiB each */
 
 struct runtimes_kind;
 struct runtimes {
     struct map kinds; /* struct runtimes_kind by key */
+    struct runtimes_kind *newest, *oldest;
 };
+
+/* Of so many values in order, the one that `percent` of them do not exceed: the smallest such rank,
+ * so that of a few values the 99th percentile is the largest. 0 where there are none. */
+static inline size_t percentile_at(size_t count, unsigned percent)
+{
+    size_t rank = (count * percent + 99) / 100;
+
+    return rank ? rank - 1 : 0;
+}
 
 /* What of a job counts; an empty field is not looked at. */
 struct runtimes_like {
@@ -43,7 +54,7 @@ struct runtimes_known runtimes_of(const struct runtimes *runtimes,
 /* The run time that so many percent of those jobs stayed below; 0: nothing is known. */
 int64_t runtimes_percentile(const struct runtimes *runtimes,
                             const struct runtimes_like *like,
-                            int percent);
+                            unsigned percent);
 /* A run time that a job has which ran for age_ms and did not end: one of those that are known and
  * longer, each as likely, or, as likely as one of them, up to three times the longest. `drawn` is
  * a share of 2^32. 0: nothing is known. */
