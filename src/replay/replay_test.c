@@ -111,6 +111,24 @@ TEST(first_come_first_served_lets_nobody_overtake_and_kai_does)
     arena_done(&arena);
 }
 
+/* One GPU, jobs that wait 0, 1, 2 and 12 hours. */
+TEST(the_99th_percentile_of_a_few_jobs_is_the_longest)
+{
+    struct arena arena = {0};
+    struct trace trace = parsed(&arena, "submit,run,gpus,queue\n0,7200,1,q\n3600,3600,1,q\n"
+                                        "3601,39599,1,q\n3602,5,1,q\n");
+    struct trace_nodes nodes = {0};
+    struct replay_waits waits;
+
+    trace_make_nodes(&arena, 1, 1, &nodes);
+    struct replay_result result = played(&arena, &trace, &nodes, "fifo");
+    replay_waits(&(struct replay_report){.arena = &arena, .trace = &trace}, &result, NULL, NULL,
+                 &waits);
+    EXPECT(waits.count == 4 && waits.longest > 12.9 && waits.median < 1.1);
+    EXPECT(!(waits.p99 < waits.longest) && !(waits.completion_p99 < waits.longest));
+    arena_done(&arena);
+}
+
 TEST(a_job_larger_than_a_node_is_a_gang_that_starts_whole)
 {
     struct arena arena = {0};

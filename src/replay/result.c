@@ -1,6 +1,7 @@
 #include "replay/result.h"
 
 #include "base/arena.h"
+#include "estimate/runtimes.h"
 #include "replay/trace.h"
 
 #include <stdbool.h>
@@ -20,9 +21,9 @@ static int by_value(const void *a, const void *b)
     return *l < *r ? -1 : *l > *r;
 }
 
-static double percentile(const double *sorted, size_t count, double share)
+static double percentile(const double *sorted, size_t count, unsigned percent)
 {
-    return count ? sorted[(size_t)((double)(count - 1) * share)] : 0;
+    return count ? sorted[percentile_at(count, percent)] : 0;
 }
 
 static double mean_of(const double *values, size_t count)
@@ -66,10 +67,10 @@ void replay_waits(const struct replay_report *report,
     qsort(ends, ended, sizeof(*ends), by_value);
     *ret = (struct replay_waits){.count = count,
                                  .mean = mean_of(waits, count),
-                                 .median = percentile(waits, count, 0.5),
-                                 .p99 = percentile(waits, count, 0.99),
-                                 .longest = percentile(waits, count, 1),
+                                 .median = percentile(waits, count, 50),
+                                 .p99 = percentile(waits, count, 99),
+                                 .longest = percentile(waits, count, 100),
                                  .completion_mean = mean_of(ends, ended),
-                                 .completion_median = percentile(ends, ended, 0.5),
-                                 .completion_p99 = percentile(ends, ended, 0.99)};
+                                 .completion_median = percentile(ends, ended, 50),
+                                 .completion_p99 = percentile(ends, ended, 99)};
 }
