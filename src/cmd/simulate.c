@@ -198,7 +198,7 @@ static void run_cycles(struct sim *sim, int64_t most)
         bool later = pass_time(sim);
 
         sched_cycle(sim->sched, sim->start_ms + sim->cycle * CYCLE_MS, &arena, &plan);
-        changing = later || plan.bind_count || plan.evict_count;
+        changing = later || plan.bind_count || plan.evict_count || sched_needs_cycle(sim->sched);
         play_evicts(sim, &plan);
         play_binds(sim, &plan);
         keep_waiting(sim, &plan);

@@ -388,7 +388,7 @@ static void each_pending(struct sched *sched,
             group->queue->turns[GROUP_SEARCH(action)].vain++;
             group->searched[GROUP_SEARCH(action)] = sched->cycle;
         }
-        keep_restore(sched, group);
+        keep_restore(sched);
     }
     sched->round = 0;
     turns_end(sched, action);

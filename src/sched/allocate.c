@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/fit.h"
+#include "sched/arrange.h"
 #include "sched/group.h"
 #include "sched/journal.h"
 #include "sched/keep.h"
@@ -26,64 +26,6 @@
 #include <string.h>
 
 /* ---- placing ---- */
-struct attempt {
-    struct sched *sched;
-    struct group *group;
-    bool later;
-    struct failure *failure;
-};
-
-/* The placement is its old room: the same shared devices, or any whole one where its own is still
- * free for it. */
-static bool can_stay(const struct pod *pod, const struct placement *placement)
-{
-    const struct node *node = placement->node;
-    const uint8_t *slots = pod_shares(pod);
-    int64_t memory = share_memory(pod, node);
-
-    for (uint8_t i = 0; i < pod->share_count; i++) {
-        const struct share *share = &node->shares[slots[i]];
-        if (placement->shares[i] == slots[i])
-            continue;
-        if (placement->shares[i] != SHARES_MAX)
-            return false;
-        if (node->gpu_memory - share->allocated - share->pipelined < memory ||
-            fit_promised(node, share))
-            return false;
-    }
-    return true;
-}
-
-static void pod_put(struct attempt *attempt, struct pod *pod, struct placement *placement)
-{
-    struct sched *sched = attempt->sched;
-    struct node *node = placement->node;
-
-    if (pod->victim && pod->status == ST_RELEASING && pod->node == node &&
-        can_stay(pod, placement)) {
-        enum status was = pod->was != ST_PIPELINED             ? pod->was
-                          : ST_IN(pod->observed, ST_ALLOCATED) ? pod->observed
-                                                               : ST_BINDING;
-        pod_set(sched, pod, was, node, pod_shares(pod), pod->share_count);
-        return;
-    }
-    for (uint8_t i = 0; i < placement->share_count; i++) {
-        if (placement->shares[i] != SHARES_MAX)
-            continue;
-        /* One that goes on has the device it had, not any: so it is named now. */
-        bool own = pod->home && placement->fit == FIT_IDLE;
-        placement->shares[i] = share_open(node, own ? pod->sharing->names[i] : NULL);
-        if (own) {
-            pod->sharing->named_shares[i] = placement->shares[i];
-            pod->sharing->named_node = node;
-        }
-    }
-    pod_set(sched, pod, placement->fit == FIT_IDLE && !attempt->later ? ST_BINDING : ST_PIPELINED,
-            node, placement->shares, placement->share_count);
-    pod->placed_in = sched->cycle;
-    pod->lent_for = placement->lent_for;
-}
-
 /* Whether what one pod of the shape could not get is out of reach for the next one too: the first
  * pod of a plain gang looks everywhere, in a round in which room only gets less. */
 static bool first_looks_alike(const struct attempt *attempt, const struct pod *pod, size_t index)
@@ -143,7 +85,7 @@ static bool place_leaf(struct attempt *attempt,
             attempt->failure->placed = i;
             return false;
         }
-        pod_put(attempt, tasks->items[i], &placement);
+        attempt_put(attempt, tasks->items[i], &placement);
     }
     return true;
 }
@@ -247,12 +189,12 @@ static bool place_at(struct attempt *attempt, const struct pod_vec *tasks, struc
  * least, and after, with what they were charged. */
 static bool tasks_allocate(struct attempt *attempt,
                            const struct pod_vec *tasks,
+                           const struct node_set *within,
                            struct node **nodes)
 {
     struct sched *sched = attempt->sched;
     struct failure *failure = attempt->failure;
     const struct group *group = attempt->group;
-    struct node_set everywhere = {0};
     struct queue_sums before[QUEUE_SUMS];
     int64_t request[SCHED_RESOURCES];
     struct mark mark = journal_mark(sched);
@@ -264,7 +206,7 @@ static bool tasks_allocate(struct attempt *attempt,
         return false;
     queue_note(group, before);
     if ((nodes ? place_at(attempt, tasks, nodes)
-               : place_set_tree(attempt, 0, tasks, &everywhere)) &&
+               : place_set_tree(attempt, 0, tasks, within) || arrange(attempt, tasks, within)) &&
         verdict_allows(failure, queue_grew(group, before, &failure->queue, &failure->resource)))
         return true;
     journal_rollback(sched, mark);
@@ -279,7 +221,18 @@ bool allocate_tasks(struct sched *sched,
 {
     struct attempt attempt = {.sched = sched, .group = group, .later = later, .failure = ret};
 
-    return tasks_allocate(&attempt, tasks, NULL);
+    return tasks_allocate(&attempt, tasks, &(struct node_set){0}, NULL);
+}
+
+bool allocate_within(struct sched *sched,
+                     struct group *group,
+                     const struct pod_vec *tasks,
+                     const struct node_set *within,
+                     struct failure *ret)
+{
+    struct attempt attempt = {.sched = sched, .group = group, .later = true, .failure = ret};
+
+    return tasks_allocate(&attempt, tasks, within, NULL);
 }
 
 bool allocate_at(struct sched *sched,
@@ -290,7 +243,7 @@ bool allocate_at(struct sched *sched,
 {
     struct attempt attempt = {.sched = sched, .group = group, .failure = ret};
 
-    return tasks_allocate(&attempt, tasks, nodes);
+    return tasks_allocate(&attempt, tasks, NULL, nodes);
 }
 
 void explain_failure(struct sched *sched, struct group *group, const struct failure *failure)

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "sched/group.h"
 #include "sched/node.h"
+#include "sched/place.h"
 #include "sched/pod.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
@@ -21,6 +22,7 @@ struct failure {
     uint32_t cycle;  /* in which it was recorded; pod and queue are good in that cycle only */
     struct pod *pod; /* that found no node */
     size_t placed;   /* pods of the group that did before it */
+    bool cut;        /* not every way to place them was tried; see arrange.h */
     const struct queue *queue;
     enum sched_resource resource;
     struct str text; /* topology: in the cycle's arena, or in `words` where it is kept */
@@ -34,6 +36,13 @@ bool allocate_tasks(struct sched *sched,
                     const struct pod_vec *tasks,
                     bool later,
                     struct failure *ret);
+
+/* The same, room only promised, on these nodes alone. */
+bool allocate_within(struct sched *sched,
+                     struct group *group,
+                     const struct pod_vec *tasks,
+                     const struct node_set *within,
+                     struct failure *ret);
 
 /* The same with a node given for each; pods that fit now are bound, the others promised room. */
 bool allocate_at(struct sched *sched,

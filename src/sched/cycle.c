@@ -4,6 +4,7 @@
 #include "base/vec.h"
 #include "sched/action.h"
 #include "sched/allocate.h"
+#include "sched/arrange.h"
 #include "sched/closers.h"
 #include "sched/event.h"
 #include "sched/group.h"
@@ -93,7 +94,10 @@ static enum tried group_try(struct sched *sched, struct group *group)
     if (!tasks.count || group->keep) /* tried before anybody else */
         return TRIED_NOTHING;
     sched->tally[SCHED_ACTION_ALLOCATE].tried++;
-    if (!allocate_tasks(sched, group, &tasks, false, &failure)) {
+    keep_lift(sched, group);
+    bool placed = allocate_tasks(sched, group, &tasks, false, &failure);
+    keep_restore(sched);
+    if (!placed) {
         explain_failure(sched, group, &failure);
         keep_wake(sched, group);
         return TRIED_IN_VAIN;
@@ -158,6 +162,8 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     sched->cycle++;
     sched->wake_ms = 0;
     sched->cut = false;
+    sched->undone = false;
+    sched->arrange_left = ARRANGE_CYCLE;
     sched->news = sched->changed;
     devices_settled(sched);
     queues_linked(sched);
@@ -183,9 +189,9 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     plan_emit(sched, ret);
     keeps_close(sched);
     /* Evicted pods no longer count against their queues, which may let what they made room for
-     * start on room that is idle: another cycle finds out. Those that a depth left out move up when
-     * others were placed. */
-    sched->changed = ret->evict_count > 0 || (sched->cut && ret->bind_count);
+     * start on room that is idle: another cycle finds out. Room that was given and then promised to
+     * somebody else is idle too. Those that a depth left out move up when others were placed. */
+    sched->changed = ret->evict_count > 0 || sched->undone || (sched->cut && ret->bind_count);
     holds_swept(sched);
     if (sched->queues.count > 1 && !sched->config.plain) /* somebody may take from somebody */
         closers_settle(sched);

@@ -36,27 +36,6 @@
  * changes (the digest), or when they are old; a cycle that changes nothing for a group costs it a
  * comparison. */
 
-/* "8 GPUs", "1 GPU", "2.5 GPUs", "4 CPUs", "16 GiB of memory" */
-struct str explain_amount(struct arena *arena, int r, int64_t amount)
-{
-    if (r == SCHED_GPU) {
-        if (amount % GPU_MILLI == 0)
-            return str_printf(arena, "%lld GPU%s", (long long)(amount / GPU_MILLI),
-                              amount == GPU_MILLI ? "" : "s");
-        return str_printf(arena, "%lld.%02lld GPUs", (long long)(amount / GPU_MILLI),
-                          (long long)(amount % GPU_MILLI / 10));
-    }
-    if (r == SCHED_CPU) {
-        if (amount % 1000 == 0)
-            return str_printf(arena, "%lld CPU%s", (long long)(amount / 1000),
-                              amount == 1000 ? "" : "s");
-        return str_printf(arena, "%lldm CPU", (long long)amount);
-    }
-    if (amount >= 1 << 30)
-        return str_printf(arena, "%lld GiB of memory", (long long)(amount >> 30));
-    return str_printf(arena, "%lld MiB of memory", (long long)(amount >> 20));
-}
-
 /* ---- the matter ---- */
 /* What is looked at to say why a group waits. */
 struct matter {
@@ -241,9 +220,16 @@ static enum sched_reason failure_reason(struct matter *matter)
         int64_t used =
             limit ? queue->allocated[r] + queue->kept[r] : queue->fixed[r] + queue->kept_fixed[r];
 
+        int64_t missing = used + why->request[r] - units_of(r, most);
+        if (missing <= 0 &&
+            why->request
+                [r]) { /* somebody of the queue lost room since: it is tried again at once */
+            matter->sched->undone = true;
+            return SCHED_REASON_IN_LINE;
+        }
         matter->queue = queue;
         why->resource = failure->resource;
-        why->missing = used + why->request[r] - units_of(r, most);
+        why->missing = missing;
         return failure->reason;
     }
     if (failure->reason != SCHED_REASON_NO_ROOM)
@@ -523,7 +509,9 @@ static struct str kept_text(const struct matter *matter)
 
     if (!group_kept(matter->sched, group))
         return STR_NONE;
-    int r = matter->why.request[SCHED_GPU] ? SCHED_GPU : SCHED_CPU;
+    int r = (int)group->kept_resource;
+    if (!group->kept_blocked)
+        return STR("; room is reserved for it");
     return str_printf(
         matter->sched->arena, "; room is reserved for it, of which others still use " STR_FMT,
         STR_ARG(explain_amount(matter->sched->arena, r, group->kept_blocked * unit_of(r))));
@@ -553,6 +541,16 @@ static struct str user_text(const struct matter *matter)
     return str_printf(arena, "; user " STR_FMT " holds " STR_FMT " of its queue, where users share",
                       STR_ARG(group->payer->user),
                       STR_ARG(explain_amount(arena, r, group->payer->held[r])));
+}
+
+/* Where a gang may fit although no way was found. */
+static struct str cut_text(const struct matter *matter)
+{
+    if (!matter->failure || !matter->failure->cut)
+        return STR_NONE;
+    return str_printf(matter->sched->arena,
+                      "; not every way to arrange its %zu pods was tried, there are too many",
+                      matter->tasks.count);
 }
 
 static struct str trouble_text(struct matter *matter)
@@ -606,9 +604,12 @@ static struct str stem_text(struct matter *matter)
 
 static struct str room_text(struct matter *matter)
 {
-    struct str tails[] = {kept_text(matter), delay_text(matter),
+    struct str tails[] = {kept_text(matter),
+                          delay_text(matter),
                           holds_text(matter->sched, matter->group, matter->why.request[SCHED_GPU]),
-                          user_text(matter), trouble_text(matter)};
+                          user_text(matter),
+                          trouble_text(matter),
+                          cut_text(matter)};
     struct str text = stem_text(matter);
 
     for (size_t i = 0; i < COUNT_OF(tails); i++)
@@ -661,8 +662,9 @@ static struct str reason_text(struct matter *matter, enum sched_reason reason)
     case SCHED_REASON_OVER_QUOTA: return quota_text(matter, reason);
     case SCHED_REASON_TOO_LARGE: return too_large_text(matter);
     case SCHED_REASON_TOPOLOGY:
-        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT, STR_ARG(needs_text(matter)),
-                          STR_ARG(matter->failure->text), STR_ARG(kept_text(matter)));
+        return str_printf(arena, STR_FMT "; " STR_FMT STR_FMT STR_FMT, STR_ARG(needs_text(matter)),
+                          STR_ARG(matter->failure->text), STR_ARG(kept_text(matter)),
+                          STR_ARG(cut_text(matter)));
     case SCHED_REASON_IN_LINE: {
         uint32_t depth = group_policy(matter->group)->depth[SCHED_ACTION_ALLOCATE];
 
@@ -728,6 +730,7 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
     digest = digest_mixed(digest, failure->reason);
     digest = digest_mixed(digest, failure->queue ? failure->queue->index + 1 : 0);
     digest = digest_mixed(digest, failure->resource);
+    digest = digest_mixed(digest, failure->cut);
     digest = digest_mixed(digest, failure->pod ? failure->pod->shape->id : 0);
     for (size_t i = 0; i < failure->text.len; i++)
         digest = digest_mixed(digest, (unsigned char)failure->text.p[i]);

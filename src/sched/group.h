@@ -106,14 +106,15 @@ struct group {
     uint32_t in_frail;
     uint32_t in_strays; /* index in sched->strays while it has no queue */
     int64_t stale_since_ms;
-    struct told *told;       /* NULL: it never waited */
-    uint32_t resumed_in;     /* when its reservation was last looked at */
-    uint32_t kept_in;        /* last cycle in which room was kept for it */
-    int64_t kept_since_ms;   /* since when */
-    int64_t kept_start_ms;   /* by when it starts at the latest; 0: not known */
-    int64_t kept_blocked;    /* of its main resource, what others still hold of that room */
-    struct keep *keep;       /* during a cycle */
-    struct failure *failure; /* of the last attempt, heap; NULL: none yet */
+    struct told *told;                 /* NULL: it never waited */
+    uint32_t resumed_in;               /* when its reservation was last looked at */
+    uint32_t kept_in;                  /* last cycle in which room was kept for it */
+    int64_t kept_since_ms;             /* since when */
+    int64_t kept_start_ms;             /* by when it starts at the latest; 0: not known */
+    int64_t kept_blocked;              /* what others still hold of that room */
+    enum sched_resource kept_resource; /* of which */
+    struct keep *keep;                 /* during a cycle */
+    struct failure *failure;           /* of the last attempt, heap; NULL: none yet */
     uint32_t searched[GROUP_SEARCHES]; /* cycle in which victims were last searched for in vain */
     uint32_t mark;                     /* scratch: equals sched->mark_now when marked */
     uint32_t batch;                    /* of its binds in cycle batch_cycle */

@@ -13,6 +13,7 @@
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/tasks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,16 +57,56 @@ void keep_apply(struct sched *sched, struct keep *keep, bool on)
     }
 }
 
-void keep_lift(struct sched *sched, const struct group *group)
+/* Whether the queue, with that on top, has at most its fair share. */
+static bool within_share(const struct queue *queue, const int64_t request[static SCHED_RESOURCES])
 {
-    if (group->keep)
-        keep_apply(sched, group->keep, false);
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (request[r] > 0 && queue_units(r, queue->allocated[r] + request[r]) > queue->fair[r])
+            return false;
+    return true;
 }
 
-void keep_restore(struct sched *sched, const struct group *group)
+/* Compared are the queues by which the two ways up differ: above them both have the same share. */
+static bool keep_yields(const struct keep *keep,
+                        const struct group *group,
+                        const int64_t request[static SCHED_RESOURCES])
 {
-    if (group->keep)
-        keep_apply(sched, group->keep, true);
+    const struct queue *kept = keep->group->queue;
+    const struct queue *own = group->queue;
+
+    if (kept == own || kept->pool != own->pool || group_policy(group)->without_proportion)
+        return false;
+    for (; kept->level > own->level; kept = kept->parent)
+        continue;
+    for (; own->level > kept->level; own = own->parent)
+        if (!within_share(own, request))
+            return false;
+    for (; kept->parent != own->parent; kept = kept->parent, own = own->parent)
+        if (!within_share(own, request))
+            return false;
+    return within_share(own, request) && !within_share(kept, keep->request);
+}
+
+void keep_lift(struct sched *sched, const struct group *group)
+{
+    struct pod_vec tasks = {0};
+    int64_t request[SCHED_RESOURCES];
+
+    if (!sched->keeps.count)
+        return;
+    group_tasks(sched, group, true, &tasks);
+    tasks_request(sched, &tasks, request);
+    for (size_t i = 0; i < sched->keeps.count; i++)
+        if (sched->keeps.items[i] == group->keep ||
+            keep_yields(sched->keeps.items[i], group, request))
+            keep_apply(sched, sched->keeps.items[i], false);
+}
+
+void keep_restore(struct sched *sched)
+{
+    for (size_t i = 0; i < sched->keeps.count; i++)
+        if (sched->keeps.items[i]->group->keep == sched->keeps.items[i])
+            keep_apply(sched, sched->keeps.items[i], true);
 }
 
 void keeps_close(struct sched *sched)

@@ -35,9 +35,10 @@ struct keep {
 /* In force, or not: as amounts taken from `releasing` of its nodes, and from limits of its queues.
  */
 void keep_apply(struct sched *sched, struct keep *keep, bool on);
-/* The group's own keep does not stand in its way while it tries something. */
+/* While a group tries something, neither its own keep stands in its way, nor one for work of another
+ * queue that goes beyond its share, where the group's stays within its own. */
 void keep_lift(struct sched *sched, const struct group *group);
-void keep_restore(struct sched *sched, const struct group *group);
+void keep_restore(struct sched *sched);
 /* No keep is in force any more. */
 void keeps_close(struct sched *sched);
 /* Room for the pod among what is kept for others, if it may be lent to it. */

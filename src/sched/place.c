@@ -79,15 +79,6 @@ static enum place_filter try_node(struct sched *sched,
 }
 
 /* ---- scores ---- */
-/* Parts in the order of their weight: a part never outweighs one before it. */
-struct score {
-    double coarse; /* nomination, pod affinity, topology, sharing, availability */
-    double wish;   /* node preferences, which KAI does not have */
-    double zones;  /* few NUMA zones rather than many */
-    bool type;     /* a CPU pod on a CPU node */
-    double fine;   /* packing or spreading */
-};
-
 static double fragment_score(struct sched *sched, const struct pod *pod, const struct node *node)
 {
     int64_t growth = fragment_growth(sched, pod, node);
@@ -162,14 +153,14 @@ static double zones_score(const struct sched *sched, const struct placement *pla
     return span ? 1.0 / span : 0;
 }
 
-static struct score score_of(struct sched *sched,
-                             const struct pod *pod,
-                             const struct affinity *affinity,
-                             const struct placement *placement,
-                             double bonus)
+static struct place_score score_of(struct sched *sched,
+                                   const struct pod *pod,
+                                   const struct affinity *affinity,
+                                   const struct placement *placement,
+                                   double bonus)
 {
     const struct node *node = placement->node;
-    struct score score = {.coarse = bonus};
+    struct place_score score = {.coarse = bonus};
 
     if (pod->nominated && str_eq(pod->nominated->text, node->name))
         score.coarse += 1000000;
@@ -187,7 +178,7 @@ static struct score score_of(struct sched *sched,
     return score;
 }
 
-static bool score_above(struct score a, struct score b)
+static bool score_above(struct place_score a, struct place_score b)
 {
     if (a.coarse > b.coarse || a.coarse < b.coarse)
         return a.coarse > b.coarse;
@@ -207,7 +198,7 @@ static bool nodes_scan(struct sched *sched,
                        struct placement *ret)
 {
     struct affinity *affinity = affinity_prepare(sched, pod);
-    struct score best = {0};
+    struct place_score best = {0};
     bool found = false;
 
     affinity_scale(affinity, set);
@@ -216,7 +207,7 @@ static bool nodes_scan(struct sched *sched,
 
         if (try_node(sched, pod, affinity, set->nodes[i], &placement) != PLACE_OK)
             continue;
-        struct score score =
+        struct place_score score =
             score_of(sched, pod, affinity, &placement, set->bonus ? set->bonus[i] : 0);
         if (found && !score_above(score, best))
             continue;
@@ -225,6 +216,25 @@ static bool nodes_scan(struct sched *sched,
         *ret = placement;
     }
     return found;
+}
+
+/* Keeps the choice in its place, if it is among the best and not like one of them. */
+static void choices_add(struct place_choices *choices, const struct place_choice *choice)
+{
+    size_t at = choices->count;
+
+    for (size_t i = 0; i < choices->count; i++)
+        if (choices->alike(choices->user, choices->items[i].placement.node, choice->placement.node))
+            return;
+    while (at && score_above(choice->score, choices->items[at - 1].score))
+        at--;
+    choices->more = choices->more || choices->count == choices->most;
+    if (at == choices->most)
+        return;
+    choices->count += choices->count < choices->most;
+    for (size_t i = choices->count - 1; i > at; i--)
+        choices->items[i] = choices->items[i - 1];
+    choices->items[at] = *choice;
 }
 
 /* The first node at or above `key` that has room now; failing that the first that will have. */
@@ -321,6 +331,29 @@ bool place_find(struct sched *sched,
         return node && try_node(sched, pod, NULL, node, ret) == PLACE_OK;
     }
     return nodes_scan(sched, pod, set && set->nodes ? set : &all, ret);
+}
+
+void place_choose(struct sched *sched,
+                  struct pod *pod,
+                  const struct node_set *set,
+                  struct place_choices *choices)
+{
+    const struct pool *pool = pod->group->queue->pool;
+    struct node_set all = {.nodes = pool->nodes.items, .count = pool->nodes.count};
+    struct affinity *affinity = affinity_prepare(sched, pod);
+
+    if (!set->nodes)
+        set = &all;
+    affinity_scale(affinity, set);
+    for (size_t i = 0; claims_usable(pod) && i < set->count; i++) {
+        struct place_choice choice = {.placement = {.node = set->nodes[i]}};
+
+        if (try_node(sched, pod, affinity, set->nodes[i], &choice.placement) != PLACE_OK)
+            continue;
+        choice.score =
+            score_of(sched, pod, affinity, &choice.placement, set->bonus ? set->bonus[i] : 0);
+        choices_add(choices, &choice);
+    }
 }
 
 static enum place_filter node_verdict(struct sched *sched,

@@ -47,6 +47,31 @@ bool place_find(struct sched *sched,
                 const struct node_set *set,
                 struct placement *ret);
 
+/* All nodes that fit, best first; of those that are `alike` only the first, and `most` at most. */
+struct place_score { /* parts in the order of their weight: none outweighs one before it */
+    double coarse;   /* nomination, pod affinity, topology, sharing, availability */
+    double wish;     /* node preferences, which KAI does not have */
+    double zones;    /* few NUMA zones rather than many */
+    bool type;       /* a CPU pod on a CPU node */
+    double fine;     /* packing or spreading */
+};
+struct place_choice {
+    struct placement placement;
+    struct place_score score;
+};
+struct place_choices {
+    struct place_choice *items;
+    size_t most;
+    bool (*alike)(const void *user, const struct node *a, const struct node *b);
+    const void *user;
+    size_t count;
+    bool more; /* than `most` */
+};
+void place_choose(struct sched *sched,
+                  struct pod *pod,
+                  const struct node_set *set,
+                  struct place_choices *choices);
+
 /* Whether the nodes of a pool turn the pod away exactly as any other of its shape: it looks at
  * nothing but them, and neither its labels, its claims nor its queue matter. */
 bool place_alike(const struct sched *sched, const struct pod *pod);

@@ -1,29 +1,24 @@
 #include "sched/reserve.h"
 
 #include "base/arena.h"
-#include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
-#include "sched/filter.h"
 #include "sched/group.h"
 #include "sched/hold.h"
 #include "sched/journal.h"
 #include "sched/keep.h"
 #include "sched/node.h"
 #include "sched/pending.h"
-#include "sched/place.h"
 #include "sched/pod.h"
 #include "sched/pool.h"
 #include "sched/queue.h"
 #include "sched/quota.h"
-#include "sched/resource.h"
 #include "sched/sched.h"
-#include "sched/shape.h"
 #include "sched/spec.h"
+#include "sched/spot.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
-#include "sched/topology.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -242,247 +237,17 @@ static void find_candidates(struct sched *sched, struct candidates *ret)
         qsort(ret->items, ret->count, sizeof(*ret->items), by_age);
 }
 
-/* ---- which nodes ---- */
-struct spot {
-    struct node *node;
-    struct str domain;
-    int64_t blocked; /* of the main resource, in use by others */
-    int64_t endless; /* of that, by pods that may run for ever */
-    int64_t ends_ms; /* when the last of them has ended; INT64_MAX: not known */
-    bool sticky;     /* kept for this group before */
-    int64_t *left;   /* by resource, once something is kept here */
-};
-
-struct choice {
-    struct spot *spots;
-    size_t spot_count;
-    const struct want **wants; /* by task */
-    struct keep_slot *slots;
-    int64_t blocked;
-    int64_t ends_ms;
-};
-
-/* By when it is expected to have ended; INT64_MAX: nobody says, or it does not count. */
-static int64_t pod_expected_ms(const struct sched *sched, const struct pod *pod)
-{
-    int64_t run_ms = pod_run_ms(pod);
-    int64_t started_ms = pod->started_ms ? pod->started_ms : pod->group->last_start_ms;
-
-    if (!run_ms)
-        return INT64_MAX;
-    if (!started_ms)
-        started_ms = sched->now_ms;
-    return started_ms + run_ms > sched->now_ms ? started_ms + run_ms
-                                               : 2 * sched->now_ms - started_ms;
-}
-
-static int64_t pod_ends_ms(const struct sched *sched, const struct pod *pod)
-{
-    if (!pod->deadline_ms)
-        return pod_expected_ms(sched, pod);
-    return pod->started_ms ? pod->started_ms + pod->deadline_ms
-                           : sched->now_ms + pod->deadline_ms + START_SLACK_MS;
-}
-
-static int64_t held_of(const struct pod *pod, uint32_t res)
-{
-    int64_t held = res == RES_GPU ? pod->share_count : 0;
-
-    for (size_t i = 0; i < pod->want_count; i++)
-        held += pod->wants[i].res == res ? pod->wants[i].amount : 0;
-    return held;
-}
-
-static void weigh_spot(const struct sched *sched,
-                       const struct group *group,
-                       uint32_t res,
-                       struct spot *spot)
-{
-    const struct node *node = spot->node;
-
-    spot->sticky = node->kept_for == group->id;
-    spot->ends_ms = sched->now_ms;
-    for (size_t i = 0; i < node->pods.count; i++) {
-        const struct pod *pod = node->pods.items[i];
-        int64_t held = held_of(pod, res);
-
-        if (!held || !ST_IN(pod->status, ST_ACTIVE) || pod->lent_for == group->id)
-            continue;
-        spot->blocked += held;
-        int64_t ends_ms = pod_ends_ms(sched, pod);
-        spot->endless += ends_ms == INT64_MAX ? held : 0;
-        spot->ends_ms = i64_max(spot->ends_ms, ends_ms);
-    }
-}
-
-/* Nodes where least may run for ever. Between those where everything ends, a node that was kept
- * before comes before any that is still in use: what was promised by when only gets earlier. */
-static int by_worth(const void *a, const void *b)
-{
-    const struct spot *l = a;
-    const struct spot *r = b;
-    int domains = str_cmp(l->domain, r->domain);
-
-    if (domains)
-        return domains;
-    if (l->endless != r->endless)
-        return l->endless < r->endless ? -1 : 1;
-    if (!l->blocked != !r->blocked)
-        return !l->blocked ? -1 : 1;
-    if (l->sticky != r->sticky)
-        return l->sticky ? -1 : 1;
-    if (l->ends_ms != r->ends_ms)
-        return l->ends_ms < r->ends_ms ? -1 : 1;
-    return l->node->rank < r->node->rank ? -1 : l->node->rank > r->node->rank;
-}
-
-/* Nodes that could hold pods of the group once empty, those with least in use first, domain by
- * domain where the group has to stay in one. */
-static void find_spots(struct sched *sched,
-                       const struct group *group,
-                       const struct pod_vec *tasks,
-                       struct choice *choice)
-{
-    const struct pool *pool = group->queue->pool;
-    const struct sched_topology_want *want = group->sets[0].topology;
-    uint32_t res = pod_needs_gpu(tasks->items[0]) ? RES_GPU : RES_CPU;
-
-    choice->spots = ARENA_ARRAY(sched->arena, struct spot, pool->nodes.count + 1);
-    for (size_t i = 0; i < pool->nodes.count; i++) {
-        struct node *node = pool->nodes.items[i];
-        struct spot *spot = &choice->spots[choice->spot_count];
-
-        if (!node->schedulable || node->keep)
-            continue;
-        *spot = (struct spot){.node = node};
-        if (want->topology.len && want->required.len) {
-            spot->domain = node_label(node, topology_label(sched, want));
-            if (!str_is_set(spot->domain))
-                continue;
-        }
-        weigh_spot(sched, group, res, spot);
-        choice->spot_count++;
-    }
-    if (choice->spot_count > 1)
-        qsort(choice->spots, choice->spot_count, sizeof(*choice->spots), by_worth);
-}
-
-/* What each task has to find, with every claim they share found once. Claims change hands, so this
- * is a copy. */
-static const struct want **tasks_wants(struct sched *sched, const struct pod_vec *tasks)
-{
-    const struct want **wants = ARENA_ARRAY(sched->arena, const struct want *, tasks->count);
-
-    for (size_t i = 0; i < tasks->count; i++) {
-        const struct pod *pod = tasks->items[i];
-
-        wants[i] = pod->wants;
-        if (!pod->claim_count)
-            continue;
-        struct want *own = ARENA_ARRAY(sched->arena, struct want, pod->want_count);
-        for (size_t w = 0; w < pod->want_count; w++)
-            own[w] = (struct want){pod->wants[w].res, task_need(sched, tasks, i, w)};
-        wants[i] = own;
-    }
-    return wants;
-}
-
-static bool spot_takes(struct sched *sched,
-                       struct spot *spot,
-                       const struct pod *pod,
-                       const struct want *wants)
-{
-    size_t count = sched->resources.count;
-
-    if (!filter_allowed(sched, pod->shape, spot->node))
-        return false;
-    if (!spot->left) {
-        spot->left = ARENA_ARRAY(sched->arena, int64_t, count);
-        memcpy(spot->left, spot->node->total, count * sizeof(*spot->left));
-    }
-    for (size_t i = 0; i < pod->want_count; i++)
-        if (spot->left[wants[i].res] < wants[i].amount)
-            return false;
-    if (spot->left[RES_PODS] < 1 ||
-        (pod->shape->shared && spot->left[RES_GPU] < pod->shape->devices))
-        return false;
-    for (size_t i = 0; i < pod->want_count; i++)
-        spot->left[wants[i].res] -= wants[i].amount;
-    spot->left[RES_PODS]--;
-    spot->left[RES_GPU] -= pod->shape->shared ? pod->shape->devices : 0;
-    return true;
-}
-
-/* Spots [from, to), which are one domain, for all tasks. */
-static bool choose_among(struct sched *sched,
-                         const struct pod_vec *tasks,
-                         size_t from,
-                         size_t to,
-                         struct choice *choice)
-{
-    const struct spot *last = NULL;
-    size_t at = from;
-
-    choice->blocked = 0;
-    choice->ends_ms = sched->now_ms;
-    for (size_t i = 0; i < tasks->count; i++) {
-        if (i && tasks->items[i]->shape != tasks->items[i - 1]->shape)
-            at = from;
-        while (at < to && !spot_takes(sched, &choice->spots[at], tasks->items[i], choice->wants[i]))
-            at++;
-        if (at == to)
-            return false;
-        struct spot *spot = &choice->spots[at];
-        choice->slots[i] = (struct keep_slot){
-            .node = spot->node, .pod = tasks->items[i], .wants = choice->wants[i]};
-        if (spot != last) {
-            choice->blocked += spot->blocked;
-            choice->ends_ms = i64_max(choice->ends_ms, spot->ends_ms);
-        }
-        last = spot;
-    }
-    return true;
-}
-
-/* The domain where least is in the way. */
-static bool spots_choose(struct sched *sched, const struct pod_vec *tasks, struct choice *choice)
-{
-    struct keep_slot *best = NULL;
-    int64_t blocked = INT64_MAX;
-    int64_t ends_ms = 0;
-
-    choice->wants = tasks_wants(sched, tasks);
-    for (size_t from = 0, to = 0; from < choice->spot_count; from = to) {
-        for (to = from; to < choice->spot_count &&
-                        str_eq(choice->spots[to].domain, choice->spots[from].domain);
-             to++)
-            continue;
-        choice->slots = ARENA_ARRAY(sched->arena, struct keep_slot, tasks->count);
-        if (!choose_among(sched, tasks, from, to, choice) || choice->blocked >= blocked)
-            continue;
-        best = choice->slots;
-        blocked = choice->blocked;
-        ends_ms = choice->ends_ms;
-    }
-    choice->slots = best;
-    choice->blocked = blocked;
-    choice->ends_ms = ends_ms;
-    return best != NULL;
-}
-
 /* ---- keeping ---- */
 static void keep_open(struct sched *sched,
                       struct group *group,
                       const struct pod_vec *tasks,
                       int64_t since_ms)
 {
-    struct choice choice = {0};
+    struct spot_choice choice = {0};
     bool nodes = !over_queue(group);
 
-    if (nodes)
-        find_spots(sched, group, tasks, &choice);
-    if (nodes && !spots_choose(sched, tasks, &choice))
-        return;
+    if (nodes && !spots_choose(sched, group, tasks, &choice))
+        return; /* it could never use what were kept */
     struct keep *keep = ARENA_NEW(sched->arena, struct keep);
     *keep = (struct keep){.group = group,
                           .slots = choice.slots,
@@ -495,7 +260,11 @@ static void keep_open(struct sched *sched,
     group->kept_in = sched->cycle;
     group->kept_since_ms = since_ms;
     group->kept_start_ms = keep->starts_ms;
-    group->kept_blocked = choice.blocked;
+    group->kept_resource = choice.blocked[SCHED_GPU]      ? SCHED_GPU
+                           : choice.blocked[SCHED_CPU]    ? SCHED_CPU
+                           : choice.blocked[SCHED_MEMORY] ? SCHED_MEMORY
+                                                          : SCHED_GPU;
+    group->kept_blocked = choice.blocked[group->kept_resource];
     group->keep = keep;
     VEC_PUSH(NULL, &sched->keeps, keep);
     keep_apply(sched, keep, true);
@@ -618,7 +387,10 @@ static bool start_aged(struct sched *sched, struct group *group, const struct po
 {
     struct failure failure;
 
-    if (allocate_tasks(sched, group, tasks, false, &failure)) {
+    keep_lift(sched, group);
+    bool placed = allocate_tasks(sched, group, tasks, false, &failure);
+    keep_restore(sched);
+    if (placed) {
         if (group_must_wait(group)) {
             group_hold_back(sched, group);
             group->reserved = !QUIRK(sched, NO_RESERVATION);

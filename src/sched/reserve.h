@@ -15,8 +15,8 @@ struct sched;
  *
  * 2. What ageing keeps. The first group of a queue that lacks only what others hold (room, or what
  *    is left of a limit), that is within its queue's fair share, and that has waited for
- *    policy.reserve_after_ms gets a keep: nodes chosen so that as little as possible is still in
- *    use there. No new work goes there, so the wait is bounded by what runs there already. Keeps
+ *    policy.reserve_after_ms gets a keep: nodes chosen by a trial so that as little as possible is
+ *    in the way there (spot.h). No new work goes there, so the wait is bounded by what runs there already. Keeps
  *    are chosen anew in each cycle, and never for worse: what others hold of a keep only shrinks,
  *    because nothing new goes there and nodes are only exchanged for nodes with less in use.
  *

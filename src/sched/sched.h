@@ -86,7 +86,20 @@ struct sched;
     X(EVERY_SEARCH, "every-search",                                                                \
       "every waiting group is searched victims for in every cycle, however many wait in vain",     \
       "of a queue's groups that are searched victims for in vain, 256 are in a cycle: the first "  \
-      "128 in line always, the others in turn")
+      "128 in line always, the others in turn")                                                    \
+    X(GREEDY_GANG, "greedy-gang",                                                                  \
+      "the pods of a gang are placed one after the other, by name; where one finds no room, the "  \
+      "gang waits, even if other places for the first ones would leave it some",                   \
+      "it is tried again, what asks for most first, with other places and topology domains for "   \
+      "each, until all have been tried or a bound is reached")                                     \
+    X(JOINED_DOMAINS, "joined-domains",                                                            \
+      "a topology domain is known by its labels joined by dots, so rack b.c of zone a and rack c " \
+      "of zone a.b are one",                                                                       \
+      "they are two")                                                                              \
+    X(LARGEST_POD, "largest-pod",                                                                  \
+      "a topology domain has room for a gang if it has it for as many pods that each ask for the " \
+      "most that any of them does, and for a GPU for every pod that shares one",                   \
+      "it is tried where there is enough in sum, or, of pods that are all alike, enough places")
 
 enum sched_quirk {
 #define SCHED_QUIRK_INDEX(name, ...) SCHED_QUIRK_INDEX_##name,

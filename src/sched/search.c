@@ -89,10 +89,12 @@ static void victim_tasks(struct search *search,
             VEC_PUSH(search->sched->arena, ret, evicted->items[i]);
 }
 
-/* Places the group's first pods, and whoever was evicted for them, in fair order. */
+/* Places the group's first pods, and whoever was evicted for them, in fair order, or the group
+ * first. */
 static bool place_everybody(struct search *search,
                             const struct pod_vec *tasks,
-                            const struct pod_vec *evicted)
+                            const struct pod_vec *evicted,
+                            bool first)
 {
     struct sched *sched = search->sched;
     struct order order;
@@ -101,12 +103,15 @@ static bool place_everybody(struct search *search,
 
     search->reason = SCHED_REASON_NONE;
     search->crowded = false;
-    bool placed = false;
+    bool placed = first && allocate_tasks(sched, search->group, tasks, true, &failure);
 
+    if (first && !placed)
+        return false;
     order_init(&order, sched, ORDER_SEARCH);
     sched->mark_now++;
     search->group->mark = sched->mark_now;
-    order_push_tasks(&order, search->group, tasks);
+    if (!first)
+        order_push_tasks(&order, search->group, tasks);
     for (size_t i = 0; i < evicted->count; i++) {
         struct group *victim = evicted->items[i]->group;
         if (victim->mark == sched->mark_now)
@@ -164,12 +169,11 @@ static bool victims_acceptable(struct search *search, const struct pod_vec *evic
            groups <= group_policy(search->group)->consolidate_max;
 }
 
-/* Evicts what was recorded and `more`, and sees whether the tasks fit. On success the journal keeps
- * it and `ret` is everybody evicted. */
-static bool search_attempt(struct search *search,
-                           const struct pod_vec *tasks,
-                           const struct pod_vec *more,
-                           struct pod_vec *ret)
+static bool attempt_once(struct search *search,
+                         const struct pod_vec *tasks,
+                         const struct pod_vec *more,
+                         bool first,
+                         struct pod_vec *ret)
 {
     struct mark mark = journal_mark(search->sched);
 
@@ -179,13 +183,31 @@ static bool search_attempt(struct search *search,
         pod_evict(search, search->recorded.items[i], ret);
     for (size_t i = 0; more && i < more->count; i++)
         pod_evict(search, more->items[i], ret);
-    bool placed = place_everybody(search, tasks, ret);
+    bool placed = place_everybody(search, tasks, ret, first);
     if (placed && victims_acceptable(search, ret))
         return true;
     search->contested = search->contested || placed;
     journal_rollback(search->sched, mark);
     pods_spare(ret);
     return false;
+}
+
+/* Evicts what was recorded and `more`, and sees whether the tasks fit. On success the journal keeps
+ * it and `ret` is everybody evicted. Where all are only moved it does not matter who is placed first:
+ * those that are to move may have taken the very room they should leave. */
+static bool search_attempt(struct search *search,
+                           const struct pod_vec *tasks,
+                           const struct pod_vec *more,
+                           struct pod_vec *ret)
+{
+    bool claims = false;
+
+    if (attempt_once(search, tasks, more, false, ret))
+        return true;
+    for (size_t i = 0; i < tasks->count; i++)
+        claims = claims || tasks->items[i]->claim_count;
+    return search->action == SCHED_ACTION_CONSOLIDATE && search->crowded && !claims &&
+           !QUIRK(search->sched, GREEDY_GANG) && attempt_once(search, tasks, more, true, ret);
 }
 
 static int by_name(const void *a, const void *b)
@@ -632,6 +654,8 @@ static void search_finish(struct search *search, bool solved)
         pod->victim = false;
         if (!solved)
             continue;
+        if (pod->was == ST_BINDING && pod->placed_in == search->sched->cycle)
+            search->sched->undone = true; /* nobody's end frees that room */
         pod->action = search->action;
         pod->evicted_for = search->group;
     }

@@ -37,10 +37,10 @@ struct undo_slots;
  *   charged    charge share queue runtime quota device claim pick numa
  *   derived    victims closers lists journal link leaving
  *   one pod    filter affinity fit fragment fragment_best place
- *   one gang   tasks topology keep allocate
+ *   one gang   tasks topology keep arrange allocate
  *   evictions  order pending propose hopeless reclaim lost search action
  *   way in     decode decode_numa decode_pod event event_device event_pod event_group event_hold observe
- *   cycle      reserve explain hold plan verify verify_structures cycle
+ *   cycle      spot reserve explain hold plan verify verify_structures cycle
  *   way out    view explain_view policy */
 struct sched {
     struct sched_config config;
@@ -90,6 +90,8 @@ struct sched {
     VEC(struct undo) touched;     /* where pods that this cycle touched were at its start */
     VEC(struct undo_slots) slots; /* of the journal and of `touched` */
     bool trying;                  /* changes are recorded */
+    bool undone;                  /* room that this cycle gave is free again: another one helps */
+    int64_t arrange_left;         /* nodes that this cycle may look at yet; see arrange.h */
     bool models;                  /* some queue limits GPUs by their model, or did */
     size_t anti_pods;             /* pods that hold room and keep others away */
     size_t soft_taints;           /* nodes with PreferNoSchedule taints */

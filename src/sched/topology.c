@@ -35,7 +35,7 @@
 #define LEVELS_MAX 16
 
 struct domain {
-    struct str id; /* label values joined by '.' */
+    struct str id; /* label values joined by '.', as KAI calls it; two may have the same */
     int level;     /* -1: the root */
     uint32_t parent;
     VEC(uint32_t) children;
@@ -66,14 +66,21 @@ void topology_cache_free(struct topology_cache *cache)
     mem_free(cache);
 }
 
-static uint32_t domain_get(struct tree *tree, struct map *ids, uint32_t parent, struct str value)
+/* `joined`: known by its id alone, whatever it is in. */
+static uint32_t domain_get(struct tree *tree,
+                           struct map *ids,
+                           bool joined,
+                           uint32_t parent,
+                           struct str value)
 {
     const struct domain *above = &tree->domains.items[parent];
     struct str id = above->id.len ? str_printf(&tree->arena, STR_FMT "." STR_FMT,
                                                STR_ARG(above->id), STR_ARG(value))
                                   : str_dup(&tree->arena, value);
     int level = above->level + 1;
-    struct str key = str_printf(&tree->arena, "%d/" STR_FMT, level, STR_ARG(id));
+    struct str key =
+        joined ? str_printf(&tree->arena, "%d/" STR_FMT, level, STR_ARG(id))
+               : str_printf(&tree->arena, "%u/" STR_FMT, (unsigned)parent, STR_ARG(value));
     const void *known = map_get(ids, key);
     uint32_t index = (uint32_t)(uintptr_t)known;
 
@@ -87,7 +94,7 @@ static uint32_t domain_get(struct tree *tree, struct map *ids, uint32_t parent, 
     return index;
 }
 
-static void tree_fill(struct tree *tree)
+static void tree_fill(struct tree *tree, bool joined)
 {
     const struct sched_topology *spec = &tree->topology->spec;
     struct map ids = {0};
@@ -104,7 +111,7 @@ static void tree_fill(struct tree *tree)
         if (level < spec->level_count)
             continue;
         for (level = 0; level < spec->level_count; level++)
-            domain = domain_get(tree, &ids, domain, node_label(node, spec->levels[level]));
+            domain = domain_get(tree, &ids, joined, domain, node_label(node, spec->levels[level]));
         VEC_PUSH(&tree->arena, &tree->domains.items[domain].nodes, node);
     }
     map_done(&ids);
@@ -130,7 +137,7 @@ static struct tree *tree_get(struct sched *sched,
     tree->pool = pool;
     tree->next = sched->topology_cache->trees;
     sched->topology_cache->trees = tree;
-    tree_fill(tree);
+    tree_fill(tree, QUIRK(sched, JOINED_DOMAINS));
     return tree;
 }
 
@@ -152,19 +159,36 @@ struct weighing {
     struct weight *weights; /* by domain */
     int64_t *request;       /* sum, by resource */
     int64_t *largest;       /* of one pod */
-    bool alike;             /* all pods ask for the same kinds of resources */
+    bool alike;             /* they are counted, not only added up; see weigh_alike() */
     size_t resources;
 };
+
+/* Pods that are all alike need places, of which `largest` says how many there are; what uneven ones
+ * need is only known in sum. KAI counts places for all that ask for the same kinds of resources. */
+static bool weigh_alike(const struct weighing *w)
+{
+    bool kai = QUIRK(w->sched, LARGEST_POD);
+    size_t kinds = 0;
+
+    for (size_t r = 0; r < w->resources; r++)
+        kinds += w->largest[r] > 0;
+    for (size_t i = 0; i < w->tasks->count; i++) {
+        const struct pod *pod = w->tasks->items[i];
+
+        if (kai ? pod->want_count + (pod->shape->shared ? 1 : 0) != kinds
+                : pod->shape != w->tasks->items[0]->shape || pod->claim_count || pod->shape->shared)
+            return false;
+    }
+    return true;
+}
 
 static void weigh_request(struct weighing *w)
 {
     struct arena *arena = w->sched->arena;
-    size_t kinds = 0;
 
     w->resources = w->sched->resources.count;
     w->request = ARENA_ARRAY(arena, int64_t, w->resources);
     w->largest = ARENA_ARRAY(arena, int64_t, w->resources);
-    w->alike = true;
     for (size_t i = 0; i < w->tasks->count; i++) {
         const struct pod *pod = w->tasks->items[i];
 
@@ -175,18 +199,20 @@ static void weigh_request(struct weighing *w)
             w->request[res] += need;
             w->largest[res] = i64_max(w->largest[res], need);
         }
-        if (pod->shape->shared) { /* at least a device each, as far as whole ones go */
+        if (pod->shape->shared && QUIRK(w->sched, LARGEST_POD)) { /* as far as whole ones go */
             w->request[RES_GPU] += pod->shape->devices;
             w->largest[RES_GPU] = i64_max(w->largest[RES_GPU], pod->shape->devices);
         }
     }
-    for (size_t r = 0; r < w->resources; r++)
-        kinds += w->largest[r] > 0;
-    for (size_t i = 0; i < w->tasks->count; i++) {
-        const struct pod *pod = w->tasks->items[i];
-        if (pod->want_count + (pod->shape->shared ? 1 : 0) != kinds)
-            w->alike = false;
-    }
+    w->alike = weigh_alike(w);
+}
+
+/* What is free, or will be; of a node on which more is kept than that, nothing. */
+static int64_t room_of(const struct weighing *w, const struct node *node, size_t r)
+{
+    int64_t room = node->idle[r] + node->releasing[r];
+
+    return room > 0 || QUIRK(w->sched, LARGEST_POD) ? room : 0;
 }
 
 static int64_t pods_on(const struct weighing *w, const struct node *node)
@@ -195,7 +221,7 @@ static int64_t pods_on(const struct weighing *w, const struct node *node)
 
     for (size_t r = 0; r < w->resources; r++)
         if (w->largest[r] > 0)
-            most = i64_min(most, (node->idle[r] + node->releasing[r]) / w->largest[r]);
+            most = i64_min(most, room_of(w, node, r) / w->largest[r]);
     return i64_max(0, most == INT64_MAX ? (int64_t)w->tasks->count : most);
 }
 
@@ -269,7 +295,7 @@ static void weigh_tree(struct weighing *w, const struct node_set *within)
             weight->any = true;
             weight->pods += pods_on(w, node);
             for (size_t r = 0; r < w->resources; r++)
-                weight->free[r] += node->idle[r] + node->releasing[r];
+                weight->free[r] += room_of(w, node, r);
         }
         weight->ratio = ratio_of(w, weight);
         weight->children = ARENA_ARRAY(arena, uint32_t, domain->children.count + 1);

@@ -375,3 +375,42 @@ TEST(nothing_is_told_of_what_is_not_there_or_does_not_wait)
     EXPECT(!sched_queue_view(c.sched, STR("q"), &queue));
     cluster_close(&c);
 }
+
+/* The queue has all it may have, and loses it for somebody in front after the last one was tried. */
+TEST(nobody_is_told_to_raise_a_limit_that_is_no_longer_in_the_way)
+{
+    struct cluster c;
+    struct sched_explanation why;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    cluster_queue(&c, "q", 4, 4);
+    cluster_node(&c, "a", 8);
+    cluster_put(&c, &(struct job){.name = "old", .gpus = 4, .priority = 50, .node = "a"});
+    cluster_put(&c, &(struct job){.name = "high", .gpus = 2, .priority = 75});
+    cluster_put(&c, &(struct job){.name = "j", .gpus = 1, .priority = 50});
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_evicted(&c, "old-0"));
+    EXPECT(sched_explain(c.sched, STR("ns"), STR("j"), &c.arena, &why));
+    EXPECT(why.why.reason == SCHED_REASON_IN_LINE);
+    EXPECT(!str_contains(why.change, STR("-")) && sched_needs_cycle(c.sched));
+    cluster_close(&c);
+}
+
+/* Room that one cycle gives and takes again is left idle by nobody. */
+TEST(another_cycle_is_asked_for_where_room_was_given_and_promised_to_another)
+{
+    struct cluster c;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    cluster_queue(&c, "q", 2, SCHED_UNLIMITED);
+    cluster_queue(&c, "r", 4, SCHED_UNLIMITED);
+    cluster_node(&c, "a", 6);
+    cluster_put(&c, &(struct job){.name = "large", .queue = "r", .gpus = 20, .priority = 75});
+    cluster_put(&c, &(struct job){.name = "all", .gpus = 6, .priority = 75});
+    cluster_put(&c, &(struct job){.name = "small", .queue = "r", .gpus = 2, .priority = 50});
+    cluster_decide(&c, 1000);
+    EXPECT(c.plan.bind_count || sched_needs_cycle(c.sched));
+    cluster_decide(&c, 1000);
+    EXPECT(cluster_bound(&c, "small-0"));
+    cluster_close(&c);
+}

@@ -1,4 +1,6 @@
 #include "base/str.h"
+#include "sched/explain.h"
+#include "sched/resource.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
 
@@ -52,3 +54,24 @@ const struct sched_quirk_text sched_quirk_texts[SCHED_QUIRK_COUNT] = {
     SCHED_QUIRKS(X_TEXT)
 #undef X_TEXT
 };
+
+/* "8 GPUs", "1 GPU", "2.5 GPUs", "4 CPUs", "16 GiB of memory" */
+struct str explain_amount(struct arena *arena, int r, int64_t amount)
+{
+    if (r == SCHED_GPU) {
+        if (amount % GPU_MILLI == 0)
+            return str_printf(arena, "%lld GPU%s", (long long)(amount / GPU_MILLI),
+                              amount == GPU_MILLI ? "" : "s");
+        return str_printf(arena, "%lld.%02lld GPUs", (long long)(amount / GPU_MILLI),
+                          (long long)(amount % GPU_MILLI / 10));
+    }
+    if (r == SCHED_CPU) {
+        if (amount % 1000 == 0)
+            return str_printf(arena, "%lld CPU%s", (long long)(amount / 1000),
+                              amount == 1000 ? "" : "s");
+        return str_printf(arena, "%lldm CPU", (long long)amount);
+    }
+    if (amount >= 1 << 30)
+        return str_printf(arena, "%lld GiB of memory", (long long)(amount >> 30));
+    return str_printf(arena, "%lld MiB of memory", (long long)(amount >> 20));
+}

@@ -1,0 +1,449 @@
+#include "sched/arrange.h"
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "sched/allocate.h"
+#include "sched/filter.h"
+#include "sched/fit.h"
+#include "sched/group.h"
+#include "sched/journal.h"
+#include "sched/names.h"
+#include "sched/node.h"
+#include "sched/place.h"
+#include "sched/pod.h"
+#include "sched/pool.h"
+#include "sched/queue.h"
+#include "sched/resource.h"
+#include "sched/sched.h"
+#include "sched/shape.h"
+#include "sched/spec.h"
+#include "sched/state.h"
+#include "sched/tasks.h"
+#include "sched/topology.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- putting one pod somewhere ---- */
+/* The placement is its old room: the same shared devices, or any whole one where its own is still
+ * free for it. */
+static bool can_stay(const struct pod *pod, const struct placement *placement)
+{
+    const struct node *node = placement->node;
+    const uint8_t *slots = pod_shares(pod);
+    int64_t memory = share_memory(pod, node);
+
+    for (uint8_t i = 0; i < pod->share_count; i++) {
+        const struct share *share = &node->shares[slots[i]];
+        if (placement->shares[i] == slots[i])
+            continue;
+        if (placement->shares[i] != SHARES_MAX)
+            return false;
+        if (node->gpu_memory - share->allocated - share->pipelined < memory ||
+            fit_promised(node, share))
+            return false;
+    }
+    return true;
+}
+
+void attempt_put(struct attempt *attempt, struct pod *pod, struct placement *placement)
+{
+    struct sched *sched = attempt->sched;
+    struct node *node = placement->node;
+
+    if (pod->victim && pod->status == ST_RELEASING && pod->node == node &&
+        can_stay(pod, placement)) {
+        enum status was = pod->was != ST_PIPELINED             ? pod->was
+                          : ST_IN(pod->observed, ST_ALLOCATED) ? pod->observed
+                                                               : ST_BINDING;
+        pod_set(sched, pod, was, node, pod_shares(pod), pod->share_count);
+        return;
+    }
+    for (uint8_t i = 0; i < placement->share_count; i++) {
+        if (placement->shares[i] != SHARES_MAX)
+            continue;
+        /* One that goes on has the device it had, not any: so it is named now. */
+        bool own = pod->home && placement->fit == FIT_IDLE;
+        placement->shares[i] = share_open(node, own ? pod->sharing->names[i] : NULL);
+        if (own) {
+            pod->sharing->named_shares[i] = placement->shares[i];
+            pod->sharing->named_node = node;
+        }
+    }
+    pod_set(sched, pod, placement->fit == FIT_IDLE && !attempt->later ? ST_BINDING : ST_PIPELINED,
+            node, placement->shares, placement->share_count);
+    pod->placed_in = sched->cycle;
+    pod->lent_for = placement->lent_for;
+}
+
+/* ---- the ways there are ---- */
+/* Chooses the domain of a set, or the node of a pod. */
+struct step {
+    struct pod *pod; /* NULL: a domain */
+    uint32_t set;
+    struct pod_vec tasks;           /* domain: of the set */
+    struct node_sets domains;       /* to choose from */
+    struct place_choice *choices;   /* the same of a pod */
+    size_t count, next;             /* of either */
+    struct mark mark;               /* before it */
+    int64_t need[SCHED_RESOURCES];  /* pod: what it and those behind it ask for, of one set */
+    int64_t least[SCHED_RESOURCES]; /* and the least that any of them does */
+    bool like_last;                 /* pod: to nobody does it matter which of the two is where */
+    bool entered;
+};
+
+struct arranging {
+    struct attempt *attempt;
+    const struct node_set *within;
+    struct node_set *chosen; /* by set */
+    struct step *steps;
+    size_t count;
+    int64_t looks; /* at nodes, that are left */
+    bool plain;    /* one node is as good as another that has the same */
+};
+
+static const uint32_t resources[SCHED_RESOURCES] = {RES_CPU, RES_MEMORY, RES_GPU};
+
+/* Without what it claims, which others may claim with it. */
+static int64_t pod_wants(const struct pod *pod, uint32_t res)
+{
+    int64_t amount = 0;
+
+    for (size_t i = 0; i < pod->shape->want_count; i++)
+        amount += pod->wants[i].res == res ? pod->wants[i].amount : 0;
+    return amount;
+}
+
+/* What asks for most first; those that are alike beside each other. */
+static int by_size(const void *a, const void *b)
+{
+    const struct pod *l = *(struct pod *const *)a;
+    const struct pod *r = *(struct pod *const *)b;
+
+    for (size_t i = SCHED_RESOURCES; i-- > 0;) {
+        int64_t m = pod_wants(l, resources[i]);
+        int64_t n = pod_wants(r, resources[i]);
+        if (m != n)
+            return m > n ? -1 : 1;
+    }
+    if (l->shape != r->shape)
+        return l->shape->id < r->shape->id ? -1 : 1;
+    return pod_order(l, r);
+}
+
+static bool same_labels(const struct pod *a, const struct pod *b)
+{
+    return a->label_count == b->label_count &&
+           (!a->label_count ||
+            memcmp(a->labels, b->labels, a->label_count * sizeof(*a->labels)) == 0);
+}
+
+static bool interchangeable(const struct sched *sched, const struct pod *a, const struct pod *b)
+{
+    return a->shape == b->shape && !a->claim_count && !b->claim_count && !a->home && !b->home &&
+           a->status == b->status && a->status == ST_PENDING && a->nominated == b->nominated &&
+           ((a->shape->local && !sched->anti_pods) || same_labels(a, b));
+}
+
+static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *tasks)
+{
+    struct sched *sched = a->attempt->sched;
+    struct pod **pods = ARENA_ARRAY(sched->arena, struct pod *, tasks->count);
+    size_t first = a->count;
+
+    memcpy(pods, tasks->items, tasks->count * sizeof(*pods));
+    qsort(pods, tasks->count, sizeof(*pods), by_size);
+    for (size_t i = 0; i < tasks->count; i++)
+        a->steps[a->count++] = (struct step){
+            .pod = pods[i],
+            .set = set,
+            .like_last = i && interchangeable(sched, pods[i - 1], pods[i]),
+        };
+    for (size_t i = a->count; i-- > first;)
+        for (int r = 0; r < SCHED_RESOURCES; r++) {
+            struct step *step = &a->steps[i];
+            int64_t own = pod_wants(step->pod, resources[r]);
+            bool last = i + 1 == a->count;
+
+            step->need[r] = own + (last ? 0 : step[1].need[r]);
+            step->least[r] = last ? own : i64_min(own, step[1].least[r]);
+        }
+}
+
+static struct pod_vec tasks_of_set(const struct arranging *a,
+                                   const struct pod_vec *tasks,
+                                   uint32_t set)
+{
+    struct pod_vec some = {0};
+
+    for (size_t i = 0; i < tasks->count; i++)
+        if (set_below(a->attempt->group, tasks->items[i]->set, set))
+            VEC_PUSH(a->attempt->sched->arena, &some, tasks->items[i]);
+    return some;
+}
+
+static int64_t tasks_size(const struct pod_vec *tasks)
+{
+    int64_t size = 0;
+
+    for (size_t i = 0; i < tasks->count; i++)
+        size += pod_wants(tasks->items[i], RES_GPU) * (INT64_C(1) << 30) +
+                pod_wants(tasks->items[i], RES_CPU);
+    return size;
+}
+
+static bool set_constrained(const struct set *set)
+{
+    return set->topology->topology.len &&
+           (set->topology->required.len || set->topology->preferred.len);
+}
+
+static bool parts_constrained(const struct group *group)
+{
+    for (uint32_t i = 1; i < group->set_count; i++)
+        if (set_constrained(&group->sets[i]))
+            return true;
+    return false;
+}
+
+/* The steps of a set and of all below it; where nothing below it has a domain of its own, its pods
+ * are one lot. */
+static void add_set(struct arranging *a, uint32_t set, const struct pod_vec *tasks, bool parts)
+{
+    const struct group *group = a->attempt->group;
+    struct {
+        uint32_t set;
+        int64_t size;
+        struct pod_vec tasks;
+    } *children = NULL;
+    size_t count = 0;
+
+    a->steps[a->count++] = (struct step){.set = set, .tasks = *tasks};
+    if (group->sets[set].leaf || !parts) {
+        add_pods(a, set, tasks);
+        return;
+    }
+    children = arena_alloc(a->attempt->sched->arena, group->set_count, sizeof(*children),
+                           _Alignof(max_align_t));
+    for (uint32_t child = group->sets[set].first_child; child; child = group->sets[child].next) {
+        struct pod_vec some = tasks_of_set(a, tasks, child);
+        int64_t size = tasks_size(&some);
+        size_t at = some.count ? count++ : 0;
+
+        if (!some.count)
+            continue;
+        for (; at && children[at - 1].size < size; at--)
+            children[at] = children[at - 1];
+        children[at].set = child;
+        children[at].size = size;
+        children[at].tasks = some;
+    }
+    for (size_t i = 0; i < count; i++)
+        add_set(a, children[i].set, &children[i].tasks, parts);
+}
+
+/* ---- trying them ---- */
+/* Whether what is left of the set's nodes is enough in sum for all pods that are left of it: of nodes
+ * that have less than any of them asks for nothing counts. */
+static bool enough_left(const struct arranging *a, const struct step *step)
+{
+    const struct pool *pool = a->attempt->group->queue->pool;
+    const struct node_set *set = &a->chosen[step->set];
+    struct node *const *nodes = set->nodes ? set->nodes : pool->nodes.items;
+    size_t count = set->nodes ? set->count : pool->nodes.count;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        int64_t left = 0;
+
+        for (size_t i = 0; i < count && left < step->need[r]; i++) {
+            int64_t room = nodes[i]->idle[resources[r]] + nodes[i]->releasing[resources[r]];
+
+            left += room > 0 && room >= step->least[r] ? room : 0;
+        }
+        if (left < step->need[r])
+            return false;
+    }
+    return true;
+}
+
+/* Nodes that have the same, and the same free, for pods that look at nothing else. */
+static bool nodes_alike(const void *user, const struct node *x, const struct node *y)
+{
+    const struct arranging *a = user;
+    const struct sched *sched = a->attempt->sched;
+    size_t bytes = sched->resources.count * sizeof(*x->idle);
+
+    if (!a->plain || x->share_count || y->share_count || x->numa || y->numa || x->keep || y->keep ||
+        memcmp(x->idle, y->idle, bytes) != 0 || memcmp(x->releasing, y->releasing, bytes) != 0)
+        return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->steps[i].pod && filter_allowed(sched, a->steps[i].pod->shape, x) !=
+                                   filter_allowed(sched, a->steps[i].pod->shape, y))
+            return false;
+    return true;
+}
+
+static void step_enter(struct arranging *a, struct step *step)
+{
+    struct sched *sched = a->attempt->sched;
+    struct group *group = a->attempt->group;
+    const struct node_set *set = &a->chosen[step->set];
+    struct failure scratch = {0};
+
+    step->entered = true;
+    step->mark = journal_mark(sched);
+    step->next = step->count = 0;
+    if (!step->pod) {
+        step->domains = (struct node_sets){0};
+        a->looks--;
+        if (topology_subsets(sched, group, step->set, &step->tasks,
+                             step->set ? &a->chosen[group->sets[step->set].parent] : a->within,
+                             &step->domains, &scratch))
+            step->count = step->domains.count;
+        return;
+    }
+    a->looks -= (int64_t)(set->nodes ? set->count : group->queue->pool->nodes.count);
+    if (!enough_left(a, step))
+        return;
+    if (!step->choices)
+        step->choices = ARENA_ARRAY(sched->arena, struct place_choice, ARRANGE_CHOICES);
+    struct place_choices choices = {
+        .items = step->choices, .most = ARRANGE_CHOICES, .alike = nodes_alike, .user = a};
+    place_choose(sched, step->pod, set, &choices);
+    step->count = choices.count;
+    a->attempt->failure->cut = a->attempt->failure->cut || choices.more;
+}
+
+/* A pod just like this one was there, and that did not help: nor would this one there. */
+static bool known_in_vain(const struct step *step, const struct node *node)
+{
+    for (; step->like_last; step--)
+        for (size_t i = 0; i + 1 < step[-1].next; i++)
+            if (step[-1].choices[i].placement.node == node)
+                return true;
+    return false;
+}
+
+/* Takes the next choice of the step; false: there is none. */
+static bool step_next(struct arranging *a, struct step *step)
+{
+    while (step->next < step->count) {
+        size_t at = step->next++;
+
+        if (!step->pod) {
+            a->chosen[step->set] = step->domains.items[at];
+            return true;
+        }
+        if (known_in_vain(step, step->choices[at].placement.node))
+            continue;
+        struct placement placement = step->choices[at].placement;
+        attempt_put(a->attempt, step->pod, &placement);
+        return true;
+    }
+    return false;
+}
+
+static bool steps_take(struct arranging *a)
+{
+    for (size_t at = 0; at < a->count;) {
+        struct step *step = &a->steps[at];
+
+        if (!step->entered)
+            step_enter(a, step);
+        else
+            journal_rollback(a->attempt->sched, step->mark);
+        if (a->looks < 0) {
+            a->attempt->failure->cut = true;
+            return false;
+        }
+        if (step_next(a, step)) {
+            at++;
+            continue;
+        }
+        step->entered = false;
+        if (!at--)
+            return false;
+    }
+    return true;
+}
+
+/* ---- whether it is worth a try ---- */
+/* Pods that are all alike, and at most keep each other out of one kind of domain: wherever the first
+ * ones are, as many find a place. */
+static bool all_alike(const struct attempt *attempt, const struct pod_vec *tasks)
+{
+    const struct sched *sched = attempt->sched;
+    const struct pod *first = tasks->items[0];
+    const struct sched_pod *spec = &first->shape->spec;
+
+    for (size_t i = 1; i < tasks->count; i++)
+        if (!interchangeable(sched, first, tasks->items[i]))
+            return false;
+    return !first->shape->shared && !spec->affinity_count && spec->anti_affinity_count <= 1 &&
+           (!spec->spread_count || QUIRK(sched, NO_SPREAD)) && !sched->numa_nodes &&
+           (attempt->group->set_count == 2 || !parts_constrained(attempt->group));
+}
+
+static bool enough_in_pool(const struct attempt *attempt, const struct pod_vec *tasks)
+{
+    const struct pool *pool = attempt->group->queue->pool;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        int64_t need = 0;
+
+        for (size_t i = 0; i < tasks->count; i++)
+            for (size_t w = 0; w < tasks->items[i]->want_count; w++)
+                if (tasks->items[i]->wants[w].res == resources[r])
+                    need += task_need(attempt->sched, tasks, i, w);
+        if (need > pool->room[resources[r]])
+            return false;
+    }
+    return true;
+}
+
+static bool all_plain(const struct arranging *a, const struct pod_vec *tasks, bool parts)
+{
+    const struct sched *sched = a->attempt->sched;
+
+    for (size_t i = 0; i < tasks->count; i++)
+        if (!tasks->items[i]->shape->local || tasks->items[i]->claim_count ||
+            tasks->items[i]->shape->shared || tasks->items[i]->home)
+            return false;
+    return !parts && !sched->anti_pods && !sched->homed.count &&
+           !queue_has_models(a->attempt->group->queue);
+}
+
+bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct node_set *within)
+{
+    struct sched *sched = attempt->sched;
+    const struct group *group = attempt->group;
+    size_t nodes = within->nodes ? within->count : group->queue->pool->nodes.count;
+    struct failure *failure = attempt->failure;
+    bool lacks_room =
+        failure->reason == SCHED_REASON_NO_ROOM || failure->reason == SCHED_REASON_TOPOLOGY;
+
+    if (QUIRK(sched, GREEDY_GANG) || tasks->count < 2 || !lacks_room || all_alike(attempt, tasks) ||
+        !enough_in_pool(attempt, tasks))
+        return false;
+    int64_t each = (int64_t)(tasks->count * nodes);
+    int64_t looks = i64_min(sched->arrange_left, i64_max(ARRANGE_LOOKS, 2 * each));
+    if (each > ARRANGE_LARGE || looks <= 0) {
+        failure->cut = true;
+        return false;
+    }
+    bool parts = parts_constrained(group);
+    struct arranging a = {.attempt = attempt, .within = within, .looks = looks};
+    a.chosen = ARENA_ARRAY(sched->arena, struct node_set, group->set_count);
+    a.steps = ARENA_ARRAY(sched->arena, struct step, tasks->count + group->set_count + 1);
+    a.plain = all_plain(&a, tasks, parts);
+    struct mark mark = journal_mark(sched);
+    add_set(&a, 0, tasks, parts);
+    bool placed = steps_take(&a);
+    sched->arrange_left -= looks - i64_max(a.looks, 0);
+    if (!placed)
+        journal_rollback(sched, mark);
+    return placed;
+}

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "sched/group.h"
+#include "sched/place.h"
+#include "sched/pod.h"
+#include "sched/tasks.h"
+
+#include <stdbool.h>
+
+struct failure;
+struct sched;
+
+/* arrange: a place for every pod of a gang, where taking the best node for one pod after the other
+ * found none.
+ *
+ * Every way is tried, depth first: for each set of subgroups each of its topology's domains, for each
+ * pod each node, best first, what asks for most before what asks for less. Left out is only what
+ * cannot help: what pods still ask for is more than what is left in sum, another node just like one
+ * that did not help, and a node that did not help a pod just like this one. So the answer is certain
+ * for gangs of ARRANGE_CERTAIN pods on as many nodes, and nearly always far above; where it is not,
+ * failure->cut says so. */
+#define ARRANGE_CERTAIN 8
+#define ARRANGE_CHOICES 64 /* nodes of a pod that differ */
+/* Nodes looked at for one gang: the pods of a small one on every node it could go to, thousands of
+ * times; at 100 ns each that is 10 ms. A larger gang may look at every node twice for each pod, up to
+ * ARRANGE_LARGE; all gangs of a cycle together at ARRANGE_CYCLE, a tenth of a second. */
+#define ARRANGE_LOOKS 100000
+#define ARRANGE_LARGE 400000
+#define ARRANGE_CYCLE 1000000
+
+/* The pods of one group are being placed. */
+struct attempt {
+    struct sched *sched;
+    struct group *group;
+    bool later;
+    struct failure *failure;
+};
+
+/* Puts the pod there, in the journal. */
+void attempt_put(struct attempt *attempt, struct pod *pod, struct placement *placement);
+/* False leaves everything as it was. */
+bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct node_set *within);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "sched/group.h"
+#include "sched/keep.h"
+#include "sched/spec.h"
+#include "sched/tasks.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sched;
+
+/* spot: which nodes to keep for a gang that has waited long.
+ *
+ * Nodes are put in order by what is in the gang's way there. Of the first of them as few as will do
+ * are emptied in the journal, and the gang is placed there as it will be one day, with all its
+ * constraints: where its pods then are is what is kept. */
+struct spot_choice {
+    struct keep_slot *slots;          /* one a task, by node */
+    int64_t blocked[SCHED_RESOURCES]; /* what others still hold of them */
+    int64_t ends_ms;                  /* by when they have ended; INT64_MAX: not known */
+};
+
+/* False: the gang would not fit if all that we placed were gone. */
+bool spots_choose(struct sched *sched,
+                  struct group *group,
+                  const struct pod_vec *tasks,
+                  struct spot_choice *ret);
