@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""judge.py [--pods N] [--seed N] [--nodes N]: kube-scheduler as a judge of our filters, on a real API server.
+
+Every case is a pod that can go to one node only, a few others that are there already, and namespaces of its own. It is asked
+twice, of kube-scheduler and of `muster operator`, in twin namespaces that do not see each other: both bind it, or neither does.
+Pods are pinned to their node by an affinity to its name, or by a resource that only that node has, which leaves the counts of
+topology spread alone. Ends with `N passed, N failed`; a disagreement is printed with the whole pod, and `--only NUMBER` asks it
+again.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import ssl
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "e2e")]
+from cluster import RBAC, Operator  # noqa: E402
+from controlplane import ACCOUNT, ControlPlane  # noqa: E402
+from harness import PATIENCE, Failure, Skip, wait_for  # noqa: E402
+
+BATCH = 50       # cases that are under way at a time
+THREADS = 8
+DECIDED_S = 120  # for one batch
+WHOLE_MAX = 20   # disagreements that are printed with all of their pods
+SIDES = {"k": "default-scheduler", "m": "kai-scheduler"}
+UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+# What every kubelet would be, but for what admission adds to nodes that have just come, and to pods without a service account.
+FLAGS = ["--disable-admission-plugins=TaintNodesByCondition,ServiceAccount,DefaultTolerationSeconds"]
+
+
+# ---- what is asked ----
+def nodes(rng, count):
+    """Nodes that differ in labels, taints and room; each has a resource of its own name."""
+    for i in range(count):
+        labels = {"kubernetes.io/hostname": f"n{i}", "zone": rng.choice("abc"), "rack": rng.choice("xy"),
+                  "gen": str(rng.randint(1, 5))}
+        if rng.random() < 0.15:
+            del labels[rng.choice(("zone", "rack"))]
+        taints = [{"key": key, "value": value, "effect": effect} for key, value, effect in
+                  (("own", "a", "NoSchedule"), ("old", "", "NoExecute"), ("soft", "", "PreferNoSchedule")) if rng.random() < 0.2]
+        room = {"cpu": "4000", "memory": "8Ti", "pods": "100000", f"example.com/pin-{i}": "1000000"}
+        yield {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}", "labels": labels},
+               "spec": {"taints": taints, "unschedulable": i == count - 1},
+               "status": {"allocatable": room, "capacity": room, "conditions": [
+                   {"type": "Ready", "status": "True", "reason": "Made", "message": "", "lastHeartbeatTime": None,
+                    "lastTransitionTime": None}]}}
+
+
+def selector(rng):
+    return rng.choice(({"matchLabels": {"app": rng.choice("xy")}}, {"matchLabels": {"app": "x"}}, {},
+                       {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}]},
+                       {"matchExpressions": [{"key": "app", "operator": "Exists"}]}))
+
+
+def term(rng, side):
+    one = {"topologyKey": rng.choice(("zone", "rack", "kubernetes.io/hostname")), "labelSelector": selector(rng)}
+    if rng.random() < 0.3:
+        one["namespaceSelector"] = {"matchLabels": {"case": side}} if rng.random() < 0.7 else {"matchLabels": {"case": "none"}}
+    elif rng.random() < 0.2:
+        one["namespaces"] = [side + "-b"]
+    if rng.random() < 0.2:
+        one[rng.choice(("matchLabelKeys", "mismatchLabelKeys"))] = ["version"]
+    return one
+
+
+def spread(rng):
+    one = {"maxSkew": rng.randint(1, 2), "topologyKey": rng.choice(("zone", "rack", "kubernetes.io/hostname")),
+           "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector(rng)}
+    for word, values in (("nodeAffinityPolicy", ("Honor", "Ignore")), ("nodeTaintsPolicy", ("Honor", "Ignore")),
+                         ("minDomains", (1, 2, 4)), ("matchLabelKeys", (["version"],))):
+        if rng.random() < 0.3:
+            one[word] = rng.choice(values)
+    return one
+
+
+def node_term(rng):
+    return {"matchExpressions": [rng.choice((
+        {"key": "zone", "operator": "In", "values": rng.sample("abc", 2)}, {"key": "zone", "operator": "NotIn", "values": ["a"]},
+        {"key": "rack", "operator": "Exists"}, {"key": "rack", "operator": "DoesNotExist"},
+        {"key": "gen", "operator": "Gt", "values": ["2"]}, {"key": "gen", "operator": "Lt", "values": ["4"]}))]}
+
+
+def tolerations(rng):
+    words = ({"key": "own", "operator": "Equal", "value": "a", "effect": "NoSchedule"}, {"key": "own", "operator": "Exists"},
+             {"key": "own", "operator": "Equal", "value": "b"}, {"key": "old", "operator": "Exists", "effect": "NoExecute"},
+             {"key": "old", "operator": "Exists", "effect": "NoSchedule"}, {"operator": "Exists"})
+    return rng.sample(words, rng.randint(0, 3))
+
+
+def pod(name, namespace, rng, **spec):
+    labels = {"app": rng.choice("xyz"), "version": rng.choice("12")}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}, **spec.pop("container", {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}}
+
+
+def case(number, seed, side, node_count):
+    """Documents of one side: those that are there already, and the pod that is asked about. Both sides draw the same."""
+    rng = random.Random(f"{seed} {number}")
+    space = f"{side}-{number}"
+    port = (10000 if side == "k" else 35000) + number % 20000
+    docs = []
+    for i in range(rng.randint(0, 4)):
+        more = {"nodeName": f"n{rng.randrange(node_count)}", "schedulerName": SIDES["k"]}
+        there = space if rng.random() < 0.8 else space + "-b"
+        if rng.random() < 0.3:
+            more["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(rng, space)]}}
+        if rng.random() < 0.3:
+            more["container"] = {"ports": [{"containerPort": 1, "hostPort": port, "protocol": rng.choice(("TCP", "UDP")),
+                                            "hostIP": rng.choice(("", "127.0.0.1"))}]}
+        docs.append(pod(f"there-{i}", there, rng, **more))
+    target = rng.randrange(node_count)
+    spec, affinity, container = {"schedulerName": SIDES[side], "tolerations": tolerations(rng)}, {}, {}
+    if rng.random() < 0.4:
+        near = [term(rng, space) for _ in range(rng.choice((1, 1, 2)))]
+        affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": near}
+    if rng.random() < 0.4:
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(rng, space)]}
+    if rng.random() < 0.5:
+        spec["topologySpreadConstraints"] = [spread(rng)]
+    if rng.random() < 0.2:
+        spec["nodeSelector"] = {"zone": rng.choice("abc")}
+    terms = [node_term(rng) for _ in range(rng.randint(1, 2))] if rng.random() < 0.3 else None
+    if rng.random() < 0.4:
+        container["ports"] = [{"containerPort": 1, "hostPort": port, "protocol": "TCP",
+                               "hostIP": rng.choice(("", "127.0.0.1", "127.0.0.2"))}]
+    request = {"cpu": "1m"}
+    if rng.random() < 0.4:
+        pin = [{"key": "metadata.name", "operator": "In", "values": [f"n{target}"]}]
+        terms = [{**t, "matchFields": pin} for t in terms or [{}]]
+    else:
+        request[f"example.com/pin-{target}"] = "1"
+    container["resources"] = {"requests": request, "limits": {k: v for k, v in request.items() if k != "cpu"}}
+    if terms:
+        affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    if affinity:
+        spec["affinity"] = affinity
+    return docs, pod("asked", space, rng, container=container, **spec)
+
+
+# ---- the server ----
+class Client:
+    """One connection a thread."""
+
+    def __init__(self, plane):
+        self.plane = plane
+        self.context = ssl.create_default_context(cafile=plane.certs.path("ca.crt"))
+        self.context.load_cert_chain(plane.certs.path("admin.crt"), plane.certs.path("admin.key"))
+        self.connection = None
+
+    def ask(self, method, path, body=None, kind="application/json"):
+        for last in (False, True):
+            try:
+                self.connection = self.connection or http.client.HTTPSConnection(
+                    "127.0.0.1", self.plane.port, context=self.context, timeout=60 * PATIENCE)
+                self.connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": kind})
+                answer = self.connection.getresponse()
+                text = answer.read()
+                break
+            except (http.client.HTTPException, OSError):
+                self.connection = None
+                if last:
+                    raise
+        if answer.status >= 400 and answer.status != 409:
+            raise Failure(f"{method} {path}: {answer.status} {text.decode(errors='replace')[:500]}")
+        return json.loads(text)
+
+
+class Judge:
+    def __init__(self, plane, options):
+        self.plane, self.options = plane, options
+        self.operator = None
+        self.clients = [Client(plane) for _ in range(THREADS)]
+        self.pool = ThreadPoolExecutor(THREADS)
+
+    def each(self, work, items):
+        """work(client, item) for all items, THREADS at a time, each with a connection of its own."""
+        items = list(items)
+        parts = [items[i::THREADS] for i in range(THREADS)]
+        list(self.pool.map(lambda pair: [work(pair[0], item) for item in pair[1]], zip(self.clients, parts)))
+
+    def make_nodes(self):
+        for node in nodes(random.Random(f"{self.options.seed} nodes"), self.options.nodes):
+            self.clients[0].ask("POST", "/api/v1/nodes", node)
+            self.clients[0].ask("PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": node["status"]},
+                                "application/merge-patch+json")
+
+    def make_queues(self):
+        for name, parent in (("default-parent-queue", None), ("default-queue", "default-parent-queue")):
+            spec = {"resources": {r: UNLIMITED for r in ("gpu", "cpu", "memory")}, **({"parentQueue": parent} if parent else {})}
+            self.clients[0].ask("POST", "/apis/scheduling.run.ai/v2/queues", {
+                "apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec})
+
+    @staticmethod
+    def empty(client, space):
+        """Nobody collects garbage here: groups go with their pods."""
+        name = space["metadata"]["name"]
+        client.ask("DELETE", f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
+        client.ask("DELETE", f"/apis/scheduling.run.ai/v2alpha2/namespaces/{name}/podgroups")
+
+    def batch(self, numbers):
+        """{number: (kube-scheduler's node or None, ours)}"""
+        sides = [(n, side, *case(n, self.options.seed, side, self.options.nodes)) for n in numbers for side in SIDES]
+        spaces = [{"apiVersion": "v1", "kind": "Namespace",
+                   "metadata": {"name": f"{side}-{n}{b}", "labels": {"case": f"{side}-{n}"}}}
+                  for n, side, _, _ in sides for b in ("", "-b")]
+        self.each(lambda c, d: c.ask("POST", "/api/v1/namespaces", d), spaces)
+        create = lambda c, d: c.ask("POST", f"/api/v1/namespaces/{d['metadata']['namespace']}/pods", d)
+        self.each(create, [d for _, _, docs, _ in sides for d in docs])
+        self.each(create, [asked for *_, asked in sides])
+        answers = {}
+
+        def decided():
+            if not self.operator.alive():  # on a crowded machine it may lose its lease, and ends
+                self.operator.start()
+            for item in self.clients[0].ask("GET", "/api/v1/pods?fieldSelector=metadata.name%3Dasked")["items"]:
+                conditions = {c["type"]: c for c in item.get("status", {}).get("conditions", [])}
+                refused = conditions.get("PodScheduled", {}).get("status") == "False"
+                node = item["spec"].get("nodeName")
+                if node or refused:
+                    said = conditions.get("PodScheduled", {}).get("message", "")
+                    answers[item["metadata"]["namespace"]] = (node, said)
+            return all(asked["metadata"]["namespace"] in answers for *_, asked in sides)
+        def words():
+            return ", ".join(a["metadata"]["namespace"] for *_, a in sides if a["metadata"]["namespace"] not in answers)
+        try:
+            wait_for(decided, f"{len(sides)} pods to be decided", DECIDED_S, slowest=2)
+        except Failure as e:
+            raise Failure(f"{e}; of these nothing is known: {words()}") from None
+        self.each(self.empty, spaces)
+        return {n: tuple(answers[f"{side}-{n}"] for side in SIDES) for n in numbers}
+
+
+def report(number, seed, node_count, answers, said):
+    """One disagreement, with everything that is needed to see who is right."""
+    docs, asked = case(number, seed, "m", node_count)
+    print(f"failed: pod-{number}\n  kube-scheduler: {answers[0][0] or 'refuses it: ' + answers[0][1]}\n"
+          f"  muster: {answers[1][0] or 'refuses it: ' + answers[1][1]}")
+    if said:
+        for doc in [*docs, asked]:
+            print("  " + json.dumps({"metadata": doc["metadata"], "spec": doc["spec"]}))
+
+
+def play(options):
+    with ControlPlane(controllers=False, scheduler=True, apiserver_flags=FLAGS) as plane:
+        judge = Judge(plane, options)
+        judge.make_nodes()
+        judge.make_queues()
+        plane.kubectl("apply", "-f", RBAC)
+        account = plane.user(ACCOUNT, ["system:serviceaccounts", "system:authenticated"])
+        judge.operator = Operator("operator", plane.folder, account).start()
+        try:
+            wait_for(judge.operator.ready, "the operator to be ready", 60)
+            return ask_all(judge, options)
+        finally:
+            judge.operator.stop()
+
+
+def ask_all(judge, options):
+    numbers = [options.only] if options.only is not None else list(range(options.pods))
+    began, bad, bound = time.monotonic(), 0, 0
+    print(f"seed {options.seed}, {len(numbers)} pods, {options.nodes} nodes", flush=True)
+    for first in range(0, len(numbers), BATCH):
+        part = judge.batch(numbers[first:first + BATCH])
+        bound += sum(bool(answers[0][0]) for answers in part.values())
+        unlike = [number for number, answers in part.items() if answers[0][0] != answers[1][0]]
+        # What one had not heard of yet is no disagreement: they are asked again.
+        for number, answers in judge.batch(unlike).items() if unlike else ():
+            if answers[0][0] != answers[1][0]:
+                bad += 1
+                report(number, options.seed, options.nodes, answers, bad <= WHOLE_MAX)
+    print(f"{len(numbers)} pods, {bound} of them bound by kube-scheduler, {bad} disagreements, {time.monotonic() - began:.0f} s")
+    print(f"{len(numbers) - bad} passed, {bad} failed")
+    return 1 if bad else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--only", type=int, help="the number of a single pod")
+    try:
+        return play(parser.parse_args())
+    except Skip as reason:
+        print(f"skipped: {reason}")
+        return 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
