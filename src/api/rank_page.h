@@ -18,7 +18,8 @@
     X(CODE, "its own code")          \
     X(BACKWARD, "the backward pass") \
     X(LOADER, "the data loader")     \
-    X(SAVE, "torch.save")
+    X(SAVE, "torch.save")            \
+    X(MEET, "a collective in its own code") /* seen from outside; no page says so */
 
 enum rank_phase {
 #define RANK_PHASE_ENUM(name, word) RANK_PHASE_##name,
@@ -54,5 +55,8 @@ struct rank_page {
      * median at least, by the time or by the part, whichever is less. */
     uint64_t own_part;
     uint64_t own_spread;
+    uint64_t
+        world; /* ranks that DDP averages gradients over, if these are all of them; 0: others */
+    uint64_t passes; /* through the backward pass that have begun */
 };
 _Static_assert(sizeof(struct rank_page) <= RANK_PAGE_BYTES, "the page holds it");

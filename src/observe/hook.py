@@ -4,6 +4,19 @@ It does nothing until torch is imported, which it never does itself, and a page 
 process that has a RANK. Whatever fails here fails silently: a training must not end because nobody could watch it. The
 sitecustomize that would have been imported without it is imported as ever. Python 3.6 and later.
 
+Others may compare, pickle and copy what is torch's: nothing that has a public name is another object than without this, but for
+torch.autograd.backward, which is known by that one name alone. What it touches, and tests/e2e/test_hook.py holds it to it:
+
+    torch.autograd.backward                      wrapped: passes and how long they take
+    Optimizer.__init__, .load_state_dict         methods: the first optimizer, where a training goes on
+    SUBCLASS.step                                method, PyTorch before 2.0 alone; later ones have a hook for all optimizers
+    DistributedDataParallel.__init__             method: whether ranks meet in the backward pass
+    _BaseDataLoaderIter.__next__                 method: waiting for data
+    torch.serialization._open*.__enter__ and __exit__   methods: what torch.save and torch.load open
+    _save_state_dict, _load_state_dict           functions of torch.distributed.checkpoint, from 2.2 on
+    os.environ["MUSTER_RANK_OWNER"]              which process is the rank
+    sys.path, sys.meta_path                      our folder is taken out at once, our finder when torch is imported
+
 pod annotation muster.dev/observe: "off" keeps it out.
 """
 import sys
@@ -21,31 +34,45 @@ def _muster():
     clock = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))
     CODE, BACKWARD, LOADER, SAVE = range(4)
     PID, STEPS, STEP_NS, PHASE, PHASE_NS, FIRST_NS, SAVE_NS, MARK, RESUMED, LOADED_MS = 1, 5, 6, 7, 8, 9, 10, 11, 12, 13
-    OWN_NS, LATE_NS, OWN_PART, OWN_SPREAD = 14, 15, 16, 17
+    OWN_NS, LATE_NS, OWN_PART, OWN_SPREAD, WORLD, PASSES = 14, 15, 16, 17, 18, 19
     SHORT_NS = 20 * 1000 * 1000  # of steps that are shorter nothing is said: it would be chance
     LONG_NS = 2 * 1000 * 1000 * 1000  # after such a step it may have been taken for hung: when that was over is told
     WINDOW, EVERY = 20, 2  # of so many steps it is told, and after how many
     # trained: the backward pass has been called; resumed: steps that optimizers had made when they were loaded
     state = {"page": None, "stepper": None, "trained": False, "resumed": {}, "loaded": 0, "checkpoint": False,
-             "ddp": False, "backward": 0, "marks": None}
+             "ddp": False, "world": 0, "backward": 0, "passes": 0, "marks": None, "compiling": None}
+    saving = {}  # by what is open for it: since when
     owns, parts, steps = [], [], []  # of the last ones: time outside of the backward pass, which part that was, the whole
     waiting = []  # steps that a card may not have finished yet
 
     def forked():
         state["page"] = None  # a child of a rank is not that rank
 
-    def page_open():
+    def group():
+        """torch.distributed, where this process is in a group."""
+        dist = sys.modules.get("torch.distributed")
+        return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
+
+    def is_spawned():
+        parent = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
+        return parent is not None and parent() is not None
+
+    def page_open(stepping=False):
         """Once a process: the page of this rank."""
         import mmap
         if state["page"] is not None or state.get("tried") == os.getpid():
             return
-        state["tried"] = os.getpid()
-        # A process that a rank starts inherits its RANK, and may have an optimizer of its own.
-        me = "%s-%d" % (rank, os.getpid())
-        owner = os.environ.setdefault("MUSTER_RANK_OWNER", me)
-        if owner != me and owner.split("-")[0] == rank:
+        # One that multiprocessing started may be a rank of its own, whatever RANK says: its group knows, and may come later.
+        if is_spawned() and group() is None and not stepping:
             return
-        path = os.path.join(folder, "%d-%d" % (int(rank), os.getpid()))
+        state["tried"] = os.getpid()
+        number = int(group().get_rank() if group() is not None else os.environ.get("RANK", rank))
+        # A process that a rank starts inherits its RANK, and may have an optimizer of its own.
+        me = "%d-%d" % (number, os.getpid())
+        owner = os.environ.setdefault("MUSTER_RANK_OWNER", me)
+        if owner != me and owner.split("-")[0] == str(number):
+            return
+        path = os.path.join(folder, me)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
         try:
             # Written, not only made long: a page that finds no room on a full disk would end the training later.
@@ -56,10 +83,12 @@ def _muster():
             os.close(fd)
         local = os.environ.get("LOCAL_RANK", "")
         page[PID] = os.getpid()
-        page[2] = int(rank)
+        page[2] = number
         page[3] = int(local) if local.isdigit() else 0
         page[4] = page[PHASE_NS] = clock()
         page[LOADED_MS] = state["loaded"]
+        page[WORLD] = max(0, state["world"])
+        page[PASSES] = state["passes"]
         page[0] = 0x3130454741504d52
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=forked)
@@ -68,6 +97,9 @@ def _muster():
 
     def stepped(optimizer=None, *_):
         page = state["page"]
+        if page is None:
+            page_open(True)
+            page = state["page"]
         if page is None:
             return
         now = clock()
@@ -148,17 +180,24 @@ def _muster():
 
         @functools.wraps(function)
         def run(*args, **kwargs):
+            if state["compiling"] is not None and state["compiling"]():
+                return function(*args, **kwargs)  # what is traced must not look at a clock
             page = state["page"]
             if phase == BACKWARD:
                 state["trained"] = True
+                state["passes"] += page is None
             if page is None or page[PHASE] != CODE:
                 return function(*args, **kwargs)
             # A checkpoint that another thread writes holds up nobody.
-            if phase == SAVE and state["stepper"] not in (None, thread()):
-                return function(*args, **kwargs)
+            if phase == SAVE and is_aside():
+                steps = page[STEPS]
+                value = function(*args, **kwargs)
+                page[MARK] = steps + 1
+                return value
             page[PHASE_NS] = begin = clock()
             page[PHASE] = phase
             if phase == BACKWARD:
+                page[PASSES] += 1
                 card_backward()
             try:
                 value = function(*args, **kwargs)
@@ -175,6 +214,54 @@ def _muster():
                     card_backward()
         return run
 
+    def is_aside():
+        return state["stepper"] not in (None, thread())
+
+    def is_written(opened):
+        return "writer" in type(opened).__name__ or "w" in str(getattr(opened.file_like, "mode", ""))
+
+    def save_begun(opened):
+        page = state["page"]
+        if page is None or page[PHASE] != CODE or is_aside() or not is_written(opened):
+            return
+        page[PHASE_NS] = saving[id(opened)] = clock()
+        page[PHASE] = SAVE
+
+    def save_ended(opened, whole):
+        page, begin = state["page"], saving.pop(id(opened), None)
+        if page is None or begin is None:
+            return
+        page[PHASE_NS] = end = clock()
+        page[PHASE] = CODE
+        page[SAVE_NS] += end - begin
+        if whole:
+            page[MARK] = page[STEPS] + 1
+
+    def wrap_open(cls):
+        """What torch.save and torch.load open for writing and for reading, from when it is open until it is closed."""
+        import functools
+        first, last = cls.__enter__, cls.__exit__
+
+        @functools.wraps(first)
+        def enter(self):
+            value = first(self)
+            save_begun(self)
+            return value
+
+        @functools.wraps(last)
+        def leave(self, *args):
+            whole = not args or args[0] is None
+            if whole:
+                load_ended(self)
+            try:
+                value = last(self, *args)
+            except BaseException:
+                save_ended(self, False)
+                raise
+            save_ended(self, whole)
+            return value
+        cls.__enter__, cls.__exit__ = enter, leave
+
     def load_noted(ms):
         """Something was loaded before training began: since when it is there."""
         if not state["trained"] and ms > state["loaded"]:
@@ -182,10 +269,9 @@ def _muster():
             if state["page"] is not None:
                 state["page"][LOADED_MS] = ms
 
-    def file_age(args, kwargs):
-        what = args[0] if args else kwargs.get("f")
-        at = os.fstat(what.fileno()) if hasattr(what, "fileno") else os.stat(what)
-        load_noted(int(at.st_mtime * 1000))
+    def load_ended(opened):
+        if not is_written(opened):
+            load_noted(int(os.fstat(opened.file_like.fileno()).st_mtime * 1000))
 
     def noting(function, note):
         """The same function; when it is done, `note` is told of it."""
@@ -214,17 +300,15 @@ def _muster():
             return
 
     def mark_checkpoint():
-        """Sharded checkpoints have a module of their own, which is imported later, if at all."""
+        """Sharded checkpoints have a module of their own, which is imported later, if at all. By then others may hold its
+        functions: those that these call are wrapped."""
         module = sys.modules.get("torch.distributed.checkpoint")
         if state["checkpoint"] or not hasattr(module, "FileSystemWriter"):
             return
         state["checkpoint"] = True
-        for name in ("save", "async_save", "save_state_dict"):
-            if hasattr(module, name):
-                setattr(module, name, timed(getattr(module, name), SAVE))
-        for name in ("load", "load_state_dict"):
-            if hasattr(module, name):
-                setattr(module, name, noting(getattr(module, name), lambda *_: load_noted(int(time.time() * 1000))))
+        saver, loader = module.state_dict_saver, module.state_dict_loader
+        saver._save_state_dict = timed(saver._save_state_dict, SAVE)
+        loader._load_state_dict = noting(loader._load_state_dict, lambda *_: load_noted(int(time.time() * 1000)))
 
     def quietly(function):
         def run(*args):
@@ -238,7 +322,9 @@ def _muster():
     outside = quietly(outside)
     card_backward = quietly(card_backward)
     mark_checkpoint = quietly(mark_checkpoint)
-    file_age = quietly(file_age)
+    load_ended = quietly(load_ended)
+    save_begun = quietly(save_begun)
+    save_ended = quietly(save_ended)
     optimizer_loaded = quietly(optimizer_loaded)
 
     def wrap_init(optimizer, old):
@@ -277,7 +363,7 @@ def _muster():
             return
         register = getattr(module, "register_optimizer_step_post_hook", None)
         wrap_init(module.Optimizer, register is None)
-        compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+        compiling = state["compiling"] = getattr(getattr(torch, "compiler", None), "is_compiling", None)
 
         def after_step(*args):
             if compiling is not None and compiling():
@@ -297,7 +383,18 @@ def _muster():
         def init(self, *args, **kwargs):
             first(self, *args, **kwargs)
             state["ddp"] = True
+            world_note(self)
         cls.__init__ = init
+
+    def world_note(ddp):
+        """Of how many ranks it is, if these are all; one of fewer means that some do not meet the others."""
+        dist = sys.modules["torch.distributed"]
+        world = dist.get_world_size()
+        whole = dist.get_world_size(ddp.process_group) == world and state["world"] >= 0
+        state["world"] = world if whole else -1
+        if state["page"] is not None:
+            state["page"][WORLD] = max(0, state["world"])
+    world_note = quietly(world_note)
 
     def install_phases(torch):
         torch.autograd.backward = timed(torch.autograd.backward, BACKWARD)
@@ -305,8 +402,10 @@ def _muster():
         if loader is not None:
             cls = loader._BaseDataLoaderIter
             cls.__next__ = timed(cls.__next__, LOADER)
-        torch.save = timed(torch.save, SAVE)
-        torch.load = noting(torch.load, file_age)
+        files = sys.modules["torch.serialization"]
+        for name in ("_open_file", "_open_buffer_reader", "_open_buffer_writer", "_open_zipfile_writer_file",
+                     "_open_zipfile_writer_buffer"):
+            wrap_open(getattr(files, name))
 
     class Finder(object):
         """Sees the import of torch, once, and is gone. Who only asks whether there is a torch changes nothing."""

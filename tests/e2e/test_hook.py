@@ -108,6 +108,127 @@ print(os.getpid())
 """
 
 
+# What the hook touches (its own head has the list), through pickle, copy, processes of both kinds, and torch.compile.
+TOUCHED = """
+import concurrent.futures, copy, inspect, io, multiprocessing, os, pickle, sys, torch
+from torch.nn.parallel import DistributedDataParallel
+import torch.utils.data.dataloader as data
+import torch.distributed as dist
+FOLDER = sys.argv[1]
+names = ["torch.save", "torch.load", "torch.autograd.backward", "torch.Tensor.backward", "torch.optim.Optimizer",
+         "torch.optim.Optimizer.__init__", "torch.optim.Optimizer.load_state_dict", "torch.optim.SGD",
+         "torch.utils.data.DataLoader", "data._BaseDataLoaderIter",
+         "data._BaseDataLoaderIter.__next__",
+         "DistributedDataParallel", "DistributedDataParallel.__init__", "torch.serialization.save", "torch.serialization.load",
+         "torch.serialization._open_file", "torch.serialization._open_file.__exit__",
+         "torch.serialization._open_zipfile_writer_file.__exit__"]
+try:
+    import torch.distributed.checkpoint as dcp
+    names += ["dcp." + name for name in ("save", "async_save", "load", "save_state_dict") if hasattr(dcp, name)]
+except ImportError:
+    dcp = None
+
+class Pairs(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, i):
+        return torch.ones(4) * i
+
+def trained():
+    torch.manual_seed(1)
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for x in torch.utils.data.DataLoader(Pairs()):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+    return model, optimizer
+
+def total(model):
+    return "%.4f" % sum(p.double().sum().item() for p in model.parameters())
+
+def main():
+    torch.set_num_threads(1)
+    held = {name: eval(name) for name in names}
+    model, optimizer = trained()  # by now all that the hook waits for has been there
+    for name in names:
+        there = eval(name)
+        again = pickle.loads(pickle.dumps(there))
+        assert there is held[name], name
+        assert again is there and copy.deepcopy(there) is there and copy.copy(there) is there, name
+        assert "muster" not in there.__module__ and "<locals>" not in there.__qualname__, (name, there.__qualname__)
+        assert inspect.signature(there) == inspect.signature(inspect.unwrap(there)), name
+    assert torch.save is torch.serialization.save and torch.load is torch.serialization.load
+    for f in torch.save, torch.load, getattr(dcp, "save", len), getattr(dcp, "load", len):
+        assert "sitecustomize" not in getattr(f, "__code__", main.__code__).co_filename, f
+    for twin in copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer)):
+        assert type(twin) is type(optimizer) and len(twin.state) == len(optimizer.state) > 0
+    assert total(copy.deepcopy(model)) == total(pickle.loads(pickle.dumps(model))) == total(model)
+    memory = io.BytesIO()
+    torch.save((model, optimizer), memory)
+    for start in sys.argv[2:]:
+        context = multiprocessing.get_context(start)
+        path = os.path.join(FOLDER, start)
+        with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
+            pool.submit(torch.save, {"a": torch.ones(2)}, path).result()
+            assert pool.submit(torch.load, path).result()["a"].sum() == 2
+        with context.Pool(1) as pool:
+            assert pool.map(torch.load, [path])[0]["a"].sum() == 2
+            pool.starmap(torch.save, [([1], path)])
+        process = context.Process(target=torch.save, args=([1], path))
+        process.start()
+        process.join()
+        assert process.exitcode == 0 and torch.load(path) == [1]
+    compiled(model, optimizer)  # it starts threads, after which nobody should fork
+    print("done")
+
+def compiled(model, optimizer):
+    if hasattr(torch, "compile"):
+        counts = []
+        def backend(graph, inputs):
+            counts.append(len(graph.graph.nodes))
+            return graph.forward
+        def step(x):
+            model(x).sum().backward()
+            return x + 1
+        def save(x):
+            torch.save(x, io.BytesIO())
+            return x * 2
+        x = torch.ones(4)
+        def graphs():
+            del counts[:]
+            torch._dynamo.reset()
+            for function in step, save, lambda x: (optimizer.step(), x)[1]:
+                torch.compile(function, backend=backend)(x)
+            return list(counts)
+        watched, hooks = graphs(), sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks
+        assert len(hooks) == 1 and hasattr(torch.autograd.backward, "__wrapped__")
+        hooks.clear()
+        torch.autograd.backward = torch.autograd.backward.__wrapped__
+        assert graphs() == watched, (watched, counts)
+
+if __name__ == "__main__":
+    main()
+"""
+# Ranks that one process starts, as torch.multiprocessing.spawn does where a pod has RANK=0 for all of them.
+SPAWN = """
+import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+def train(rank):
+    model = torch.nn.Linear(4, 4)
+    if rank:  # it is made before it is known which rank it is of
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    dist.init_process_group("gloo", rank=rank, world_size=2, init_method="file://" + sys.argv[1])
+    if not rank:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    for _ in range(3):
+        model(torch.ones(4)).sum().backward()
+        optimizer.step()
+if __name__ == "__main__":
+    mp.spawn(train, nprocs=2)
+"""
+
+
 class Hook:
     """hook.py as pods have it: a folder at the front of PYTHONPATH, and one for pages."""
 
@@ -208,3 +329,31 @@ def test_what_a_rank_takes_of_a_step_for_itself_is_told_where_ranks_wait_for_eac
                 said = hook.run(python, "-c", OWN, rank=rank)
                 page = hook.pages(15).get(f"{rank}-{said.split()[-1]}")
                 check(page and page[5] == 26 and least <= page[14] <= most, f"{version}: {page} {said}")
+
+
+def test_what_is_touched_can_be_pickled_copied_compared_and_compiled_as_ever():
+    pythons = torch_pythons()
+    if not pythons:
+        raise Skip("no Python here can import torch")
+    for python, version in pythons:
+        with Hook() as hook:
+            script = os.path.join(hook.folder, "touched.py")
+            with open(script, "w") as f:
+                f.write(TOUCHED)
+            said = hook.run(python, "-W", "ignore", script, hook.folder, "fork", "spawn")
+            check(said.endswith("done\n"), f"{version}: {said}")
+
+
+def test_ranks_that_a_process_spawns_are_told_apart():
+    pythons = torch_pythons()
+    if not pythons:
+        raise Skip("no Python here can import torch")
+    for python, version in pythons:
+        with Hook() as hook:
+            script = os.path.join(hook.folder, "spawn.py")
+            with open(script, "w") as f:
+                f.write(SPAWN)
+            said = hook.run(python, script, os.path.join(hook.folder, "store"), rank="0")
+            pages = hook.pages(20)
+            told = sorted((page[2], page[5], page[18], page[19]) for page in pages.values())  # rank, steps, world, passes
+            check(told == [(0, 3, 2, 3), (1, 3, 2, 3)], f"{version}: {told} {said}")
