@@ -45,7 +45,7 @@ static void take_steps(struct pace *pace, const struct pace_sample *sample)
     if (pace->last_ms) {
         int64_t each = (sample->last_ms - pace->last_ms) / (int64_t)(sample->steps - pace->steps);
         bool was_quiet = pace->report.act == RANK_IDLE || pace->report.act == RANK_LOCKED;
-        int64_t quiet = pace->seen_ms - pace->report.since_ms;
+        int64_t quiet = pace->seen_ms - pace->active_ms;
 
         pace->times[pace->time_count++ % PACE_TIMES] = each > 0 ? each : 0;
         if (was_quiet && quiet > pace->report.quiet_ms)
@@ -79,23 +79,37 @@ static void take_work(struct pace *pace, const struct pace_sample *sample)
     pace->cpu_at_ms = sample->now_ms;
 }
 
+static void take_lock(struct pace *pace, const struct pace_sample *sample)
+{
+    if (!sample->looked || (!sample->locked && pace->unlocked))
+        pace->locked_ms = 0;
+    else if (sample->locked && !pace->locked_ms)
+        pace->locked_ms = sample->now_ms;
+    if (sample->locked)
+        pace->meets = sample->meets;
+    pace->unlocked = !sample->locked;
+}
+
 static enum rank_act pace_act(const struct pace *pace, const struct pace_sample *sample)
 {
     bool quiet = sample->now_ms - pace->active_ms >= PACE_IDLE_MS;
 
-    if (sample->looked && !sample->there)
+    bool ended = sample->state == 'Z' || sample->state == 'X';
+
+    /* Who has done its work waits for nothing but its parent, which may look for others first. */
+    if (sample->looked && (!sample->there || (ended && !sample->failed)))
         return RANK_GONE;
     if (sample->looked && sample->state == 'T')
         return RANK_STOPPED;
     if (sample->looked && sample->state == 't')
         return RANK_TRACED;
-    if (sample->looked && (sample->state == 'Z' || sample->state == 'X'))
+    if (sample->looked && ended)
         return RANK_ZOMBIE;
     if (!sample->steps)
         return RANK_STARTING;
     if (!sample->looked || !pace_is_silent(pace, sample))
         return RANK_STEPPING;
-    return !quiet ? RANK_BUSY : sample->locked ? RANK_LOCKED : RANK_IDLE;
+    return !quiet ? RANK_BUSY : pace->locked_ms ? RANK_LOCKED : RANK_IDLE;
 }
 
 static bool times_differ(int64_t a, int64_t b, int64_t part)
@@ -146,16 +160,21 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
 
     take_steps(pace, sample);
     take_work(pace, sample);
+    take_lock(pace, sample);
     report->act = pace_act(pace, sample);
     report->steps = (int64_t)sample->steps;
     report->last_ms = sample->last_ms;
     take_early(report);
-    report->phase = sample->phase;
+    report->phase = report->act == RANK_LOCKED && pace->meets && sample->phase == RANK_PHASE_CODE
+                        ? RANK_PHASE_MEET
+                        : sample->phase;
     waits = report->act == RANK_IDLE || report->act == RANK_LOCKED;
     changed = first || before.act != report->act;
     told = take_own(pace, sample);
     if (waits)
-        report->since_ms = pace->active_ms;
+        report->since_ms = report->act == RANK_LOCKED && pace->locked_ms > pace->active_ms
+                               ? pace->locked_ms
+                               : pace->active_ms;
     else if (changed)
         report->since_ms = sample->now_ms;
     if (report->act == RANK_STOPPED || waits) {

@@ -74,7 +74,8 @@ TEST(what_a_silent_rank_does_is_seen_at_its_process)
     } rows[] = {
         {"stopped by a signal", {.there = true, .state = 'T'}, 0, RANK_STOPPED},
         {"a debugger holds it", {.there = true, .state = 't'}, 0, RANK_TRACED},
-        {"ended, not reaped", {.there = true, .state = 'Z'}, 0, RANK_ZOMBIE},
+        {"failed, not reaped", {.there = true, .state = 'Z', .failed = true}, 0, RANK_ZOMBIE},
+        {"did all of its work, not reaped", {.there = true, .state = 'Z'}, 0, RANK_GONE},
         {"ended", {.there = false}, 0, RANK_GONE},
         {"evaluation: it computes", {.there = true, .state = 'S'}, 900, RANK_BUSY},
         {"starved of CPU time", {.there = true, .state = 'R', .working = true}, 0, RANK_BUSY},
@@ -85,6 +86,10 @@ TEST(what_a_silent_rank_does_is_seen_at_its_process)
         {"a timer that wakes now and then", {.there = true, .state = 'S'}, 10, RANK_IDLE},
         {"waits for input", {.there = true, .state = 'S'}, 0, RANK_IDLE},
         {"waits for itself", {.there = true, .state = 'S', .locked = true}, 0, RANK_LOCKED},
+        {"in a collective",
+         {.there = true, .state = 'S', .locked = true, .meets = true},
+         0,
+         RANK_LOCKED},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -105,6 +110,7 @@ TEST(what_a_silent_rank_does_is_seen_at_its_process)
             printf("%s: %s\n", rows[i].why, rank_act_word(pace.report.act));
         EXPECT(pace.report.act == rows[i].act);
         EXPECT(pace.report.last_ms == end);
+        EXPECT(pace.report.phase == (rows[i].process.meets ? RANK_PHASE_MEET : RANK_PHASE_CODE));
     }
 }
 
@@ -130,6 +136,23 @@ TEST(a_rank_that_wakes_for_a_moment_is_idle_all_the_same)
                     .state = second % 5 ? 'S' : 'R', .working = second % 5 == 0, .cpu_ms = second});
         if (second > 7)
             EXPECT(pace.report.act == RANK_IDLE);
+    }
+}
+
+/* Threads of it wait for each other for a moment, and then one fetches the next piece. */
+TEST(a_rank_is_locked_from_when_it_is_seen_to_be_in_every_look)
+{
+    struct pace pace = {0};
+    int64_t end = run_steps(&pace, 100 * S, 20, 100);
+
+    for (int64_t second = 1; second <= 60; second++) {
+        bool locked = second >= 40 ? second % 5 != 0 : second % 5 == 0;
+
+        look_at(&pace, end, second, (struct pace_sample){.state = 'S', .locked = locked});
+        if (second > 7 && second < 39 && second % 5 > 1)
+            EXPECT(pace.report.act == RANK_IDLE && pace.report.since_ms < end + 5 * S);
+        if (second > 41)
+            EXPECT(pace.report.act == RANK_LOCKED && pace.report.since_ms >= end + 40 * S);
     }
 }
 
@@ -228,6 +251,8 @@ TEST(reports_come_back_as_they_were_told)
          .own_us = 480,
          .own_part = 900000,
          .own_spread = 20000,
+         .world = 4,
+         .passes = 10,
          .gpu = 8},
         {.rank = 0, .act = RANK_GONE, .early = {{3, 100}, {7, 220}}, .early_count = 2},
     };
@@ -238,6 +263,7 @@ TEST(reports_come_back_as_they_were_told)
     EXPECT(heard[0].since_ms == 5 && heard[0].phase == RANK_PHASE_LOADER && heard[0].steps == 9);
     EXPECT(heard[0].last_ms == 4 && heard[0].step_ms == 2 && heard[0].quiet_ms == 1);
     EXPECT(heard[0].own_us == 480 && heard[0].own_part == 900000 && heard[0].own_spread == 20000);
+    EXPECT(heard[0].world == 4 && heard[0].passes == 10);
     EXPECT(heard[0].gpu == 8 && heard[1].gpu == 0);
     EXPECT(str_is(heard[0].wait, "futex_do_wait"));
     EXPECT(heard[1].act == RANK_GONE && !heard[1].wait.len);

@@ -47,6 +47,8 @@ const char *rank_phase_word(enum rank_phase phase)
     X("own", own_us)        \
     X("part", own_part)     \
     X("spread", own_spread) \
+    X("world", world)       \
+    X("passes", passes)     \
     X("gpu", gpu)
 
 static struct json *early_list(struct arena *arena, const struct rank_report *r)
@@ -83,6 +85,20 @@ struct str ranks_text(struct arena *arena, const struct rank_report *reports, si
         json_push(list, report);
     }
     return json_text(arena, list);
+}
+
+struct str ranks_unwatched_text(struct arena *arena, const char *why)
+{
+    return json_text(arena, json_make(arena, "[{unwatched: $}]", why));
+}
+
+struct str ranks_unwatched(struct arena *arena, struct str text)
+{
+    struct json *list = NULL;
+
+    if (!text.len || json_parse(arena, text, &list, NULL) < 0)
+        return STR_NONE;
+    return json_str(json_get(json_index(list, 0), "unwatched"));
 }
 
 static bool act_parse(struct str word, enum rank_act *ret)

@@ -36,9 +36,9 @@ struct arena;
  * stepping  the last step is not long ago
  * busy      no step, but it uses CPU time or waits for a disk
  * idle      neither
- * locked    idle, without children, and every thread of it waits for another one or for the network
+ * locked    idle, and nothing outside of its gang can make it go on (observe/threads.h)
  * stopped   by a signal; traced: by a debugger
- * zombie    it ended, and its parent has not noticed
+ * zombie    it failed, and its parent has not noticed
  * gone      it ended */
 enum rank_act {
 #define RANK_ACT_ENUM(name, word) RANK_##name,
@@ -59,7 +59,7 @@ struct rank_report {
     int64_t rank;
     int64_t pid; /* in its container */
     enum rank_act act;
-    int64_t since_ms; /* of the act; of idle and locked: when it was last seen to do something */
+    int64_t since_ms; /* of the act; of idle: when it was last seen to do something */
     enum rank_phase phase;
     struct str wait; /* what the kernel says the main thread waits in; empty: unknown */
     int64_t steps;
@@ -80,6 +80,8 @@ struct rank_report {
     int64_t own_us;
     int64_t own_part;
     int64_t own_spread;
+    int64_t world; /* as struct rank_page has them; 0: not known */
+    int64_t passes;
     int64_t gpu; /* its number on the node, and one; 0: none is known */
 };
 
@@ -88,5 +90,9 @@ const char *rank_phase_word(enum rank_phase phase);
 
 /* The text of the annotation. */
 struct str ranks_text(struct arena *arena, const struct rank_report *reports, size_t count);
+/* The same where nobody can tell of its ranks: why, in words. */
+struct str ranks_unwatched_text(struct arena *arena, const char *why);
+/* These words; empty: there are none. */
+struct str ranks_unwatched(struct arena *arena, struct str text);
 /* At most RANKS_MAX; what is no report is left out: anybody who may edit the pod can write it. */
 size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret);

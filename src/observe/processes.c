@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FILE_BYTES_MAX 16384
 /* Of /proc/PID/stat, counted from the first behind the name. */
 #define FIELD_PARENT 2
 #define FIELD_USER   12
 #define FIELD_SYSTEM 13
 #define FIELD_BORN   20
+#define FIELD_EXIT   50
 
-static bool proc_read(int64_t pid, const char *name, struct buf *ret)
+bool process_read(int64_t pid, const char *name, struct buf *ret, size_t bytes_max)
 {
     char path[96];
     int fd;
@@ -32,9 +32,9 @@ static bool proc_read(int64_t pid, const char *name, struct buf *ret)
     if (fd < 0)
         return false;
     buf_clear(ret);
-    while (ret->len < FILE_BYTES_MAX) {
-        char *room = buf_room(ret, FILE_BYTES_MAX - ret->len);
-        ssize_t got = room ? read(fd, room, FILE_BYTES_MAX - ret->len) : 0;
+    while (ret->len < bytes_max) {
+        char *room = buf_room(ret, bytes_max - ret->len);
+        ssize_t got = room ? read(fd, room, bytes_max - ret->len) : 0;
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -49,26 +49,30 @@ static bool proc_read(int64_t pid, const char *name, struct buf *ret)
 static bool stat_parse(struct str text, struct process *ret)
 {
     int64_t ticks = 0;
-    size_t field = 1;
+    size_t field = 1, last = FIELD_BORN;
     size_t end = text.len;
     struct str word;
 
     while (end && text.p[end - 1] != ')') /* a name may have blanks and brackets */
         end--;
     text = str_trim(str_sub(text, end, text.len));
-    for (; field <= FIELD_BORN && str_cut(&text, ' ', &word); field++) {
+    for (; field <= last && str_cut(&text, ' ', &word); field++) {
         int64_t number = 0;
 
-        if (field == 1)
+        if (field == 1) {
             ret->state = word.len ? word.p[0] : '?';
-        else if (!str_to_i64(word, &number))
+            last = ret->state == 'Z' ? FIELD_EXIT : last;
+        } else if (!str_to_i64(word, &number)) {
             continue;
+        }
         if (field == FIELD_PARENT)
             ret->parent = number;
         else if (field == FIELD_USER || field == FIELD_SYSTEM)
             ticks += number;
         else if (field == FIELD_BORN)
             ret->born = number;
+        else if (field == FIELD_EXIT)
+            ret->failed = number != 0;
     }
     ret->cpu_ms = ticks * 1000 / sysconf(_SC_CLK_TCK);
     return field > FIELD_BORN;
@@ -94,7 +98,8 @@ void processes_read(struct processes *ret)
         struct process process = {0};
 
         if (str_to_i64(str_from(entry->d_name), &process.pid) && process.pid > 0 &&
-            proc_read(process.pid, "stat", &text) && stat_parse(buf_str(&text), &process))
+            process_read(process.pid, "stat", &text, PROCESS_FILE_BYTES) &&
+            stat_parse(buf_str(&text), &process))
             VEC_PUSH(NULL, ret, process);
     }
     closedir(folder);
@@ -130,7 +135,7 @@ static int64_t status_inner_pid(int64_t pid)
     struct str rest;
     struct str line;
 
-    if (!proc_read(pid, "status", &text))
+    if (!process_read(pid, "status", &text, PROCESS_FILE_BYTES))
         return -1;
     rest = buf_str(&text);
     while (str_cut(&rest, '\n', &line)) {
@@ -156,48 +161,6 @@ int64_t process_inner_pid(struct process *process, size_t *opens)
     return process->inner;
 }
 
-static bool is_lock(struct str wait)
-{
-    return str_starts(wait, STR("futex_"));
-}
-
-/* Of /proc/PID/task/TID/syscall "NUMBER ARG ARG ARG ...": poll without a limit. */
-static bool is_endless_poll(struct str call)
-{
-#if defined(__x86_64__)
-    const int64_t number = 7; /* poll(fds, count, -1) */
-    const char *const endless[] = {"0xffffffff", "0xffffffffffffffff"};
-#else
-    const int64_t number = 73; /* ppoll(fds, count, NULL, ...) of all newer architectures */
-    const char *const endless[] = {"0x0", "0x0"};
-#endif
-    int64_t called = -1;
-    struct str word = STR_NONE;
-
-    for (int i = 0; i < 4; i++) {
-        if (!str_cut(&call, ' ', &word))
-            return false;
-        if (i == 0 && (!str_to_i64(word, &called) || called != number))
-            return false;
-    }
-    return str_is(word, endless[0]) || str_is(word, endless[1]);
-}
-
-static bool thread_waits(int64_t pid, const char *thread)
-{
-    _cleanup_(buf_done) struct buf text = {0};
-    char name[64];
-
-    (void)snprintf(name, sizeof(name), "task/%.20s/wchan", thread);
-    if (!proc_read(pid, name, &text))
-        return false;
-    struct str wait = str_trim(buf_str(&text));
-    if (is_lock(wait) || str_is(wait, "ep_poll") || str_is(wait, "do_epoll_wait"))
-        return true;
-    (void)snprintf(name, sizeof(name), "task/%.20s/syscall", thread);
-    return proc_read(pid, name, &text) && is_endless_poll(buf_str(&text));
-}
-
 int64_t process_io_bytes(int64_t pid, size_t *opens)
 {
     _cleanup_(buf_done) struct buf text = {0};
@@ -206,7 +169,7 @@ int64_t process_io_bytes(int64_t pid, size_t *opens)
     if (!*opens)
         return 0;
     (*opens)--;
-    if (!proc_read(pid, "io", &text))
+    if (!process_read(pid, "io", &text, PROCESS_FILE_BYTES))
         return 0;
     struct str rest = buf_str(&text), line = STR_NONE;
     while (str_cut(&rest, '\n', &line)) {
@@ -217,36 +180,4 @@ int64_t process_io_bytes(int64_t pid, size_t *opens)
             bytes += number;
     }
     return bytes;
-}
-
-bool process_wait(int64_t pid, char *out, size_t out_bytes, size_t *opens)
-{
-    _cleanup_(buf_done) struct buf main_wait = {0};
-    char path[64];
-    size_t threads = 0;
-    bool locked;
-
-    out[0] = '\0';
-    if (!*opens)
-        return false;
-    (*opens)--;
-    if (!proc_read(pid, "wchan", &main_wait))
-        return false;
-    struct str wait = str_trim(buf_str(&main_wait));
-    if (!wait.len || str_is(wait, "0"))
-        return false;
-    (void)snprintf(out, out_bytes, STR_FMT, STR_ARG(wait));
-    locked = is_lock(wait);
-    (void)snprintf(path, sizeof(path), "/proc/%lld/task", (long long)pid);
-    DIR *folder = locked ? opendir(path) : NULL;
-    if (!folder)
-        return false;
-    for (struct dirent *entry; locked && (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.')
-            continue;
-        locked = *opens && ++threads <= PROCESS_THREADS && thread_waits(pid, entry->d_name);
-        *opens -= *opens > 0;
-    }
-    closedir(folder);
-    return locked;
 }

@@ -2,9 +2,12 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 TEST(processes_are_asked_for_their_number_once_and_no_more_than_allowed)
@@ -30,15 +33,22 @@ TEST(processes_are_asked_for_their_number_once_and_no_more_than_allowed)
     VEC_DONE(&all);
 }
 
-TEST(threads_are_looked_at_no_more_than_allowed)
+TEST(a_zombie_tells_whether_it_failed)
 {
-    char wait[64] = "?";
-    size_t opens = 0;
+    for (int status = 0; status < 2; status++) {
+        struct processes all = {0};
+        pid_t pid = fork();
+        siginfo_t info;
 
-    EXPECT(!process_wait(getpid(), wait, sizeof(wait), &opens) && opens == 0 && !wait[0]);
-    opens = 2;
-    (void)process_wait(getpid(), wait, sizeof(wait), &opens);
-    EXPECT(opens < 2);
+        if (pid == 0)
+            _exit(status);
+        EXPECT(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
+        processes_read(&all);
+        const struct process *zombie = process_find(&all, pid);
+        EXPECT(zombie && zombie->state == 'Z' && zombie->failed == (status != 0));
+        VEC_DONE(&all);
+        (void)waitpid(pid, NULL, 0);
+    }
 }
 
 TEST(what_a_process_reads_and_writes_is_counted)

@@ -4,10 +4,13 @@
 #include "api/rank_page.h"
 #include "api/ranks.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "observe/processes.h"
+#include "observe/threads.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -24,6 +27,8 @@
 #define INNER_OPENS_MAX  2000 /* files of processes opened in a turn, for all pods: their numbers */
 #define WAIT_OPENS_MAX   4096 /* and what their threads wait in: eight ranks with many threads */
 #define GREEDY_PART      4    /* a pod that took a quarter of it comes last in the next turn */
+#define ALONE_TURNS      60   /* without a page: from then on it is asked why, */
+#define ALONE_EVERY      15   /* in every so many turns */
 #define BURST_MAX        2    /* a pod that changes all the time is told of every 2, 4, 8 s */
 
 /* ---- pages ---- */
@@ -46,11 +51,12 @@ static void page_take(struct observed *ranks, const struct rank_page *page)
     struct observed_rank *one;
 
     if (page->magic != RANK_PAGE_MAGIC || page->rank > INT32_MAX || page->pid > INT32_MAX ||
-        page->steps > INT64_MAX || page->phase >= RANK_PHASE_COUNT || !page->started_ns ||
+        page->steps > INT64_MAX || page->phase >= RANK_PHASE_MEET || !page->started_ns ||
         page->started_ns > INT64_MAX || page->step_ns > INT64_MAX || page->phase_ns > INT64_MAX ||
         page->first_ns > INT64_MAX || page->save_ns > INT64_MAX || page->mark > INT64_MAX ||
         page->resumed > INT64_MAX || page->loaded_ms > INT64_MAX || page->own_ns > INT64_MAX ||
-        page->late_ns > INT64_MAX || page->own_part > INT64_MAX || page->own_spread > INT64_MAX)
+        page->late_ns > INT64_MAX || page->own_part > INT64_MAX || page->own_spread > INT64_MAX ||
+        page->world > INT64_MAX || page->passes > INT64_MAX)
         return;
     one = one_of(ranks, page);
     if (!one || one->started_ns > page->started_ns)
@@ -140,6 +146,7 @@ static bool process_sample(struct observed_rank *one,
     if (!own)
         return !unknown;
     ret->state = own->state;
+    ret->failed = own->failed;
     for (size_t i = 0; i < all->count; i++) {
         const struct process *process = &all->items[i];
 
@@ -150,8 +157,10 @@ static bool process_sample(struct observed_rank *one,
         ret->working = ret->working || process->state == 'R' || process->state == 'D';
     }
     ret->io_bytes = process_io_bytes(own->pid, &look->wait_opens);
-    ret->locked =
-        process_wait(own->pid, ret->wait, sizeof(ret->wait), &look->wait_opens) && !children;
+    struct threads_wait wait = threads_look(own->pid, &look->wait_opens);
+    memcpy(ret->wait, wait.in, sizeof(ret->wait));
+    ret->locked = wait.locked && (!children || ret->phase == RANK_PHASE_BACKWARD);
+    ret->meets = wait.meets;
     return look->wait_opens > 0;
 }
 
@@ -180,6 +189,8 @@ static void one_count(struct observed_rank *one, const struct observed_look *loo
     report->resumed = (int64_t)page->resumed;
     report->loaded_ms = (int64_t)page->loaded_ms;
     report->late_ms = page_moment(look, page->late_ns);
+    report->world = (int64_t)page->world;
+    report->passes = (int64_t)page->passes;
 }
 
 /* What a gang may be taken for hung by, and is no longer when it is over. */
@@ -217,6 +228,78 @@ static void one_look(struct observed *ranks,
         ranks->changed = true;
         ranks->urgent = ranks->urgent || is_urgent(before) || is_urgent(one->pace.report.act);
     }
+}
+
+/* ---- why there is no page ---- */
+
+/* The value of a variable in "A=1\0B=2\0"; an empty string, if there is none. */
+static struct str environ_get(struct str text, struct str name)
+{
+    struct str entry;
+
+    while (str_cut(&text, '\0', &entry))
+        if (entry.len > name.len && str_starts(entry, name) && entry.p[name.len] == '=')
+            return str_sub(entry, name.len + 1, entry.len);
+    return STR_NONE;
+}
+
+/* Whether Python was told not to look at its environment, or not to import sitecustomize. */
+static bool is_apart(struct str command)
+{
+    struct str word;
+
+    (void)str_cut(&command, '\0', &word);
+    while (str_cut(&command, '\0', &word) && word.len > 1 && word.p[0] == '-' && word.p[1] != '-') {
+        if (str_find(word, 'E') < word.len || str_find(word, 'I') < word.len ||
+            str_find(word, 'S') < word.len)
+            return true;
+        if (str_find(word, 'c') < word.len || str_find(word, 'm') < word.len)
+            break;
+    }
+    return false;
+}
+
+/* Of a process that has a RANK; NULL: it has none. */
+static const char *why_unwatched(int64_t pid, size_t *opens)
+{
+    _cleanup_(buf_done) struct buf environment = {0}, command = {0};
+
+    *opens -= *opens < 2 ? *opens : 2;
+    if (!process_read(pid, "environ", &environment, PROCESS_FILE_BYTES) ||
+        !environ_get(buf_str(&environment), STR("RANK")).len ||
+        !process_read(pid, "cmdline", &command, PROCESS_FILE_BYTES))
+        return NULL;
+    if (!environ_get(buf_str(&environment), STR(RANK_PAGE_ENV)).len)
+        return "they are started without the environment of their container; keep " RANK_PAGE_ENV
+               " and PYTHONPATH";
+    if (!str_contains(environ_get(buf_str(&environment), STR("PYTHONPATH")), STR("/hook")))
+        return "PYTHONPATH is set anew; put what it was behind it, as in "
+               "PYTHONPATH=src:$PYTHONPATH";
+    if (is_apart(buf_str(&command)))
+        return "Python is started with -E, -I or -S, which keep out what counts steps; leave it "
+               "out";
+    return "none has made an optimizer of torch.optim so far";
+}
+
+static void look_for_why(struct observed *ranks, struct observed_look *look, int64_t pid)
+{
+    const char *why = NULL, *before = ranks->unwatched;
+
+    if (ranks->count || pid <= 0) {
+        ranks->alone = 0;
+        ranks->unwatched = NULL;
+        return;
+    }
+    if (ranks->alone++ < ALONE_TURNS || ranks->alone % ALONE_EVERY)
+        return;
+    if (!look->scanned)
+        processes_read(&look->all);
+    look->scanned = true;
+    for (size_t i = 0; !why && look->wait_opens && i < look->all.count; i++)
+        if (process_is_below(&look->all, &look->all.items[i], pid))
+            why = why_unwatched(look->all.items[i].pid, &look->wait_opens);
+    ranks->unwatched = why ? why : "no process of it has a RANK, as torchrun gives its ranks";
+    ranks->changed = ranks->changed || !before || strcmp(before, ranks->unwatched) != 0;
 }
 
 /* ---- turns ---- */
@@ -269,6 +352,7 @@ bool observed_look(struct observed *ranks,
     for (size_t i = 0; i < ranks->count; i++)
         if (!ranks->items[i].over)
             one_look(ranks, &ranks->items[i], look, pid);
+    look_for_why(ranks, look, pid);
     inner_opens -= look->inner_opens;
     wait_opens -= look->wait_opens;
     forget_earlier(ranks);
@@ -294,6 +378,8 @@ void observed_last(struct observed *ranks, const char *folder, int64_t now_ms)
 void observed_clear(struct observed *ranks)
 {
     ranks->count = 0;
+    ranks->alone = 0;
+    ranks->unwatched = NULL;
     ranks->burst = 0;
     if (ranks->sent)
         ranks->sent[0] = '\0';
@@ -330,7 +416,8 @@ struct str observed_tell(struct observed *ranks,
             local = 0;
         reports[count++].gpu = local < gpu_count ? gpus[local] + 1 : 0;
     }
-    struct str text = ranks_text(arena, reports, count);
+    struct str text = !count && ranks->unwatched ? ranks_unwatched_text(arena, ranks->unwatched)
+                                                 : ranks_text(arena, reports, count);
     bool calm = now_ms - ranks->told_ms >= RANKS_REFRESH_MS;
     ranks->burst = calm ? 0 : ranks->burst < BURST_MAX ? ranks->burst + 1 : BURST_MAX;
     ranks->changed = ranks->urgent = false;

@@ -37,7 +37,9 @@ struct observed_rank {
 struct observed {
     struct observed_rank items[RANKS_MAX];
     size_t count;
-    int64_t awake_ms; /* the container was suspended until then; 0: never */
+    unsigned long alone;   /* turns in which there was no page */
+    const char *unwatched; /* why there is none, in words; NULL: there is, or it is too early */
+    int64_t awake_ms;      /* the container was suspended until then; 0: never */
     bool changed;
     bool urgent;
     char *sent; /* the last text; on the heap */

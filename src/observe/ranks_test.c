@@ -1,8 +1,10 @@
 #include "api/rank_page.h"
 #include "api/ranks.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "observe/processes.h"
 #include "observe/ranks.h"
 #include "test.h"
 
@@ -178,4 +180,81 @@ TEST(what_ranks_came_to_is_told_when_they_have_ended)
     observed_clear(&scene.ranks);
     EXPECT(str_is(observed_tell(&scene.ranks, NOW_MS, gpus, 2, &arena), "[]"));
     scene_close(&scene);
+}
+
+/* A shell that waits for its input, as if it were a rank. */
+static pid_t rank_start(const char *flag, char *const *environment, int *ret_input)
+{
+    char words[4][16] = {"python3", "", "-c", "read line"};
+    char *const argv[] = {words[0], words[1], words[2], words[3], NULL};
+    int input[2];
+
+    (void)snprintf(words[1], sizeof(words[1]), "%s", flag);
+    EXPECT(pipe(input) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(input[0], 0);
+        (void)close(input[1]);
+        (void)execve("/bin/sh", argv, environment);
+        _exit(1);
+    }
+    (void)close(input[0]);
+    *ret_input = input[1];
+    return pid;
+}
+
+/* The arguments of a process that has just been forked are still ours. */
+static void wait_started(pid_t pid)
+{
+    bool started = false;
+
+    while (!started) {
+        _cleanup_(buf_done) struct buf text = {0};
+
+        started = !process_read(pid, "cmdline", &text, PROCESS_FILE_BYTES) ||
+                  str_contains(buf_str(&text), STR("read line"));
+    }
+}
+
+TEST(why_nobody_tells_of_its_ranks_is_told_after_a_minute)
+{
+    static const struct {
+        const char *flag;
+        char environment[4][40];
+        const char *says;
+    } rows[] = {
+        {"-u", {"A=1"}, "no process of it has a RANK"},
+        {"-u", {"RANK=0", "PYTHONPATH=/x/hook"}, "without the environment of their container"},
+        {"-u", {"RANK=0", "MUSTER_RANKS_DIR=/x", "PYTHONPATH=src"}, "PYTHONPATH is set anew"},
+        {"-I", {"RANK=0", "MUSTER_RANKS_DIR=/x", "PYTHONPATH=/x/hook:src"}, "-E, -I or -S"},
+        {"-u", {"RANK=0", "MUSTER_RANKS_DIR=/x", "PYTHONPATH=/x/hook"}, "torch.optim"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct scene scene = {.folder = "/tmp/observed-XXXXXX"};
+        struct str why = STR_NONE;
+        int input = -1;
+        char *environment[5] = {NULL};
+        for (int j = 0; j < 4 && rows[i].environment[j][0]; j++)
+            environment[j] = str_c(&arena, str_from(rows[i].environment[j]));
+        pid_t pid = rank_start(rows[i].flag, environment, &input);
+
+        EXPECT(mkdtemp(scene.folder));
+        wait_started(pid);
+        for (int second = 0; second < 90; second++) {
+            turn(&scene, NOW_MS + second * 1000, pid);
+            EXPECT(second >= 60 || !scene.ranks.changed);
+        }
+        EXPECT(observed_is_due(&scene.ranks, NOW_MS + 90000));
+        struct str text = observed_tell(&scene.ranks, NOW_MS + 90000, NULL, 0, &arena);
+        why = ranks_unwatched(&arena, text);
+        if (!str_contains(why, str_from(rows[i].says)))
+            printf("%s: " STR_FMT "\n", rows[i].says, STR_ARG(text));
+        EXPECT(str_contains(why, str_from(rows[i].says)));
+        (void)close(input);
+        (void)waitpid(pid, NULL, 0);
+        (void)rmdir(scene.folder);
+        observed_done(&scene.ranks);
+    }
 }

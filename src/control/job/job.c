@@ -407,7 +407,7 @@ static void tell(struct job_run *run,
 
     if (run->model.warning.len && !before->start_ms && moved && now->phase == JOB_QUEUED)
         action_warn(actions, run->model.object, "Ignored", run->model.warning);
-    if (now->watch_alarm && !moved && !str_eq(before->message, now->message))
+    if (now->watch_alarm && now->watch_news && !moved)
         action_warn(actions, run->model.object, now->watch, now->watch_message);
     if ((!moved && !wrong) || !reason[0])
         return;

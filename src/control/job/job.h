@@ -326,6 +326,7 @@ struct job_state {
     const char *watch; /* NULL: not looked at */
     struct str watch_message;
     bool watch_alarm; /* they hang, or seem to */
+    bool watch_news;  /* and that is worth an event */
 };
 
 /* A front end. */

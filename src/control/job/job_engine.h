@@ -206,6 +206,10 @@ void job_spares(struct job_run *run);
 struct str job_spare_words(const struct job_run *run);
 /* How the ranks of a gang that runs get on: says so, and brings a proven hang to its end. */
 void job_watch(struct job_run *run);
+/* Behind what is said of a hang that a restart did not help against. */
+#define JOB_HANG_AGAIN                                                                          \
+    "; it is not restarted for this again: the same was seen at the same step before the last " \
+    "restart"
 
 /* Claims, services, further objects, sync pod, upload. False: not ready, and the state says why. */
 bool job_provision(struct job_run *run);

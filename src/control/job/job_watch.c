@@ -1,4 +1,5 @@
 #include "api/object.h"
+#include "api/ranks.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/str.h"
@@ -6,6 +7,7 @@
 #include "control/core/control.h"
 #include "control/job/job.h"
 #include "control/job/job_engine.h"
+#include "control/job/learned.h"
 #include "control/job/watch.h"
 
 #include <stdbool.h>
@@ -19,16 +21,28 @@
 static const char *const hang_words[] =
     {[JOB_HANG_RESTART] = "Restart", [JOB_HANG_REPORT] = "Report", [JOB_HANG_IGNORE] = "Ignore"};
 
-/* The ranks of this generation. False: a pod that runs tells of none. */
-static bool gather(const struct job_run *run, struct watch_ranks *ret)
+/* Why a pod tells of no ranks, in words; empty: nobody knows, or it is too early to say. */
+static struct str unwatched_words(const struct job_run *run, const struct object *pod)
+{
+    if (str_is(object_annotation(pod, OBSERVE_ANNOTATION), "off"))
+        return STR("the annotation " OBSERVE_ANNOTATION " is \"off\"");
+    return ranks_unwatched(run->arena, object_annotation(pod, RANKS_ANNOTATION));
+}
+
+/* The ranks of this generation. False: a pod that runs tells of none, *ret_why in words. */
+static bool gather(const struct job_run *run, struct watch_ranks *ret, struct str *ret_why)
 {
     bool complete = true;
 
     for (size_t i = 0; i < run->members.count; i++) {
         const struct job_member *member = &run->members.items[i];
 
-        if (member->generation == run->state.generation && member->phase == JOB_POD_RUNNING)
-            complete = watch_gather(ret, member->object, member->node, run->arena) && complete;
+        if (member->generation != run->state.generation || member->phase != JOB_POD_RUNNING ||
+            watch_gather(ret, member->object, member->node, run->arena))
+            continue;
+        complete = false;
+        if (!ret_why->len)
+            *ret_why = unwatched_words(run, member->object);
     }
     return complete;
 }
@@ -149,14 +163,22 @@ static void restart_hung(struct job_run *run,
 void job_watch(struct job_run *run)
 {
     struct watch_ranks ranks = {0};
-    bool complete = gather(run, &ranks);
+    struct learned learned = learned_read(run->model.object, run->arena);
+    struct str why = STR_NONE;
+    bool complete = gather(run, &ranks, &why);
     struct job_on_hang on_hang = {.proven = run->model.on_hang,
                                   .suspected = run->model.on_suspicion};
+
+    learned_pauses(&learned, &ranks);
     struct watch_verdict verdict =
         watch_judge(ranks.items, ranks.count, complete, run->input->now_ms, run->arena);
     const struct job_member *member = member_held(run, &verdict);
-    int64_t firm_ms;
+    int64_t firm_ms = 0;
 
+    if (why.len)
+        run->state.message = str_printf(
+            run->arena, STR_FMT "; hangs are not noticed, as its ranks are not observed: " STR_FMT,
+            STR_ARG(run->state.message), STR_ARG(why));
     job_read_on_hang(run->input, run->model.object, run->arena, &on_hang);
     if ((verdict.word == WATCH_SUSPECTED ? on_hang.suspected : on_hang.proven) == JOB_HANG_IGNORE)
         return;
@@ -165,12 +187,23 @@ void job_watch(struct job_run *run)
     run->state.watch = watch_word(verdict.word);
     run->state.watch_message = verdict.message;
     run->state.watch_alarm = verdict.word >= WATCH_SUSPECTED;
+    run->state.watch_news =
+        run->state.watch_alarm && learned_tell(&learned, &verdict, run->input->now_ms);
+    bool restart = verdict.message.len &&
+                   job_hang_restarts(&on_hang, &verdict, run->input->now_ms, &firm_ms) && member &&
+                   restarts(run, member);
+    bool again = restart && learned_again(&learned, &verdict, &ranks);
+    learned_write(&learned, run->model.object, &run->actions);
     if (!verdict.message.len)
         return;
-    bool restart = job_hang_restarts(&on_hang, &verdict, run->input->now_ms, &firm_ms);
-    if (restart && member && restarts(run, member)) {
+    if (restart && !again) {
         restart_hung(run, member, &verdict);
         return;
+    }
+    if (again) {
+        on_hang.note = str_printf(run->arena, STR_FMT JOB_HANG_AGAIN, STR_ARG(on_hang.note));
+        run->state.watch_message =
+            str_printf(run->arena, STR_FMT JOB_HANG_AGAIN, STR_ARG(verdict.message));
     }
     if (firm_ms)
         action_look_again(&run->actions, firm_ms);

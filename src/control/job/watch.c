@@ -38,7 +38,7 @@ bool watch_gather(struct watch_ranks *ranks,
     return count > 0;
 }
 
-bool watch_write(struct arena *arena,
+void watch_write(struct arena *arena,
                  struct json *status,
                  const char *alarm,
                  struct str message,
@@ -46,14 +46,12 @@ bool watch_write(struct arena *arena,
 {
     const struct json *before = condition_find(status, "Hung");
     struct str said = json_str(json_get(before, "message"));
-    bool news = alarm && (!condition_is_true(status, "Hung") || !str_eq(said, message));
 
     if (alarm || before)
         condition_set(arena, status,
                       &(struct condition){"Hung", alarm ? "True" : "False",
                                           alarm ? alarm : "Resolved", alarm ? message : said},
                       now_ms);
-    return news;
 }
 
 /* The gang at one look. */
@@ -66,6 +64,7 @@ struct gang {
     int64_t step_ms; /* of the slowest rank: they are equal where they wait for each other */
     int64_t quiet_ms;
     int64_t active_ms; /* the last time that anybody was seen to do something */
+    bool ddp;          /* all of its ranks meet in the backward pass, and all are here */
 };
 
 /* Reports come from nodes, and may say anything: sums and products of these stay small. */
@@ -90,13 +89,15 @@ static struct gang gang_look(const struct watch_rank *ranks,
                              int64_t now_ms,
                              struct arena *arena)
 {
-    struct gang gang = {.ranks = ranks, .count = count, .now_ms = now_ms, .arena = arena};
+    struct gang gang = {
+        .ranks = ranks, .count = count, .now_ms = now_ms, .arena = arena, .ddp = count > 1};
 
     for (size_t i = 0; i < count; i++) {
         const struct rank_report *r = &ranks[i].report;
         int64_t active_ms = r->since_ms > r->last_ms ? r->since_ms : r->last_ms;
 
         gang.acts[r->act]++;
+        gang.ddp = gang.ddp && r->world == (int64_t)count;
         if (r->step_ms > gang.step_ms)
             gang.step_ms = clamped(r->step_ms, SPAN_MAX_MS);
         if (r->quiet_ms > gang.quiet_ms)
@@ -138,7 +139,7 @@ static struct str deed(const struct gang *gang, const struct watch_rank *rank)
 
     switch (r->act) {
     case RANK_STOPPED: return STR("is stopped by a signal");
-    case RANK_ZOMBIE: return STR("has ended, and its parent has not noticed");
+    case RANK_ZOMBIE: return STR("has failed, and its parent has not noticed");
     case RANK_LOCKED:
         return str_printf(gang->arena, "waits for a lock in %s" STR_FMT " and uses no CPU time",
                           phase, STR_ARG(in));
@@ -168,6 +169,20 @@ static struct watch_verdict plain(enum watch_word word)
     return (struct watch_verdict){.word = word};
 }
 
+/* How many wait for a rank, as far as it is seen: NCCL's do it with all their CPU time. */
+static size_t count_peers(const struct gang *gang, const struct watch_rank *but)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct watch_rank *rank = &gang->ranks[i];
+
+        count += rank != but && (is_waiting(rank) || (rank->report.act == RANK_BUSY &&
+                                                      rank->report.phase == RANK_PHASE_BACKWARD));
+    }
+    return count;
+}
+
 /* The verdict once `limit_ms` have passed since it began; Waiting before that. */
 static struct watch_verdict held(const struct gang *gang,
                                  enum watch_word word,
@@ -175,7 +190,7 @@ static struct watch_verdict held(const struct gang *gang,
                                  int64_t since_ms,
                                  int64_t limit_ms)
 {
-    size_t others = gang->count - gang->acts[RANK_GONE] - 1;
+    size_t others = culprit ? count_peers(gang, culprit) : 0;
 
     since_ms = clamped(since_ms, MOMENT_MAX_MS);
     if (gang->now_ms < since_ms + limit_ms)
@@ -191,14 +206,31 @@ static struct watch_verdict held(const struct gang *gang,
                            : STR_NONE};
 }
 
-/* Whether a is to be named rather than b: one that is stopped is more than one that may have done all of
- * its work. */
+/* First it is suspicious, later it is proof. */
+static struct watch_verdict held_twice(const struct gang *gang,
+                                       const struct watch_rank *culprit,
+                                       int64_t since_ms,
+                                       int64_t suspected_ms,
+                                       int64_t proven_ms)
+{
+    struct watch_verdict proof = held(gang, WATCH_HUNG, culprit, since_ms, proven_ms);
+
+    if (proof.word == WATCH_HUNG)
+        return proof;
+    struct watch_verdict verdict = held(gang, WATCH_SUSPECTED, culprit, since_ms, suspected_ms);
+    if (verdict.word == WATCH_SUSPECTED)
+        verdict.again_ms = proof.again_ms;
+    return verdict;
+}
+
+/* Whether a is to be named rather than b: one that is stopped is more than one that has ended. */
 static bool is_first(const struct rank_report *a, const struct rank_report *b)
 {
     return a->act == b->act ? a->since_ms < b->since_ms : a->act == RANK_STOPPED;
 }
 
-/* Stopped, or dead and not buried: it does not come back by itself. */
+/* Stopped, or dead and not buried: it does not come back by itself. But who stopped it may be about to
+ * let it go on, and peers of a dead one that are at work may be so without it. */
 static struct watch_verdict judge_stopped(const struct gang *gang)
 {
     const struct watch_rank *first = NULL;
@@ -211,23 +243,36 @@ static struct watch_verdict judge_stopped(const struct gang *gang)
             (!first || is_first(r, &first->report)))
             first = &gang->ranks[i];
     }
-    return held(gang, alone ? WATCH_SUSPECTED : WATCH_HUNG, first, first->report.since_ms,
-                first->report.act == RANK_STOPPED ? WATCH_STOPPED_MS : WATCH_ZOMBIE_MS);
+    bool stopped = first->report.act == RANK_STOPPED;
+    int64_t limit_ms = stopped ? WATCH_STOPPED_MS : WATCH_ZOMBIE_MS;
+    if (alone || (!stopped && gang->acts[RANK_BUSY]))
+        return held(gang, WATCH_SUSPECTED, first, first->report.since_ms, limit_ms);
+    return held_twice(gang, first, first->report.since_ms, limit_ms,
+                      stopped ? WATCH_HELD_MS : limit_ms);
 }
 
-/* Whether a gang waits for such a rank, rather than such a rank for its gang. */
-static bool is_outside(const struct watch_rank *rank, bool loading)
+/* Where a gang is while one of it holds it up. */
+enum place {
+    PLACE_WORK,     /* anywhere but in the data loader and in torch.save */
+    PLACE_BACKWARD, /* in which all ranks of DDP meet */
+    PLACE_MEET      /* in collectives, as seen from outside */
+};
+
+static bool is_outside(const struct gang *gang, const struct watch_rank *rank, enum place place)
 {
     enum rank_phase phase = rank->report.phase;
 
-    return loading ? phase == RANK_PHASE_LOADER || phase == RANK_PHASE_SAVE
-                   : phase != RANK_PHASE_BACKWARD;
+    switch (place) {
+    case PLACE_WORK: return phase == RANK_PHASE_LOADER || phase == RANK_PHASE_SAVE;
+    case PLACE_BACKWARD: return phase != RANK_PHASE_BACKWARD;
+    case PLACE_MEET: break;
+    }
+    return phase != RANK_PHASE_MEET && !(gang->ddp && phase == RANK_PHASE_BACKWARD);
 }
 
-/* The one that waits where its gang does not: it loads or saves, and they do not; or they are in the
- * backward pass, and it is not. Of several the one that has waited longest, if they are no more than
- * the others. */
-static const struct watch_rank *odd_one(const struct gang *gang, bool loading)
+/* The one that waits where its gang does not. Of several the one that has waited longest, if they are
+ * no more than the others. */
+static const struct watch_rank *odd_one(const struct gang *gang, enum place place)
 {
     const struct watch_rank *odd = NULL;
     size_t outside = 0;
@@ -235,7 +280,7 @@ static const struct watch_rank *odd_one(const struct gang *gang, bool loading)
     for (size_t i = 0; i < gang->count; i++) {
         const struct watch_rank *rank = &gang->ranks[i];
 
-        if (!is_waiting(rank) || !is_outside(rank, loading))
+        if (!is_waiting(rank) || !is_outside(gang, rank, place))
             continue;
         outside++;
         if (!odd || rank->report.since_ms < odd->report.since_ms)
@@ -244,28 +289,36 @@ static const struct watch_rank *odd_one(const struct gang *gang, bool loading)
     return outside * 2 <= gang->count ? odd : NULL;
 }
 
-/* First it is suspicious; a thread of it may still be waiting for something that comes. */
-static struct watch_verdict judge_lock(const struct gang *gang, const struct watch_rank *rank)
+/* Of DDP, and nothing outside of the gang can make any rank go on; all but one are in a backward pass
+ * that this one has not begun. So they wait for it, and it for a lock that nobody opens, or in
+ * another collective for them. */
+static bool is_proof(const struct gang *gang, const struct watch_rank *odd)
 {
-    int64_t since_ms = gang->active_ms;
-    struct watch_verdict proof =
-        held(gang, WATCH_HUNG, rank, since_ms,
-             longest(WATCH_LOCKED_MS, 6 * gang->step_ms, 2 * gang->quiet_ms));
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct rank_report *r = &gang->ranks[i].report;
 
-    if (proof.word == WATCH_HUNG)
-        return proof;
-    struct watch_verdict verdict = held(gang, WATCH_SUSPECTED, rank, since_ms,
-                                        longest(WATCH_LOCK_MS, gang->step_ms, 2 * gang->quiet_ms));
-    if (verdict.word == WATCH_SUSPECTED)
-        verdict.again_ms = proof.again_ms;
-    return verdict;
+        if (r->act != RANK_LOCKED || (&gang->ranks[i] != odd && (r->phase != RANK_PHASE_BACKWARD ||
+                                                                 r->passes <= odd->report.passes)))
+            return false;
+    }
+    return gang->ddp;
 }
 
-/* Whether every rank that is there waits in the backward pass: for the others, who wait as well. */
+static struct watch_verdict judge_lock(const struct gang *gang, const struct watch_rank *rank)
+{
+    int64_t suspected_ms = longest(WATCH_LOCK_MS, gang->step_ms, 2 * gang->quiet_ms);
+
+    if (!is_proof(gang, rank))
+        return held(gang, WATCH_SUSPECTED, rank, gang->active_ms, suspected_ms);
+    return held_twice(gang, rank, gang->active_ms, suspected_ms,
+                      longest(WATCH_LOCKED_MS, 6 * gang->step_ms, 2 * gang->quiet_ms));
+}
+
+/* Whether every rank that is there waits for the others, who wait as well. */
 static bool all_meet(const struct gang *gang)
 {
     for (size_t i = 0; i < gang->count; i++)
-        if (gang->ranks[i].report.phase != RANK_PHASE_BACKWARD)
+        if (is_outside(gang, &gang->ranks[i], PLACE_MEET))
             return false;
     return gang->count > 1;
 }
@@ -276,13 +329,37 @@ static int64_t soon(const struct gang *gang, int64_t least_ms)
     return longest(least_ms, 12 * gang->step_ms, 2 * gang->quiet_ms);
 }
 
+/* Where each of them is, where none can be named. */
+static struct str each(const struct gang *gang)
+{
+    struct str text = STR_NONE;
+
+    for (size_t i = 0; i < gang->count && i < WATCH_LINES_MAX; i++) {
+        const struct rank_report *r = &gang->ranks[i].report;
+
+        text = str_printf(gang->arena, STR_FMT "; rank %lld is in %s", STR_ARG(text),
+                          (long long)r->rank, rank_phase_word(r->phase));
+        if (r->wait.len)
+            text =
+                str_printf(gang->arena, STR_FMT " (" STR_FMT ")", STR_ARG(text), STR_ARG(r->wait));
+    }
+    return gang->count <= WATCH_LINES_MAX
+               ? text
+               : str_printf(gang->arena, STR_FMT "; and %zu more", STR_ARG(text),
+                            gang->count - WATCH_LINES_MAX);
+}
+
 static struct watch_verdict judge_silence(const struct gang *gang)
 {
-    const struct watch_rank *loads = odd_one(gang, true);
-    const struct watch_rank *odd = loads ? loads : odd_one(gang, false);
+    const struct watch_rank *odd = odd_one(gang, PLACE_WORK);
     int64_t since_ms = gang->active_ms;
 
-    if (odd && odd->report.act == RANK_LOCKED && odd->report.phase == RANK_PHASE_CODE)
+    if (!odd && gang->ddp)
+        odd = odd_one(gang, PLACE_BACKWARD);
+    if (!odd)
+        odd = odd_one(gang, PLACE_MEET);
+    if (odd && odd->report.act == RANK_LOCKED &&
+        (odd->report.phase == RANK_PHASE_CODE || odd->report.phase == RANK_PHASE_MEET))
         return judge_lock(gang, odd);
     if (odd && odd->report.phase == RANK_PHASE_LOADER)
         return held(gang, WATCH_SUSPECTED, odd, since_ms, soon(gang, WATCH_LOADER_MS));
@@ -295,9 +372,39 @@ static struct watch_verdict judge_silence(const struct gang *gang)
                             : longest(WATCH_ALL_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
     if (verdict.word == WATCH_SUSPECTED)
         verdict.message = str_printf(
-            gang->arena, "%s no CPU time, since " STR_FMT ", after %lld steps",
+            gang->arena, "%s no CPU time, since " STR_FMT ", after %lld steps" STR_FMT,
             gang->count == 1 ? "its only rank waits, and uses" : "all ranks wait, and use",
-            STR_ARG(time_text(gang->arena, since_ms)), (long long)gang->ranks[0].report.steps);
+            STR_ARG(time_text(gang->arena, since_ms)), (long long)gang->ranks[0].report.steps,
+            STR_ARG(each(gang)));
+    return verdict;
+}
+
+/* Some have ended. The last to go may take its time: with all of it where it could be waiting for
+ * anything, and less where only its own threads can make it go on. */
+static struct watch_verdict judge_end(const struct gang *gang)
+{
+    const struct watch_rank *last = NULL;
+    bool locked = true;
+
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct watch_rank *rank = &gang->ranks[i];
+
+        if (rank->report.act == RANK_GONE)
+            continue;
+        if (!is_waiting(rank))
+            return plain(WATCH_WAITING);
+        locked = locked && rank->report.act == RANK_LOCKED;
+        if (!last || rank->report.since_ms < last->report.since_ms)
+            last = rank;
+    }
+    if (!last)
+        return plain(WATCH_WAITING);
+    struct watch_verdict verdict = held(
+        gang, WATCH_SUSPECTED, last, gang->active_ms,
+        longest(locked ? WATCH_END_MS : WATCH_SILENT_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
+    if (verdict.word == WATCH_SUSPECTED)
+        verdict.message = str_printf(gang->arena, STR_FMT "; %zu of %zu ranks have ended",
+                                     STR_ARG(verdict.message), gang->acts[RANK_GONE], gang->count);
     return verdict;
 }
 
@@ -321,15 +428,18 @@ static struct watch_verdict judge_work(const struct gang *gang)
             worker = rank;
     }
     last_ms = clamped(last_ms, MOMENT_MAX_MS);
+    if (gang->now_ms >= last_ms + silent_ms && gang->acts[RANK_BUSY] == 1 && gang->count > 1)
+        return held(gang, WATCH_SUSPECTED, worker, last_ms, silent_ms);
     if (gang->now_ms >= last_ms + silent_ms)
         return (struct watch_verdict){
             .word = WATCH_SUSPECTED,
             .since_ms = last_ms,
-            .message = str_printf(
-                gang->arena,
-                "no rank has made a step since " STR_FMT ", although %zu of %zu use CPU time",
-                STR_ARG(time_text(gang->arena, last_ms)), gang->acts[RANK_BUSY], gang->count)};
-    const struct watch_rank *loads = odd_one(gang, true);
+            .message = str_printf(gang->arena,
+                                  "no rank has made a step since " STR_FMT
+                                  ", although %zu of %zu use CPU time" STR_FMT,
+                                  STR_ARG(time_text(gang->arena, last_ms)), gang->acts[RANK_BUSY],
+                                  gang->count, STR_ARG(each(gang)))};
+    const struct watch_rank *loads = odd_one(gang, PLACE_WORK);
     if (loads && gang->acts[RANK_BUSY] * 2 > gang->count)
         return held(gang, WATCH_SUSPECTED, loads, loads->report.since_ms,
                     longest(WATCH_ALL_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
@@ -447,9 +557,9 @@ struct watch_verdict watch_judge(const struct watch_rank *ranks,
         return judge_stopped(&gang);
     if (gang.acts[RANK_STARTING] || !complete)
         return plain(gang.acts[RANK_STARTING] ? WATCH_STARTING : WATCH_WAITING);
-    if (gang.acts[RANK_GONE]) /* a gang that ends: the last to go may take its time */
-        return plain(WATCH_WAITING);
-    struct watch_verdict verdict = gang.acts[RANK_BUSY] ? judge_work(&gang) : judge_silence(&gang);
+    struct watch_verdict verdict = gang.acts[RANK_GONE]   ? judge_end(&gang)
+                                   : gang.acts[RANK_BUSY] ? judge_work(&gang)
+                                                          : judge_silence(&gang);
     verdict.firm_ms =
         verdict.since_ms + longest(WATCH_ALL_MS, 20 * gang.step_ms, 2 * gang.quiet_ms);
     return verdict;

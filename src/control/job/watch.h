@@ -15,13 +15,14 @@ struct object;
 /* watch: how a gang gets on, from what is told of its ranks. Pure, and the same for every kind.
  *
  * Proof is told apart from suspicion. Proof is a rank that cannot go on while its peers wait: one
- * that is stopped by a signal, one that ended unnoticed, one whose threads have all waited for
- * each other for long, in code of its own, while its gang waits in the backward pass. Suspicion is silence: nobody
+ * that is stopped by a signal for half a minute, one that failed unnoticed, one of DDP that has not begun
+ * the backward pass in which its gang waits, while nothing outside of the gang can make any of them
+ * go on (observe/threads.h). Suspicion is silence: nobody
  * does anything, but somebody may be waiting for something that comes. Whoever uses CPU time or
  * waits for a disk is at work: evaluation, compilation and checkpoints are no hang, however long.
  *
- * A lock is named early and proven late: a thread of the rank that waits for the network may be gloo's,
- * which changes nothing, or one that fetches what the lock waits for. From outside they look the same.
+ * Who waits for a thread that waits for a socket, a timer or a child is no proof, whatever the others do;
+ * nor is a gang whose ranks do not all meet in the backward pass, as stages of a pipeline do not.
  *
  * Limits count from when anybody was last seen to do something, which is when its process was first
  * looked at: three steps, or PACE_SILENT_MS, after the last one.
@@ -29,6 +30,7 @@ struct object;
  * Limits are learned: from the median step of the gang, and from the longest time that a rank of it
  * was idle before and then went on. */
 #define WATCH_STOPPED_MS 2000  /* by then its peers are silent, too */
+#define WATCH_HELD_MS    30000 /* for whoever stopped it, and is looking at it; then it is proof */
 #define WATCH_ZOMBIE_MS  35000 /* torchruns look for ranks that ended every 0.1, 5 or 30 s */
 #define WATCH_LOCK_MS    6000  /* or a step, when one holds up the others by a lock */
 #define WATCH_LOCKED_MS  30000 /* or six: then that is proof */
@@ -36,6 +38,8 @@ struct object;
 #define WATCH_NAMED_MS   15000 /* or twelve, when it waits for something else */
 #define WATCH_MEET_MS    6000  /* or twelve, when all wait in the backward pass: for each other */
 #define WATCH_ALL_MS     60000 /* or twenty, when all wait */
+#define WATCH_END_MS     (5LL * 60 * 1000) /* or twenty, when one waits for itself and others ended */
+#define WATCH_LINES_MAX  8     /* ranks of which it is said where they are, where none is named */
 #define WATCH_SLOW_MS    10000 /* or three, when some work and the others wait for them */
 #define WATCH_SLOWER     115 /* percent of what its peers take outside of collectives: it is slow */
 #define WATCH_SLOW_PART  20  /* but not where that costs less than this part of a step */
@@ -92,9 +96,8 @@ struct watch_verdict {
 };
 
 /* The condition Hung of a status. It is there once there was something to say, and what it said stays,
- * so that a restart can be understood. `alarm`: the word of the verdict, NULL where it is no alarm.
- * True: that is news. */
-bool watch_write(struct arena *arena,
+ * so that a restart can be understood. `alarm`: the word of the verdict, NULL where it is no alarm. */
+void watch_write(struct arena *arena,
                  struct json *status,
                  const char *alarm,
                  struct str message,

@@ -1,9 +1,7 @@
-#include "api/pace.h"
 #include "api/ranks.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
-#include "base/rng.h"
 #include "base/str.h"
 #include "control/job/watch.h"
 #include "test.h"
@@ -12,8 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define S       1000LL
 #define NOW     (1000000 * S)
@@ -21,6 +17,7 @@
 #define BACK    RANK_PHASE_BACKWARD
 #define LOADER  RANK_PHASE_LOADER
 #define SAVE    RANK_PHASE_SAVE
+#define MEET    RANK_PHASE_MEET
 #define RANKS   4
 #define STEP_MS 200
 
@@ -61,16 +58,25 @@ static const struct row {
      false},
     {"stopped, and the others wait",
      {{RANK_LOCKED, BACK, 3, 0},
-      {RANK_STOPPED, CODE, 6, 0},
+      {RANK_STOPPED, CODE, 31, 0},
       {RANK_LOCKED, BACK, 3, 0},
       {RANK_LOCKED, BACK, 3, 0}},
      WATCH_HUNG,
      1,
      "rank 1 (pod p1, node n1) is stopped by a signal",
      false},
+    {"stopped by hand, to look at it for twenty seconds",
+     {{RANK_LOCKED, BACK, 20, 0},
+      {RANK_STOPPED, CODE, 20, 0},
+      {RANK_LOCKED, BACK, 20, 0},
+      {RANK_LOCKED, BACK, 20, 0}},
+     WATCH_SUSPECTED,
+     1,
+     "rank 1 (pod p1, node n1) is stopped by a signal",
+     false},
     {"stopped, and the others wait with all their CPU time, as NCCL does",
      {{RANK_BUSY, BACK, 3, 0},
-      {RANK_STOPPED, CODE, 6, 0},
+      {RANK_STOPPED, CODE, 31, 0},
       {RANK_BUSY, BACK, 3, 0},
       {RANK_BUSY, BACK, 3, 0}},
      WATCH_HUNG,
@@ -111,7 +117,25 @@ static const struct row {
       {RANK_IDLE, BACK, 9, 0}},
      WATCH_HUNG,
      2,
-     "has ended, and its parent has not noticed",
+     "has failed, and its parent has not noticed",
+     false},
+    {"the same, and others are at work: it may be without it",
+     {{RANK_BUSY, CODE, 90, 0},
+      {RANK_IDLE, CODE, 90, 0},
+      {RANK_ZOMBIE, CODE, 90, 0},
+      {RANK_IDLE, CODE, 90, 0}},
+     WATCH_SUSPECTED,
+     2,
+     "; 2 ranks wait for it",
+     false},
+    {"one is done, and its launcher waits for them in order: an evaluation goes on",
+     {{RANK_BUSY, CODE, 600, 0},
+      {RANK_GONE, CODE, 600, 0},
+      {RANK_BUSY, CODE, 600, 0},
+      {RANK_BUSY, CODE, 600, 0}},
+     WATCH_WAITING,
+     -1,
+     "",
      false},
     {"done before the others, and its torchrun has not looked for it yet",
      {{RANK_IDLE, CODE, 9, 0},
@@ -124,8 +148,8 @@ static const struct row {
      false},
     {"stopped, beside one that ended before",
      {{RANK_LOCKED, BACK, 3, 0},
-      {RANK_STOPPED, CODE, 6, 0},
-      {RANK_ZOMBIE, CODE, 9, 0},
+      {RANK_STOPPED, CODE, 31, 0},
+      {RANK_ZOMBIE, CODE, 34, 0},
       {RANK_LOCKED, BACK, 3, 0}},
      WATCH_HUNG,
      1,
@@ -148,6 +172,51 @@ static const struct row {
      WATCH_SUSPECTED,
      2,
      "waits for a lock in its own code",
+     false},
+    {"the same, but a thread of it waits for the network or a timer: fsspec, grpc.aio",
+     {{RANK_LOCKED, BACK, 90, 0},
+      {RANK_LOCKED, BACK, 90, 0},
+      {RANK_IDLE, CODE, 90, 0},
+      {RANK_LOCKED, BACK, 90, 0}},
+     WATCH_SUSPECTED,
+     2,
+     "waits in its own code",
+     false},
+    {"the same, but one of its peers waits for something else, in its backward pass",
+     {{RANK_LOCKED, BACK, 90, 0},
+      {RANK_IDLE, BACK, 90, 0},
+      {RANK_LOCKED, CODE, 90, 0},
+      {RANK_LOCKED, BACK, 90, 0}},
+     WATCH_SUSPECTED,
+     2,
+     "waits for a lock in its own code",
+     false},
+    {"a collective that its gang is not in",
+     {{RANK_LOCKED, BACK, 31, 0},
+      {RANK_LOCKED, BACK, 31, 0},
+      {RANK_LOCKED, MEET, 32, 0},
+      {RANK_LOCKED, BACK, 31, 0}},
+     WATCH_HUNG,
+     2,
+     "waits for a lock in a collective in its own code",
+     false},
+    {"a lock, and the others are in a collective of the program: reported, with its name",
+     {{RANK_LOCKED, MEET, 90, 0},
+      {RANK_LOCKED, MEET, 90, 0},
+      {RANK_LOCKED, CODE, 90, 0},
+      {RANK_LOCKED, MEET, 90, 0}},
+     WATCH_SUSPECTED,
+     2,
+     "waits for a lock in its own code",
+     false},
+    {"all are in collectives: each is told",
+     {{RANK_LOCKED, MEET, 70, 0},
+      {RANK_LOCKED, MEET, 70, 0},
+      {RANK_LOCKED, MEET, 70, 0},
+      {RANK_LOCKED, MEET, 70, 0}},
+     WATCH_SUSPECTED,
+     -1,
+     "; rank 0 is in a collective in its own code; rank 1 is in a collective",
      false},
     {"a lock in the data loader: somebody else may be fetching",
      {{RANK_LOCKED, BACK, 99, 0},
@@ -320,6 +389,25 @@ static const struct row {
      -1,
      "no rank has made a step",
      false},
+    {"one works for half an hour, and the others wait for it: an endless loop, or not",
+     {{RANK_LOCKED, BACK, 1900, 0},
+      {RANK_LOCKED, BACK, 1900, 0},
+      {RANK_LOCKED, BACK, 1900, 0},
+      {RANK_BUSY, CODE, 1900, 0}},
+     WATCH_SUSPECTED,
+     3,
+     "is at work in its own code",
+     false},
+    {"a lock when others have ended, as in atexit",
+     {{RANK_LOCKED, CODE, 400, 0},
+      {RANK_GONE, CODE, 900, 0},
+      {RANK_GONE, CODE, 900, 0},
+      {RANK_GONE, CODE, 900, 0}},
+     WATCH_SUSPECTED,
+     0,
+     "waits for a lock in its own code and uses no CPU time since 1970-01-12T13:40:00Z, after 100 "
+     "steps; 3 of 4 ranks have ended",
+     false},
     {"a gang that ends: the last one takes its time",
      {{RANK_IDLE, SAVE, 900, 0},
       {RANK_GONE, CODE, 900, 0},
@@ -352,6 +440,8 @@ TEST(each_picture_of_a_gang_has_its_verdict)
                  .last_ms = NOW - told->ago_s * S,
                  .steps = 100,
                  .step_ms = STEP_MS,
+                 .world = RANKS,
+                 .passes = told->phase == BACK ? 101 : 100,
                  .quiet_ms = told->quiet_s * S},
                 str_from(pods[j]),
                 str_from(nodes[j]),
@@ -367,6 +457,55 @@ TEST(each_picture_of_a_gang_has_its_verdict)
     }
     _cleanup_(arena_done) struct arena arena = {0};
     EXPECT(watch_judge(NULL, 0, false, NOW, &arena).word == WATCH_UNKNOWN);
+}
+
+/* Stages of a pipeline: what one does in its backward pass the other waits for in recv(). DDP of half of
+ * them means nothing for the rest. */
+TEST(ranks_that_do_not_all_meet_in_the_backward_pass_are_no_proof)
+{
+    static const int64_t worlds[] = {0, 2, RANKS};
+
+    for (size_t i = 0; i < COUNT_OF(worlds); i++) {
+        for (int phase = CODE; phase <= MEET; phase++) {
+            _cleanup_(arena_done) struct arena arena = {0};
+            struct watch_rank ranks[RANKS];
+
+            for (int j = 0; j < RANKS; j++)
+                ranks[j] =
+                    (struct watch_rank){{.rank = j,
+                                         .act = RANK_LOCKED,
+                                         .phase = j ? BACK : (enum rank_phase)phase,
+                                         .since_ms = NOW - 600 * S,
+                                         .last_ms = NOW - 600 * S,
+                                         .steps = 100,
+                                         .step_ms = STEP_MS,
+                                         .world = worlds[i],
+                                         /* who has been through it already waits for the rest */
+                                         .passes = worlds[i] == RANKS && !j ? 101 : 100},
+                                        STR("p"),
+                                        STR("n")};
+            EXPECT(watch_judge(ranks, RANKS, true, NOW, &arena).word == WATCH_SUSPECTED);
+        }
+    }
+}
+
+TEST(of_two_stages_the_one_that_its_peer_waits_for_is_named)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct watch_rank ranks[2];
+
+    for (int j = 0; j < 2; j++)
+        ranks[j] = (struct watch_rank){{.rank = j,
+                                        .act = j ? RANK_IDLE : RANK_LOCKED,
+                                        .phase = j ? BACK : MEET,
+                                        .since_ms = NOW - 45 * S,
+                                        .last_ms = NOW - 45 * S,
+                                        .steps = 100,
+                                        .step_ms = STEP_MS},
+                                       STR("p"),
+                                       STR("n")};
+    struct watch_verdict verdict = watch_judge(ranks, 2, true, NOW, &arena);
+    EXPECT(verdict.word == WATCH_SUSPECTED && verdict.culprit == &ranks[1]);
 }
 
 /* Where sums overflow, a sanitizer tells. */
@@ -394,369 +533,4 @@ TEST(reports_of_impossible_times_are_no_hang)
         EXPECT(watch_judge(ranks, 2, true, NOW, &arena).word ==
                (acts[i] == RANK_STEPPING ? WATCH_PROGRESSING : WATCH_WAITING));
     }
-}
-
-/* ---- whole runs, in virtual time ---- */
-
-/* What a gang does for a while; none of it is a hang. */
-enum deed {
-    TRAIN,
-    EVALUATE,     /* all of them */
-    EVALUATE_ONE, /* rank 0, the others wait for it */
-    SAVE_DISK,    /* rank 0, the others wait */
-    SAVE_NETWORK, /* the same, and it waits for an answer now and then */
-    COMPILE,
-    STALL, /* one waits for data, as long as ten steps */
-    DEEDS
-};
-
-#define OWN_WINDOW 20 /* steps, as hook.py has it */
-#define OWN_EVERY  2
-#define OWN_PART   1000000
-
-struct run {
-    struct rng rng;
-    int64_t now_ms;
-    int64_t step_ms; /* as it is meant to be; each differs by up to ten times */
-    uint64_t steps;
-    int64_t last_ms;
-    int64_t next_ms; /* the next step */
-    struct pace paces[RANKS];
-    struct watch_rank ranks[RANKS];
-    int64_t cpu_ms[RANKS];
-    int stopped; /* -1: none */
-    int64_t stopped_ms;
-    /* As hook.py counts it: */
-    struct rng own_rng;
-    int slow;        /* -1: none; else a fifth slower than the others */
-    bool all_differ; /* every step of every rank, up to ten times */
-    int64_t owns[RANKS][OWN_WINDOW];
-    int64_t parts[RANKS][OWN_WINDOW];
-    int64_t own_us[RANKS];
-    int64_t own_part[RANKS];
-    int64_t own_spread[RANKS];
-};
-
-/* A second of it; `acts` says who works. */
-static void run_second(struct run *run,
-                       const bool works[RANKS],
-                       const enum rank_phase phases[RANKS])
-{
-    run->now_ms += S;
-    for (int i = 0; i < RANKS; i++) {
-        bool stopped = run->stopped == i;
-        struct pace_sample sample = {.now_ms = run->now_ms,
-                                     .steps = run->steps,
-                                     .last_ms = run->last_ms,
-                                     .started_ms = NOW,
-                                     .phase = phases[i],
-                                     .own_us = run->own_us[i],
-                                     .own_part = run->own_part[i],
-                                     .own_spread = run->own_spread[i],
-                                     .there = true,
-                                     .state = stopped ? 'T' : 'S',
-                                     .locked =
-                                         !works[i] && phases[i] != LOADER && phases[i] != SAVE};
-
-        run->cpu_ms[i] += works[i] && !stopped ? 100 + rng_between(&run->rng, 0, 900) : 0;
-        sample.cpu_ms = run->cpu_ms[i];
-        sample.looked = pace_is_silent(&run->paces[i], &sample);
-        (void)pace_take(&run->paces[i], &sample);
-    }
-}
-
-static int64_t draw_step(struct run *run)
-{
-    int64_t tenths =
-        rng_below(&run->rng, 10) ? rng_between(&run->rng, 8, 13) : rng_between(&run->rng, 1, 100);
-
-    return run->step_ms * tenths / 10;
-}
-
-static int time_compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static int64_t window_median(const int64_t values[static OWN_WINDOW])
-{
-    int64_t sorted[OWN_WINDOW];
-
-    memcpy(sorted, values, sizeof(sorted));
-    qsort(sorted, OWN_WINDOW, sizeof(sorted[0]), time_compare);
-    return sorted[OWN_WINDOW / 2];
-}
-
-/* In millionths of the median. */
-static int64_t window_spread(const int64_t values[static OWN_WINDOW])
-{
-    int64_t median = window_median(values);
-    int64_t apart[OWN_WINDOW];
-
-    for (int i = 0; i < OWN_WINDOW; i++)
-        apart[i] = values[i] > median ? values[i] - median : median - values[i];
-    return window_median(apart) * OWN_PART / median;
-}
-
-static void own_tell(struct run *run, int rank)
-{
-    int64_t by_time = window_spread(run->owns[rank]);
-    int64_t by_part = window_spread(run->parts[rank]);
-
-    run->own_us[rank] = window_median(run->owns[rank]);
-    run->own_part[rank] = window_median(run->parts[rank]);
-    run->own_spread[rank] = by_time < by_part ? by_time : by_part;
-}
-
-/* What each rank takes of a step for itself: two fifths, a twentieth more or less, and now and then up
- * to ten times as much; then all wait for it. */
-static void own_step(struct run *run, int64_t step_ms)
-{
-    size_t at = run->steps % OWN_WINDOW;
-    int64_t most = 0;
-
-    for (int i = 0; i < RANKS; i++) {
-        int64_t own = run->all_differ                ? rng_between(&run->own_rng, 100, 1000)
-                      : rng_below(&run->own_rng, 10) ? rng_between(&run->own_rng, 380, 420)
-                                                     : rng_between(&run->own_rng, 380, 4000);
-
-        run->owns[i][at] = own * step_ms * (i == run->slow ? 6 : 5) / 5;
-        most = run->owns[i][at] > most ? run->owns[i][at] : most;
-    }
-    for (int i = 0; i < RANKS; i++) {
-        run->parts[i][at] = run->owns[i][at] * OWN_PART / (most + step_ms * 600);
-        if (run->steps >= OWN_WINDOW && run->steps % OWN_EVERY == 0)
-            own_tell(run, i);
-    }
-}
-
-static void train_second(struct run *run)
-{
-    static const bool all[RANKS] = {true, true, true, true};
-    static const enum rank_phase phases[RANKS] = {CODE, BACK, CODE, BACK};
-
-    while (run->stopped < 0 && run->next_ms <= run->now_ms + S) {
-        run->steps++;
-        run->last_ms = run->next_ms;
-        int64_t step_ms = draw_step(run) + 1;
-        own_step(run, step_ms);
-        run->next_ms += step_ms;
-    }
-    run_second(run, all, phases);
-}
-
-static struct watch_verdict run_judge(struct run *run, struct arena *arena)
-{
-    for (int i = 0; i < RANKS; i++)
-        run->ranks[i] = (struct watch_rank){run->paces[i].report, STR("p"), STR("n")};
-    return watch_judge(run->ranks, RANKS, true, run->now_ms, arena);
-}
-
-static void deed_second(struct run *run, enum deed deed, int64_t second)
-{
-    static const bool all[RANKS] = {true, true, true, true};
-    static const bool first[RANKS] = {true, false, false, false};
-    static const bool none[RANKS] = {false, false, false, false};
-    static const enum rank_phase code[RANKS] = {CODE, CODE, CODE, CODE};
-    static const enum rank_phase save[RANKS] = {SAVE, CODE, CODE, CODE};
-    static const enum rank_phase load[RANKS] = {LOADER, BACK, BACK, BACK};
-
-    switch (deed) {
-    case TRAIN: train_second(run); return;
-    case EVALUATE:
-    case COMPILE: run_second(run, all, code); break;
-    case EVALUATE_ONE: run_second(run, first, code); break;
-    case SAVE_DISK: run_second(run, first, save); break;
-    case SAVE_NETWORK: run_second(run, second % 8 ? none : first, save); break;
-    case STALL: run_second(run, none, load); break;
-    case DEEDS: break;
-    }
-    run->next_ms = run->now_ms + draw_step(run);
-}
-
-static int64_t deed_seconds(struct run *run, enum deed deed)
-{
-    switch (deed) {
-    case TRAIN: return 20 + 10 * run->step_ms / S;
-    case STALL: return 10 * run->step_ms / S;
-    case EVALUATE:
-    case EVALUATE_ONE:
-    case SAVE_DISK:
-    case SAVE_NETWORK:
-    case COMPILE:
-    case DEEDS: break;
-    }
-    return rng_between(&run->rng, 5, 600);
-}
-
-static void run_begin(struct run *run, uint64_t seed)
-{
-    *run = (struct run){
-        .rng = {seed}, .own_rng = {seed + 1000}, .now_ms = NOW, .stopped = -1, .slow = -1};
-    for (int i = 0; i < RANKS; i++)
-        run->paces[i].report.rank = i;
-    run->step_ms = rng_between(&run->rng, 1, 100) * (rng_below(&run->rng, 3) ? 10 : 100);
-    run->next_ms = NOW + rng_between(&run->rng, 10, 900) * S; /* start, and the first compilation */
-}
-
-TEST(in_a_hundred_runs_no_pause_is_taken_for_a_hang_and_every_stop_is)
-{
-    const uint64_t first_seed = 26;
-    int64_t steady = 0;
-    int64_t slowed = 0;
-
-    for (uint64_t seed = first_seed; seed < first_seed + 100; seed++) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        struct run run;
-        struct watch_verdict verdict = {0};
-
-        run_begin(&run, seed);
-        for (int part = 0; part < 30; part++) {
-            uint64_t drawn = part % 2 ? rng_below(&run.rng, DEEDS) : TRAIN;
-            enum deed deed = (enum deed)drawn;
-            int64_t seconds = deed_seconds(&run, deed);
-
-            for (int64_t i = 0; i < seconds; i++) {
-                deed_second(&run, deed, i);
-                verdict = run_judge(&run, &arena);
-                if (verdict.word >= WATCH_SUSPECTED)
-                    printf("seed %llu, part %d, deed %d, second %lld: %s " STR_FMT "\n",
-                           (unsigned long long)seed, part, (int)deed, (long long)i,
-                           watch_word(verdict.word), STR_ARG(verdict.message));
-                EXPECT(verdict.word < WATCH_SUSPECTED);
-                steady += verdict.word == WATCH_PROGRESSING;
-                slowed +=
-                    verdict.word == WATCH_SLOW && verdict.culprit->report.act == RANK_STEPPING;
-            }
-        }
-        while (!run.steps || run.now_ms - run.last_ms > S)
-            train_second(&run);
-        run.stopped = (int)rng_below(&run.rng, RANKS);
-        run.stopped_ms = run.now_ms;
-        int64_t limit_ms = 3 * run.paces[0].report.step_ms + WATCH_STOPPED_MS + 2 * S;
-        limit_ms = limit_ms > 10 * S ? limit_ms : 10 * S;
-        while (verdict.word != WATCH_HUNG && run.now_ms < run.stopped_ms + limit_ms) {
-            train_second(&run);
-            verdict = run_judge(&run, &arena);
-        }
-        if (verdict.word != WATCH_HUNG)
-            printf("seed %llu: %s\n", (unsigned long long)seed, watch_word(verdict.word));
-        EXPECT(verdict.word == WATCH_HUNG && verdict.culprit &&
-               verdict.culprit->report.rank == run.stopped);
-    }
-    if (slowed * 500 > steady)
-        printf("a rank was called slow in %lld of %lld seconds\n", (long long)slowed,
-               (long long)(steady + slowed));
-    EXPECT(slowed * 500 <= steady);
-}
-
-/* One rank waits for a lock in code of its own, and the others for it in the backward pass: seconds of
- * virtual time from its last step until it is named, and until it is proven to hang. */
-static void run_locked(int64_t step_ms,
-                       int64_t *ret_median_ms,
-                       int64_t *ret_named_ms,
-                       int64_t *ret_proven_ms)
-{
-    static const bool none[RANKS] = {false, false, false, false};
-    static const enum rank_phase phases[RANKS] = {BACK, BACK, CODE, BACK};
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct run run;
-
-    run_begin(&run, 26);
-    run.step_ms = step_ms;
-    run.next_ms = NOW + step_ms;
-    while (run.steps < 60)
-        train_second(&run);
-    *ret_median_ms = run.paces[2].report.step_ms;
-    *ret_named_ms = *ret_proven_ms = -1;
-    while (*ret_proven_ms < 0 && run.now_ms < run.last_ms + 3600 * S) {
-        run_second(&run, none, phases);
-        struct watch_verdict verdict = run_judge(&run, &arena);
-        bool named = verdict.culprit && verdict.culprit->report.rank == 2;
-
-        if (named && *ret_named_ms < 0)
-            *ret_named_ms = run.now_ms - run.last_ms;
-        if (named && verdict.word == WATCH_HUNG)
-            *ret_proven_ms = run.now_ms - run.last_ms;
-    }
-}
-
-TEST(a_rank_that_waits_for_a_lock_is_named_in_ten_seconds_or_a_few_steps)
-{
-    static const int64_t steps_ms[] = {20, 100, 500, 1000, 3000, 10000, 60000};
-
-    for (size_t i = 0; i < COUNT_OF(steps_ms); i++) {
-        int64_t median_ms;
-        int64_t named_ms;
-        int64_t proven_ms;
-
-        run_locked(steps_ms[i], &median_ms, &named_ms, &proven_ms);
-        /* Silence and the limit, each seen at the next look. */
-        int64_t silent_ms = 3 * median_ms > PACE_SILENT_MS ? 3 * median_ms : PACE_SILENT_MS;
-        int64_t limit_ms = silent_ms + (median_ms > 6 * S ? median_ms : 6 * S) + 2 * S;
-        if (named_ms < 0 || named_ms > limit_ms)
-            printf("steps of %lld ms: named after %lld ms, proven after %lld ms\n",
-                   (long long)steps_ms[i], (long long)named_ms, (long long)proven_ms);
-        EXPECT(named_ms > 0 && named_ms <= limit_ms);
-        EXPECT(median_ms > S || named_ms <= 10 * S);
-        EXPECT(proven_ms >= WATCH_LOCKED_MS && proven_ms > named_ms);
-    }
-}
-
-/* Steps from when a rank becomes a fifth slower until it is named; the agent looks once a second. With
- * tenfold jitter of every rank, a few take longer. */
-TEST(in_a_hundred_runs_the_rank_that_is_a_fifth_slower_is_named_within_twenty_steps)
-{
-    int late = 0;
-
-    for (uint64_t seed = 1; seed <= 100; seed++) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        struct run run;
-        struct watch_verdict verdict = {0};
-
-        run_begin(&run, seed);
-        while (run.steps < 100)
-            train_second(&run);
-        run.slow = (int)rng_below(&run.rng, RANKS);
-        uint64_t begun = run.steps;
-        uint64_t before = begun; /* at the last look */
-        while ((!verdict.culprit || verdict.culprit->report.rank != run.slow) &&
-               run.steps < begun + 1000) {
-            before = run.steps;
-            train_second(&run);
-            verdict = run_judge(&run, &arena);
-        }
-        if (before - begun >= 20)
-            printf("seed %llu: %s after %llu steps\n", (unsigned long long)seed,
-                   watch_word(verdict.word), (unsigned long long)(before - begun));
-        EXPECT(verdict.word == WATCH_SLOW && before - begun < 50);
-        late += before - begun >= 20;
-    }
-    EXPECT(late <= 5);
-}
-
-TEST(where_all_steps_differ_tenfold_hardly_anybody_is_called_slow)
-{
-    int looks = 0;
-    int named = 0;
-
-    for (uint64_t seed = 1; seed <= 100; seed++) {
-        struct run run;
-
-        run_begin(&run, seed);
-        run.all_differ = true;
-        while (run.steps < 200) {
-            _cleanup_(arena_done) struct arena arena = {0};
-
-            train_second(&run);
-            named += run_judge(&run, &arena).word == WATCH_SLOW;
-            looks++;
-        }
-    }
-    if (named)
-        printf("%d of %d looks\n", named, looks);
-    EXPECT(named * 1000 < looks);
 }

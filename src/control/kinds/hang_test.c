@@ -20,6 +20,16 @@
 
 #define S 1000LL
 
+static void pods_run(struct scene *scene)
+{
+    for (int i = 0; i < 2; i++)
+        scene_patch(scene, &kind_pod,
+                    str_c(&scene->arena, str_printf(&scene->arena, "j-worker-%d", i)),
+                    "{'spec':{'nodeName':'node'},'status':{'phase':'Running','containerStatuses':["
+                    "{'name':'trainer','state':{'running':{}}}]}}");
+    scene_run(scene, &torchrun_job_controller, "j");
+}
+
 static void begin(struct scene *scene, const char *queue, const char *job)
 {
     scene_open(scene);
@@ -33,12 +43,7 @@ static void begin(struct scene *scene, const char *queue, const char *job)
                                queue)));
     scene_put(scene, &kind_torchrunjob, job);
     scene_run(scene, &torchrun_job_controller, "j");
-    for (int i = 0; i < 2; i++)
-        scene_patch(scene, &kind_pod,
-                    str_c(&scene->arena, str_printf(&scene->arena, "j-worker-%d", i)),
-                    "{'spec':{'nodeName':'node'},'status':{'phase':'Running','containerStatuses':["
-                    "{'name':'trainer','state':{'running':{}}}]}}");
-    scene_run(scene, &torchrun_job_controller, "j");
+    pods_run(scene);
 }
 
 /* What the node tells of the ranks of a pod. */
@@ -228,4 +233,48 @@ TEST(a_hung_gang_is_given_one_second_to_end)
     EXPECT(str_contains(json_str(json_get(failure, "message")), STR("3 ranks wait for it")));
     /* The budget is used up by hangs like by any failure. */
     EXPECT(json_i64_or(json_get(status_of(&scene), "restarts"), 0) == 1);
+}
+
+/* Its pause is longer than it may be: a restart leads to the same, until none is left. */
+TEST(a_gang_is_not_restarted_twice_for_the_same_at_the_same_step)
+{
+    for (int other = 0; other < 2; other++) {
+        _cleanup_(scene_close) struct scene scene;
+        struct rank_report third = {.act = RANK_STOPPED, .began_ms = 1};
+
+        begin(&scene, "", JOB("", ""));
+        third.since_ms = third.last_ms = scene.now_ms - 60 * S;
+        tell_all(&scene, third);
+        EXPECT(json_i64_or(json_get(status_of(&scene), "restarts"), 0) == 1);
+        for (int i = 0; i < 4; i++)
+            scene_run(&scene, &torchrun_job_controller, "j");
+        pods_run(&scene);
+        third.began_ms = 2;
+        third.phase = other ? RANK_PHASE_BACKWARD : RANK_PHASE_CODE;
+        tell_all(&scene, third);
+        EXPECT(json_i64_or(json_get(status_of(&scene), "generation"), 0) == 1 + other);
+        EXPECT(other ||
+               str_contains(json_str(json_get(hung_of(&scene), "message")),
+                            STR("it is not restarted for this again: the same was seen at the same "
+                                "step before the last restart")));
+    }
+}
+
+TEST(that_its_ranks_are_not_observed_is_said_with_the_reason)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, "", JOB("", ""));
+    struct json *patch = json_new_object(&scene.arena);
+    json_add_str(&scene.arena, json_make_path(&scene.arena, patch, "metadata.annotations"),
+                 RANKS_ANNOTATION, ranks_unwatched_text(&scene.arena, "it is so"));
+    scene_change(&scene, &kind_pod, "j-worker-0", patch);
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(str_contains(json_str(json_get(status_of(&scene), "message")),
+                        STR("hangs are not noticed, as its ranks are not observed: it is so")));
+    scene_patch(&scene, &kind_pod, "j-worker-0",
+                "{'metadata':{'annotations':{'muster.dev/observe':'off'}}}");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(str_contains(json_str(json_get(status_of(&scene), "message")),
+                        STR("the annotation muster.dev/observe is \"off\"")));
 }

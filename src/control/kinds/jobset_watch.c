@@ -8,6 +8,7 @@
 #include "control/core/control.h"
 #include "control/job/job.h"
 #include "control/job/job_engine.h"
+#include "control/job/learned.h"
 #include "control/job/watch.h"
 #include "control/kinds/jobset.h"
 
@@ -115,8 +116,7 @@ static void blame(struct jobset *set, const struct watch_verdict *verdict)
 
 static void write_hung(struct jobset *set, const char *alarm, struct str message)
 {
-    if (watch_write(set->arena, set->status, alarm, message, set->input->now_ms))
-        warn(set, alarm, message);
+    watch_write(set->arena, set->status, alarm, message, set->input->now_ms);
 }
 
 /* Whom a hang is counted against: the Job of the rank that is named, else any that has pods. */
@@ -138,23 +138,32 @@ bool jobset_watch(struct jobset *set)
         return false;
     }
     struct look look = look_at_all(set);
+    struct learned learned = learned_read(set->object, set->arena);
+
+    learned_pauses(&learned, &look.ranks);
     struct watch_verdict verdict = watch_judge(look.ranks.items, look.ranks.count, look.complete,
                                                set->input->now_ms, set->arena);
     bool ignored =
         (verdict.word == WATCH_SUSPECTED ? on_hang.suspected : on_hang.proven) == JOB_HANG_IGNORE;
     bool alarm = verdict.word >= WATCH_SUSPECTED && verdict.message.len && !ignored;
-    struct str message = alarm ? str_printf(set->arena, STR_FMT STR_FMT, STR_ARG(verdict.message),
-                                            STR_ARG(on_hang.note))
-                               : STR_NONE;
     int64_t firm_ms;
     bool restart = job_hang_restarts(&on_hang, &verdict, set->input->now_ms, &firm_ms);
+    bool again = alarm && restart && learned_again(&learned, &verdict, &look.ranks);
+    struct str message =
+        alarm ? str_printf(set->arena, STR_FMT "%s" STR_FMT, STR_ARG(verdict.message),
+                           again ? JOB_HANG_AGAIN : "", STR_ARG(on_hang.note))
+              : STR_NONE;
 
     if (verdict.again_ms > set->input->now_ms)
         action_look_again(set->actions, verdict.again_ms);
     if (alarm && firm_ms)
         action_look_again(set->actions, firm_ms);
     write_hung(set, alarm ? watch_word(verdict.word) : NULL, message);
-    struct jobset_job *job = alarm && restart ? job_held(set, &verdict, &look.ranks) : NULL;
+    if (alarm && learned_tell(&learned, &verdict, set->input->now_ms))
+        warn(set, watch_word(verdict.word), message);
+    learned_write(&learned, set->object, set->actions);
+    struct jobset_job *job =
+        alarm && restart && !again ? job_held(set, &verdict, &look.ranks) : NULL;
     bool goes = job && jobset_restart_hung(set, job, verdict.message);
     if (goes && verdict.word == WATCH_HUNG)
         blame(set, &verdict);

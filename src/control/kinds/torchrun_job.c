@@ -382,8 +382,8 @@ static void write_conditions(const struct torchrun *t,
 
     for (size_t i = 0; i < COUNT_OF(list); i++)
         condition_set(arena, status, &list[i], now_ms);
-    (void)watch_write(arena, status, state->watch_alarm ? state->watch : NULL, state->watch_message,
-                      now_ms);
+    watch_write(arena, status, state->watch_alarm ? state->watch : NULL, state->watch_message,
+                now_ms);
     for (size_t i = 0; i < COUNT_OF(problems); i++) {
         bool now =
             state->problem.condition && str_is(str_from(state->problem.condition), problems[i]);

@@ -1,0 +1,264 @@
+#include "observe/threads.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "observe/processes.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#    define CALL_FUTEX       202
+#    define CALL_POLL        7
+#    define CALL_PPOLL       271
+#    define CALL_EPOLL       232
+#    define CALL_EPOLL_PWAIT 281
+#else /* all newer architectures; they have no poll and no epoll_wait */
+#    define CALL_FUTEX       98
+#    define CALL_POLL        CALL_PPOLL
+#    define CALL_PPOLL       73
+#    define CALL_EPOLL       CALL_EPOLL_PWAIT
+#    define CALL_EPOLL_PWAIT 22
+#endif
+#define FUTEX_PRIVATE 128 /* no other process can wake it */
+
+#define STACK_WORDS    512       /* that are looked at, from the top; a call of poll has a dozen */
+#define MAPS_BYTES_MAX (4 << 20) /* of /proc/PID/maps: PyTorch has some 2,000 lines of 150 bytes */
+#define MAPS_OPENS     64        /* what reading it counts for, as it is as much work */
+
+/* Whose code it is. */
+enum owner {
+    OWNER_NOBODY, /* what all call: who called it is asked */
+    OWNER_PYTORCH,
+    OWNER_OTHERS
+};
+
+struct span {
+    uint64_t from;
+    uint64_t to;
+    enum owner owner;
+};
+
+/* The code of a process; read when it is first asked for. */
+struct code {
+    int64_t pid;
+    bool read;
+    struct spans VEC_FIELDS(struct span) spans; /* by address; heap */
+};
+
+/* Of /proc/PID/task/TID/syscall: "202 0x7f0c 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f0d". */
+struct call {
+    uint64_t number;
+    uint64_t args[6];
+    uint64_t stack;
+    uint64_t returns_to;
+};
+
+static bool hex_parse(struct str word, uint64_t *ret)
+{
+    uint64_t value = 0;
+
+    if (!word.len || word.len > 16)
+        return false;
+    for (size_t i = 0; i < word.len; i++) {
+        char c = word.p[i];
+        bool digit = c >= '0' && c <= '9';
+
+        if (!digit && (c < 'a' || c > 'f'))
+            return false;
+        value = value << 4 | (uint64_t)(digit ? c - '0' : c - 'a' + 10);
+    }
+    *ret = value;
+    return true;
+}
+
+/* False: it runs, or nobody may know. */
+static bool call_read(int64_t pid, const char *thread, struct call *ret)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    uint64_t *const words[] = {&ret->args[0], &ret->args[1], &ret->args[2], &ret->args[3],
+                               &ret->args[4], &ret->args[5], &ret->stack,   &ret->returns_to};
+    char name[64];
+    struct str word = STR_NONE;
+
+    (void)snprintf(name, sizeof(name), "task/%.20s/syscall", thread);
+    if (!process_read(pid, name, &text, PROCESS_FILE_BYTES))
+        return false;
+    struct str rest = str_trim(buf_str(&text));
+    if (!str_cut(&rest, ' ', &word) || !str_to_u64(word, &ret->number))
+        return false;
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (!str_cut(&rest, ' ', &word) || !str_starts(word, STR("0x")) ||
+            !hex_parse(str_sub(word, 2, word.len), words[i]))
+            return false;
+    return true;
+}
+
+/* ---- who called ---- */
+
+static enum owner file_owner(struct str file)
+{
+    static const struct {
+        const char *begins;
+        enum owner owner;
+    } names[] = {
+        {"libtorch", OWNER_PYTORCH}, {"libgloo", OWNER_PYTORCH},   {"libc10", OWNER_PYTORCH},
+        {"libc.", OWNER_NOBODY},     {"libc-", OWNER_NOBODY},      {"libm.", OWNER_NOBODY},
+        {"ld-", OWNER_NOBODY},       {"libpthread", OWNER_NOBODY}, {"libstdc++", OWNER_NOBODY},
+        {"libuv", OWNER_NOBODY},     {"[vdso]", OWNER_NOBODY},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (str_starts(file, str_from(names[i].begins)))
+            return names[i].owner;
+    return OWNER_OTHERS;
+}
+
+/* "7f00-7f01 r-xp 00000000 08:01 1234    /usr/lib/libc.so.6": false, if that is no code. */
+static bool span_parse(struct str line, struct span *ret)
+{
+    struct str range = STR_NONE, from = STR_NONE, rights = STR_NONE;
+    size_t file = line.len;
+
+    while (file && line.p[file - 1] != '/' && line.p[file - 1] != ' ')
+        file--;
+    ret->owner = file_owner(str_sub(line, file, line.len));
+    return str_cut(&line, ' ', &range) && str_cut(&line, ' ', &rights) && rights.len > 2 &&
+           rights.p[2] == 'x' && str_cut(&range, '-', &from) && hex_parse(from, &ret->from) &&
+           hex_parse(range, &ret->to);
+}
+
+static void code_read(struct code *code, size_t *opens)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct span span = {0};
+    struct str line;
+
+    code->read = true;
+    *opens -= *opens < MAPS_OPENS ? *opens : MAPS_OPENS;
+    if (!process_read(code->pid, "maps", &text, MAPS_BYTES_MAX))
+        return;
+    for (struct str rest = buf_str(&text); str_cut(&rest, '\n', &line);)
+        if (span_parse(line, &span))
+            VEC_PUSH(NULL, &code->spans, span);
+}
+
+static enum owner code_owner(const struct code *code, uint64_t address)
+{
+    size_t low = 0, high = code->spans.count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct span *span = &code->spans.items[middle];
+
+        if (address >= span->from && address < span->to)
+            return span->owner;
+        if (address < span->from)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return OWNER_NOBODY; /* a number, an address of data */
+}
+
+/* The first address of anybody's code on the stack is where the call came from. */
+static bool is_called_by_pytorch(struct code *code, uint64_t stack, size_t *opens)
+{
+    uint64_t words[STACK_WORDS];
+    char path[64];
+
+    if (!code->read)
+        code_read(code, opens);
+    (void)snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)code->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t got = pread(fd, words, sizeof(words), (off_t)stack);
+    close(fd);
+    for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(words[0]); i++) {
+        enum owner owner = code_owner(code, words[i]);
+
+        if (owner != OWNER_NOBODY)
+            return owner == OWNER_PYTORCH;
+    }
+    return false;
+}
+
+/* As tensorpipe names them, and PyTorch those that it has for it. */
+static bool is_of_rpc(int64_t pid, const char *thread)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "task/%.20s/comm", thread);
+    return !process_read(pid, name, &text, PROCESS_FILE_BYTES) ||
+           str_starts(buf_str(&text), STR("TP_")) ||
+           str_starts(buf_str(&text), STR("pt_tensorpipe"));
+}
+
+/* ---- threads ---- */
+
+static bool thread_waits(struct code *code,
+                         const char *thread,
+                         bool main,
+                         bool *meets,
+                         size_t *opens)
+{
+    struct call call;
+
+    if (!call_read(code->pid, thread, &call))
+        return false;
+    bool futex = call.number == CALL_FUTEX && (call.args[1] & FUTEX_PRIVATE);
+    bool socket = call.number == CALL_POLL || call.number == CALL_PPOLL ||
+                  call.number == CALL_EPOLL || call.number == CALL_EPOLL_PWAIT;
+    if (futex && !call.args[3])
+        return true;
+    if ((!futex && (main || !socket)) || is_of_rpc(code->pid, thread) ||
+        !is_called_by_pytorch(code, call.stack, opens))
+        return false;
+    *meets = *meets || futex;
+    return true;
+}
+
+struct threads_wait threads_look(int64_t pid, size_t *opens)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct threads_wait ret = {0};
+    struct code code = {.pid = pid};
+    char path[64];
+    size_t threads = 0;
+
+    if (!*opens)
+        return ret;
+    (*opens)--;
+    if (!process_read(pid, "wchan", &text, PROCESS_FILE_BYTES))
+        return ret;
+    struct str wait = str_trim(buf_str(&text));
+    if (wait.len && !str_is(wait, "0"))
+        (void)snprintf(ret.in, sizeof(ret.in), STR_FMT, STR_ARG(wait));
+    (void)snprintf(path, sizeof(path), "/proc/%lld/task", (long long)pid);
+    DIR *folder = opendir(path);
+    ret.locked = folder != NULL;
+    for (struct dirent *entry; ret.locked && (entry = readdir(folder));) {
+        int64_t thread = 0;
+
+        if (!str_to_i64(str_from(entry->d_name), &thread))
+            continue;
+        ret.locked = *opens && ++threads <= THREADS_MAX &&
+                     thread_waits(&code, entry->d_name, thread == pid, &ret.meets, opens);
+        *opens -= *opens > 0;
+    }
+    if (folder)
+        closedir(folder);
+    VEC_DONE(&code.spans);
+    ret.meets = ret.meets && ret.locked;
+    return ret;
+}

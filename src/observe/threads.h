@@ -1,0 +1,26 @@
+#pragma once
+
+#include "api/ranks.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* threads: what the threads of a process wait for, as /proc says.
+ *
+ * A thread waits for another one of its process when it is in a futex without a limit that no other
+ * process can wake. All others may go on by themselves: who has a limit, reads, sleeps, waits for a
+ * child or for a socket. But for PyTorch's own, which are told by the code that they were called from,
+ * and which have sockets to the gang and nowhere else: gloo's, that of its store, and those in which
+ * collectives run, whose limit of half an hour is no reason to go on. (Those of torch.distributed.rpc
+ * have other peers: they are told by their names.) */
+#define THREADS_MAX 512 /* are looked at; with more nothing is said to be locked */
+
+struct threads_wait {
+    char in[RANKS_WAIT_BYTES]; /* the main thread, by the kernel's name; empty: it does not say */
+    bool locked; /* every one waits for another, or is PyTorch's and waits for the gang */
+    bool meets;  /* locked, and one of PyTorch's has a limit: it is in a collective, or in recv() */
+};
+
+/* Of *opens is taken what it costs; where nothing is left afterwards, the answer says nothing. */
+struct threads_wait threads_look(int64_t pid, size_t *opens);

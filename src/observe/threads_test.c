@@ -1,0 +1,172 @@
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/str.h"
+#include "observe/processes.h"
+#include "observe/threads.h"
+#include "test.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FAR_S     3600
+#define LOOKS_MAX 20000 /* at some 50 us each: until its threads have come to where they wait */
+
+static void *wait_for_lock(void *user)
+{
+    (void)pthread_mutex_lock(user);
+    return NULL;
+}
+
+static void *wait_for_timer(void *user)
+{
+    pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+    pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+    struct timespec at;
+
+    (void)user;
+    (void)clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec += FAR_S;
+    (void)pthread_mutex_lock(&own);
+    (void)pthread_cond_timedwait(&never, &own, &at);
+    return NULL;
+}
+
+/* As the loop of asyncio does that runs in a thread. */
+static void *wait_for_socket(void *user)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int ends[2] = {-1, -1};
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+    (void)user;
+    (void)socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends);
+    (void)epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event);
+    (void)epoll_wait(epoll, &event, 1, -1);
+    return NULL;
+}
+
+static void *wait_for_sleep(void *user)
+{
+    (void)user;
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_sec = FAR_S}, NULL);
+    return NULL;
+}
+
+/* One that another process may raise. */
+static void *wait_for_process(void *user)
+{
+    (void)sem_wait(user);
+    return NULL;
+}
+
+static const struct row {
+    const char *why;
+    void *(*main)(void *user);
+    void *(*thread)(void *user);
+    bool locked;
+} rows[] = {
+    {"a lock that nobody opens", wait_for_lock, wait_for_lock, true},
+    {"a thread that waits for a socket may bring what the lock waits for", wait_for_lock,
+     wait_for_socket, false},
+    {"so may one that waits for a timer", wait_for_lock, wait_for_timer, false},
+    {"and one that sleeps", wait_for_lock, wait_for_sleep, false},
+    {"and one that another process may wake", wait_for_lock, wait_for_process, false},
+    {"Event().wait(3600) ends by itself", wait_for_timer, wait_for_lock, false},
+    {"so does a poll in the main thread", wait_for_socket, wait_for_lock, false},
+    {"and a lock that processes share", wait_for_process, wait_for_lock, false},
+};
+
+static pid_t child_start(const struct row *row, int *ret_ready)
+{
+    int ready[2];
+
+    EXPECT(pipe(ready) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        sem_t *shared =
+            mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        pthread_t thread;
+
+        (void)sem_init(shared, 1, 0);
+        (void)pthread_mutex_lock(&lock);
+        (void)pthread_create(&thread, NULL, row->thread,
+                             row->thread == wait_for_process ? (void *)shared : (void *)&lock);
+        (void)close(ready[1]);
+        (void)row->main(row->main == wait_for_process ? (void *)shared : (void *)&lock);
+        _exit(0);
+    }
+    (void)close(ready[1]);
+    *ret_ready = ready[0];
+    return pid;
+}
+
+/* Both of its threads sleep. */
+static bool all_sleep(pid_t pid)
+{
+    char path[64];
+    size_t asleep = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%lld/task", (long long)pid);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        _cleanup_(buf_done) struct buf text = {0};
+
+        (void)snprintf(path, sizeof(path), "task/%.20s/status", entry->d_name);
+        asleep += entry->d_name[0] != '.' && process_read(pid, path, &text, PROCESS_FILE_BYTES) &&
+                  str_contains(buf_str(&text), STR("State:\tS"));
+    }
+    if (folder)
+        closedir(folder);
+    return asleep == 2;
+}
+
+TEST(threads_are_locked_when_nothing_outside_of_the_process_can_wake_them)
+{
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct threads_wait wait = {0};
+        int ready = -1;
+        pid_t pid = child_start(&rows[i], &ready);
+        char byte;
+
+        test_case(rows[i].why);
+        EXPECT(read(ready, &byte, 1) == 0); /* the thread was made */
+        for (int look = 0; look < LOOKS_MAX; look++) {
+            size_t opens = 1000;
+
+            if (!all_sleep(pid))
+                continue;
+            wait = threads_look(pid, &opens);
+            if (wait.locked == rows[i].locked)
+                break;
+        }
+        EXPECT(wait.locked == rows[i].locked && !wait.meets);
+        (void)close(ready);
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+    }
+}
+
+TEST(threads_are_looked_at_no_more_than_allowed)
+{
+    size_t opens = 0;
+
+    EXPECT(!threads_look(getpid(), &opens).locked && opens == 0);
+    opens = 2;
+    EXPECT(!threads_look(getpid(), &opens).locked); /* this one runs */
+    EXPECT(opens < 2);
+}
