@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""hanging.py NAME: a training of two ranks over gloo that hangs after some steps, in its first run alone. --list: all names,
+each with what is to be said of it and whether it is proof, which restarts it.
+"""
+
+import atexit
+import ctypes
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import healthy
+from healthy import RANK, program
+
+FIRST = os.environ.get("MUSTER_GENERATION", "0") == "0" and os.environ.get("MUSTER_ROUND", "0") == "0"
+EXPECTED = {}
+CODE = r"rank 1 .*waits .*in its own code"
+
+
+def hangs(words, proof):
+    def note(function):
+        EXPECTED[function.__name__] = (words, proof)
+        return program(function)
+    return note
+
+
+def stuck(what, **options):
+    """Rank 1 does it between two steps."""
+    healthy.odd(what if FIRST else lambda: None, who=(1,), **options)
+
+
+def twice(lock):
+    lock.acquire()
+    lock.acquire()
+
+
+@hangs(r"rank 1 .*is stopped by a signal", True)
+def stopped_by_a_signal():
+    stuck(lambda: os.kill(os.getpid(), signal.SIGSTOP))
+
+
+@hangs(CODE, True)
+def a_lock_taken_twice():
+    stuck(lambda: twice(threading.Lock()))
+
+
+@hangs(CODE, True)
+def two_locks_in_two_orders():
+    a, b = threading.Lock(), threading.Lock()
+
+    def cross():
+        there = threading.Barrier(2)
+
+        def other():
+            with b:
+                there.wait()
+                with a:
+                    pass
+        threading.Thread(target=other, daemon=True).start()
+        with a:
+            there.wait()
+            with b:
+                pass
+    stuck(cross)
+
+
+@hangs(CODE, True)
+def a_queue_that_nobody_fills():
+    stuck(lambda: queue.Queue().get())
+
+
+@hangs(CODE, True)
+def a_thread_that_never_ends():
+    def wait():
+        thread = threading.Thread(target=twice, args=(threading.Lock(),), daemon=True)
+        thread.start()
+        thread.join()
+    stuck(wait)
+
+
+@hangs(CODE, True)
+def another_collective_than_its_peers():
+    import torch.distributed as dist
+    training = healthy.Training()
+    side = dist.new_group()
+    training.steps()
+    if RANK == 1 and FIRST:
+        dist.barrier(group=side)
+    training.steps()
+
+
+@hangs(CODE, False)
+def a_lock_where_gradients_are_averaged_by_hand():
+    import torch.distributed as dist
+    training = healthy.Training(ddp=False)
+    for i in range(40):
+        if i == 25 and RANK == 1 and FIRST:
+            twice(threading.Lock())
+        training.step()
+        for p in training.model.parameters():
+            dist.all_reduce(p.grad)
+
+
+@hangs(r"all ranks wait.*rank 0 is in .*rank 1 is in ", False)
+def a_collective_that_one_leaves_out():
+    import torch.distributed as dist
+    training = healthy.Training(ddp=False)
+    for i in range(40):
+        training.step()
+        for p in training.model.parameters():
+            dist.all_reduce(p.grad)
+        if i == 25 and FIRST:
+            dist.broadcast(p.grad, 0) if RANK == 1 else dist.barrier()
+
+
+@hangs(r"rank 1 .*waits in the data loader", False)
+def a_loader_that_brings_nothing():
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Stuck(Dataset):
+        def __len__(self):
+            return 40
+
+        def __getitem__(self, i):
+            if i == 25 and RANK == 1 and FIRST:
+                time.sleep(10000)
+            return torch.ones(8)
+    training = healthy.Training()
+    for x in DataLoader(Stuck(), batch_size=1):
+        training.model(x).sum().backward()
+        training.optimizer.step()
+        time.sleep(healthy.SHORT_S)
+
+
+@hangs(CODE, False)
+def a_fifo_that_nobody_writes():
+    path = os.path.join(tempfile.mkdtemp(), "fifo")
+    os.mkfifo(path)
+    stuck(lambda: open(path).read())
+
+
+@hangs(CODE, False)
+def a_line_that_nobody_types():
+    reader, _ = os.pipe()
+    stuck(lambda: os.read(reader, 1))
+
+
+@hangs(CODE, False)
+def a_child_that_never_ends():
+    stuck(lambda: subprocess.run(["sleep", "10000"]))
+
+
+@hangs(CODE, False)
+def a_server_that_never_answers():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1)
+    stuck(lambda: healthy.asyncio_fetch(listener.getsockname()[1]))
+
+
+@hangs(r"rank 1 .*waits .*1 of 2 ranks have ended", False)
+def a_lock_at_exit():
+    """After its peer has ended: nobody waits for it but its launcher."""
+    training = healthy.Training()
+    training.steps()
+    if RANK == 1 and FIRST:
+        atexit.register(twice, threading.Lock())
+
+
+@hangs(r"rank 1 .*is at work", False)
+def an_endless_loop_in_c():
+    stuck(lambda: ctypes.CDLL(None).qsort(ctypes.create_string_buffer(1 << 20), 1 << 20, 1, spin))
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+def spin(_a, _b):
+    while True:
+        pass
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--list":
+        for name, (words, proof) in EXPECTED.items():
+            print(f"{name}\t{proof:d}\t{words}")
+    else:
+        import torch
+        torch.set_num_threads(1)
+        healthy.PROGRAMS[sys.argv[1]]()
+        print(f"done rank {RANK}", flush=True)
