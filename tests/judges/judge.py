@@ -367,6 +367,7 @@ def judge_victims(case):
             continue
         used = case.used(step.before)
         came = [case.cluster.pods[b["pod"]] for b in step.bound if b["pod"] in case.cluster.pods]
+        came += promised(case, step)
         for e in step.evicted:
             pod = case.cluster.pods.get(e["pod"])
             group = case.cluster.groups.get(pod.group) if pod else None
@@ -397,6 +398,13 @@ def judge_victims(case):
                     if all(r in theirs.quota for r in RESOURCES):
                         yield ("victim-quota", group.name,
                                f"{theirs.name} was within its quota and lost {pod.name} ({e['message']})")
+
+
+def promised(case, step):
+    """Pods that others were evicted or moved for in this cycle: their queue has that room from then on."""
+    names = {found.group(2) for found in (FOR.search(e["message"]) for e in step.evicted) if found}
+    groups = [case.cluster.groups[name] for name in sorted(names & set(case.cluster.groups))]
+    return [p for group in groups for p in group.pods if p.name not in step.after]
 
 
 def judge_needless(case):
