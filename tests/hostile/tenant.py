@@ -4,7 +4,9 @@ from 60 seconds on.
 
 The training (alice, with a CPU request) prints the time of each step, first alone and then beside bob, whose pods burn CPU,
 memory and processes at their limits and whose credentials are used to ask for what is alice's. Steps may slow down by what her
-request allows: with a request of R of N CPUs she is promised R / N of the machine. Nothing of hers may be read or changed."""
+request allows: with a request of R of N CPUs she is promised R / N of the machine. Nothing of hers may be read or changed.
+
+Beside them an account with `edit` in a namespace of its own, and bob again, try the ways out of a pod (attacks.py)."""
 
 import json
 import os
@@ -16,6 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
+from attacks import Editor, person_leads_out  # noqa: E402
 from harness import Failure, Skip, check, wait_for  # noqa: E402
 from pods import container, pod  # noqa: E402
 from test_people import Two, mount, write  # noqa: E402
@@ -65,9 +68,14 @@ def main():
             t.bob.create(pod(name, container(["python3", "-c", code], resources=small), restart="Always",
                              terminationGracePeriodSeconds=0))
         tries = 0
+        editor = Editor(t.m, t.top)
+        editor.begin()
 
         def attack():
             nonlocal tries
+            got = editor.attack() or person_leads_out(t.bob, tries)
+            check(not got, f"a way out: {got}")
+            tries += 1
             for words in (["get", "secrets", "-n", "alice"], ["delete", "pods", "--all", "-n", "alice"],
                           ["exec", "-n", "alice", "training", "--", "id"], ["get", "nodes"],
                           ["patch", "namespace", "bob", "-p", '{"metadata":{"annotations":{"torchrun.ai/person-uid":"70001"}}}']):

