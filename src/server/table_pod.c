@@ -93,11 +93,15 @@ static bool pod_ready(const struct json *root)
 static void containers(struct arena *arena, const struct json *root, struct pod_summary *summary)
 {
     const struct json *statuses = json_at(root, "status.containerStatuses");
+    size_t count = json_count(statuses);
+    const struct json **last = ARENA_ARRAY(arena, const struct json *, count); /* the last first */
     bool running = false;
 
     summary->restarts = 0;
-    for (size_t i = json_count(statuses); i-- > 0;) {
-        const struct json *container = json_index(statuses, i);
+    JSON_FOREACH(statuses, status)
+        last[--count] = status;
+    for (size_t i = 0; i < json_count(statuses); i++) {
+        const struct json *container = last[i];
         const struct json *ended = json_at(container, "state.terminated");
         struct str waiting = state_reason(container, "waiting");
 

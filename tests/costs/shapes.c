@@ -348,6 +348,12 @@ static bool is_identity(const struct field *field)
     return false;
 }
 
+/* Of subgroups of a gang: those that no other is below must have it, and only they. */
+static bool is_of_leaves(const struct field *field)
+{
+    return str_is(field->name, "minMember");
+}
+
 /* With what it must have, and what tells it from others; `full`: with all of its texts, which are the
  * names of the one before. */
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -364,7 +370,7 @@ static struct json *sample_object(struct arena *arena,
         const struct field *field = &fields.items[i];
         bool text = field->what == IS_TEXT && !field->list && !field->map;
 
-        if (field->required || is_identity(field))
+        if (field->required || is_identity(field) || (!full && is_of_leaves(field)))
             json_set(object, field->name, sample(arena, field, index, full, depth));
         else if (full && text && index)
             json_set(object, field->name, sample_text(arena, field, index - 1));
@@ -462,6 +468,21 @@ static void add(struct walk *walk, const struct place *place, enum shape_form fo
                             .place = place});
 }
 
+/* Its items have texts that a list of what they must have does not have. */
+static bool has_texts(struct arena *arena, struct node node)
+{
+    struct fields fields = fields_of(arena, node);
+
+    for (size_t i = 0; i < fields.count; i++) {
+        const struct field *field = &fields.items[i];
+
+        if (field->what == IS_TEXT && !field->list && !field->map && !field->required &&
+            !is_identity(field))
+            return true;
+    }
+    return false;
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static void walk_node(struct walk *walk, struct node node, const struct place *up, int depth)
 {
@@ -479,7 +500,7 @@ static void walk_node(struct walk *walk, struct node node, const struct place *u
             continue;
         if (field->list)
             add(walk, place, SHAPE_LIST);
-        if (field->list && field->what == IS_OBJECT)
+        if (field->list && field->what == IS_OBJECT && has_texts(arena, field->inside))
             add(walk, place, SHAPE_CHAIN);
         if (field->map || (field->what == IS_ANY && !field->list))
             add(walk, place, SHAPE_MAP);
@@ -557,6 +578,16 @@ static struct json *long_text(struct arena *arena, const struct field *field, si
     return json_new_str(arena, str_dup(arena, buf_str(&text)));
 }
 
+/* What the last one of a chain has. */
+static void end_chain(struct arena *arena, struct node node, struct json *item)
+{
+    struct fields fields = fields_of(arena, node);
+
+    for (size_t i = 0; json_is(item, JSON_OBJECT) && i < fields.count; i++)
+        if (is_of_leaves(&fields.items[i]))
+            json_set(item, fields.items[i].name, json_new_i64(arena, 1));
+}
+
 static struct json *large(struct arena *arena,
                           const struct field *field,
                           enum shape_form form,
@@ -576,6 +607,8 @@ static struct json *large(struct arena *arena,
         else
             json_push(many, one);
         used += bytes_of(one) + (form == SHAPE_MAP ? key_of(arena, field, i).len + 4 : 0);
+        if (full && used >= bytes)
+            end_chain(arena, field->inside, one);
     }
     return many;
 }

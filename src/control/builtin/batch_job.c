@@ -105,7 +105,7 @@ static void observe(struct batch *b)
     size_t cursor = 0;
 
     while ((object = cache_next_owned(b->input->cache, &kind_pod, b->job->uid, &cursor))) {
-        if (!object->deleted_ms && batch_lost(b->arena, b->spec, object)) {
+        if (!object->deleted_ms && batch_lost(b->job, object)) {
             batch_release(b->job, object, b->actions);
             continue;
         }

@@ -77,7 +77,7 @@ struct json *batch_make_pod(struct arena *arena,
 
 /* Whose a pod is: whether the selector of its Job no longer chooses it, and the patch that then lets
  * it go; the Job that would take over a pod nobody controls (NULL: none), and the patch that does. */
-bool batch_lost(struct arena *arena, const struct json *spec, const struct object *pod);
+bool batch_lost(const struct object *job, const struct object *pod);
 void batch_release(const struct object *job, const struct object *pod, struct actions *actions);
 const struct object *batch_adopter(const struct cache *cache,
                                    const struct object *pod,

@@ -18,21 +18,17 @@
  * chooses is let go, without it. */
 
 /* Whether the Job has a selector, and it says this of the pod. */
-static bool selector_says(struct arena *arena,
-                          const struct json *spec,
-                          const struct object *pod,
-                          bool chosen)
+static bool selector_says(const struct object *job, const struct object *pod, bool chosen)
 {
-    const struct json *wanted = json_get(spec, "selector");
-    struct selector selector = {0};
+    const struct selector *selector = object_selector(job);
 
-    return json_count(wanted) && selector_from_json(arena, wanted, &selector, NULL) == 0 &&
-           selector_matches(&selector, pod->labels, pod->label_count) == chosen;
+    return selector && selector->term_count &&
+           selector_matches(selector, pod->labels, pod->label_count) == chosen;
 }
 
-bool batch_lost(struct arena *arena, const struct json *spec, const struct object *pod)
+bool batch_lost(const struct object *job, const struct object *pod)
 {
-    return selector_says(arena, spec, pod, false);
+    return selector_says(job, pod, false);
 }
 
 /* The patch that makes the pod the job's, or no longer so. */
@@ -88,13 +84,10 @@ const struct object *batch_adopter(const struct cache *cache,
 
     if (object_controller(pod) || pod->deleted_ms || !cache_count(cache, &kind_job))
         return NULL;
-    while ((job = cache_next(cache, &kind_job, pod->ns, &cursor))) {
-        const struct json *tree = object_json(job, arena);
-
-        if (!job->deleted_ms && !job_is_over(tree) &&
-            selector_says(arena, json_get(tree, "spec"), pod, true))
+    while ((job = cache_next(cache, &kind_job, pod->ns, &cursor)))
+        if (!job->deleted_ms && selector_says(job, pod, true) &&
+            !job_is_over(object_json(job, arena)))
             return job;
-    }
     return NULL;
 }
 
