@@ -202,7 +202,8 @@ static void count_pod(struct affinity *affinity, const struct pod *other)
     struct arena *arena = affinity->sched->arena;
     size_t near_soft = spec->affinity_preference_count;
 
-    terms_count(arena, affinity->near.items, spec->affinity, spec->affinity_count, pod, other);
+    if (!other->victim || other->status != ST_RELEASING) /* nobody is near who is made to leave */
+        terms_count(arena, affinity->near.items, spec->affinity, spec->affinity_count, pod, other);
     terms_count(arena, affinity->away.items, spec->anti_affinity, spec->anti_affinity_count, pod,
                 other);
     terms_count(arena, affinity->soft.items, spec->affinity_preferences, near_soft, pod, other);

@@ -200,13 +200,13 @@ static bool search_attempt(struct search *search,
                            const struct pod_vec *more,
                            struct pod_vec *ret)
 {
-    bool claims = false;
+    bool tied = false; /* to devices, or to pods that may be among those that move */
 
     if (attempt_once(search, tasks, more, false, ret))
         return true;
     for (size_t i = 0; i < tasks->count; i++)
-        claims = claims || tasks->items[i]->claim_count;
-    return search->action == SCHED_ACTION_CONSOLIDATE && search->crowded && !claims &&
+        tied = tied || tasks->items[i]->claim_count || tasks->items[i]->shape->spec.affinity_count;
+    return search->action == SCHED_ACTION_CONSOLIDATE && search->crowded && !tied &&
            !QUIRK(search->sched, GREEDY_GANG) && attempt_once(search, tasks, more, true, ret);
 }
 
