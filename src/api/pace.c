@@ -81,13 +81,13 @@ static void take_work(struct pace *pace, const struct pace_sample *sample)
 
 static void take_lock(struct pace *pace, const struct pace_sample *sample)
 {
-    if (!sample->looked || (!sample->locked && pace->unlocked))
+    pace->unsure = sample->looked && sample->unsure ? pace->unsure + 1 : 0;
+    if (!sample->looked || (!sample->locked && !sample->unsure) || pace->unsure > PACE_UNSURE)
         pace->locked_ms = 0;
     else if (sample->locked && !pace->locked_ms)
         pace->locked_ms = sample->now_ms;
     if (sample->locked)
         pace->meets = sample->meets;
-    pace->unlocked = !sample->locked;
 }
 
 static enum rank_act pace_act(const struct pace *pace, const struct pace_sample *sample)

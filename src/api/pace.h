@@ -15,8 +15,9 @@
 #define PACE_IDLE_MS   3000        /* so long without CPU time is idle */
 #define PACE_IDLE_PART 50          /* a fiftieth of a CPU counts as none */
 #define PACE_IO_BYTES  (256 << 10) /* read or written from one look to the next: it is at work */
-/* Who is locked has been so in every look but single ones: a thread of gloo's wakes for a moment now and
- * then. A single look that sees it says nothing of how long. */
+/* Who is locked was so in every look in which no thread of it ran: those of gloo wake a hundred times a
+ * second, and on a busy machine they are often found so. A single look says nothing of how long. */
+#define PACE_UNSURE    8
 #define PACE_TIMES     15 /* of steps are remembered, for their median */
 #define PACE_SAME_PART 32 /* an own time that differs by less is the same */
 #define PACE_TELL_PART 10 /* by more than that it is told at once */
@@ -39,6 +40,7 @@ struct pace_sample {
     int64_t io_bytes; /* that it has read and written; 0: not known */
     bool failed;      /* it has ended, with another exit status than 0 */
     bool locked;      /* see RANK_LOCKED */
+    bool unsure;      /* one of its threads runs just now, else it is locked */
     bool meets;       /* locked, and it is in a collective */
     char wait[RANKS_WAIT_BYTES];
 };
@@ -55,7 +57,7 @@ struct pace {
     int64_t cpu_at_ms; /* 0: not looked at lately */
     int64_t active_ms; /* last seen to do something */
     int64_t locked_ms; /* seen to be locked since then, but for single looks; 0: it is not */
-    bool unlocked;     /* at the last look */
+    size_t unsure;     /* looks in a row */
     bool meets;
     int64_t times[PACE_TIMES];
     size_t time_count;

@@ -146,10 +146,12 @@ TEST(a_rank_is_locked_from_when_it_is_seen_to_be_in_every_look)
     int64_t end = run_steps(&pace, 100 * S, 20, 100);
 
     for (int64_t second = 1; second <= 60; second++) {
-        bool locked = second >= 40 ? second % 5 != 0 : second % 5 == 0;
+        bool locked = second % 5 == 0;
 
-        look_at(&pace, end, second, (struct pace_sample){.state = 'S', .locked = locked});
-        if (second > 7 && second < 39 && second % 5 > 1)
+        look_at(&pace, end, second,
+                (struct pace_sample){
+                    .state = 'S', .locked = locked, .unsure = second >= 40 && !locked});
+        if (second > 7 && second < 39 && !locked)
             EXPECT(pace.report.act == RANK_IDLE && pace.report.since_ms < end + 5 * S);
         if (second > 41)
             EXPECT(pace.report.act == RANK_LOCKED && pace.report.since_ms >= end + 40 * S);

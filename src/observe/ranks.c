@@ -160,6 +160,7 @@ static bool process_sample(struct observed_rank *one,
     struct threads_wait wait = threads_look(own->pid, &look->wait_opens);
     memcpy(ret->wait, wait.in, sizeof(ret->wait));
     ret->locked = wait.locked && (!children || ret->phase == RANK_PHASE_BACKWARD);
+    ret->unsure = wait.unsure && (!children || ret->phase == RANK_PHASE_BACKWARD);
     ret->meets = wait.meets;
     return look->wait_opens > 0;
 }

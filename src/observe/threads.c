@@ -80,8 +80,8 @@ static bool hex_parse(struct str word, uint64_t *ret)
     return true;
 }
 
-/* False: it runs, or nobody may know. */
-static bool call_read(int64_t pid, const char *thread, struct call *ret)
+/* False: nobody may know, or *ret_runs: it runs. */
+static bool call_read(int64_t pid, const char *thread, struct call *ret, bool *ret_runs)
 {
     _cleanup_(buf_done) struct buf text = {0};
     uint64_t *const words[] = {&ret->args[0], &ret->args[1], &ret->args[2], &ret->args[3],
@@ -93,6 +93,7 @@ static bool call_read(int64_t pid, const char *thread, struct call *ret)
     if (!process_read(pid, name, &text, PROCESS_FILE_BYTES))
         return false;
     struct str rest = str_trim(buf_str(&text));
+    *ret_runs = str_is(rest, "running");
     if (!str_cut(&rest, ' ', &word) || !str_to_u64(word, &ret->number))
         return false;
     for (size_t i = 0; i < COUNT_OF(words); i++)
@@ -209,13 +210,16 @@ static bool is_of_rpc(int64_t pid, const char *thread)
 static bool thread_waits(struct code *code,
                          const char *thread,
                          bool main,
-                         bool *meets,
+                         struct threads_wait *wait,
                          size_t *opens)
 {
     struct call call;
+    bool runs = false;
 
-    if (!call_read(code->pid, thread, &call))
-        return false;
+    if (!call_read(code->pid, thread, &call, &runs)) {
+        wait->unsure = wait->unsure || runs;
+        return runs;
+    }
     bool futex = call.number == CALL_FUTEX && (call.args[1] & FUTEX_PRIVATE);
     bool socket = call.number == CALL_POLL || call.number == CALL_PPOLL ||
                   call.number == CALL_EPOLL || call.number == CALL_EPOLL_PWAIT;
@@ -224,7 +228,7 @@ static bool thread_waits(struct code *code,
     if ((!futex && (main || !socket)) || is_of_rpc(code->pid, thread) ||
         !is_called_by_pytorch(code, call.stack, opens))
         return false;
-    *meets = *meets || futex;
+    wait->meets = wait->meets || futex;
     return true;
 }
 
@@ -253,12 +257,14 @@ struct threads_wait threads_look(int64_t pid, size_t *opens)
         if (!str_to_i64(str_from(entry->d_name), &thread))
             continue;
         ret.locked = *opens && ++threads <= THREADS_MAX &&
-                     thread_waits(&code, entry->d_name, thread == pid, &ret.meets, opens);
+                     thread_waits(&code, entry->d_name, thread == pid, &ret, opens);
         *opens -= *opens > 0;
     }
     if (folder)
         closedir(folder);
     VEC_DONE(&code.spans);
+    ret.unsure = ret.unsure && ret.locked;
+    ret.locked = ret.locked && !ret.unsure;
     ret.meets = ret.meets && ret.locked;
     return ret;
 }

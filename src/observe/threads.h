@@ -19,6 +19,7 @@
 struct threads_wait {
     char in[RANKS_WAIT_BYTES]; /* the main thread, by the kernel's name; empty: it does not say */
     bool locked; /* every one waits for another, or is PyTorch's and waits for the gang */
+    bool unsure; /* not locked, as one runs just now; all others are */
     bool meets;  /* locked, and one of PyTorch's has a limit: it is in a collective, or in recv() */
 };
 
