@@ -4,7 +4,8 @@ TorchrunJob of two ranks with real torchrun, JOBS=2 of them at once. None that i
 suspicions are counted and listed. Of each that hangs the right rank is named; it is restarted when that is proof, not otherwise.
 
 SECONDS=45 is how long the odd thing takes; LOAD=8 processes compute besides; TORCH=debian|current is the PyTorch (else every
-one that is here). RECORD=FOLDER keeps what was told of the ranks of each, for src/control/job/zoo_test.c.
+one that is here). RECORD=FILE adds what was told of the ranks of each that passed: tests/calm/recorded.txt, which
+src/control/job/recorded_test.c plays on virtual time.
 """
 
 import json
@@ -60,7 +61,7 @@ class Run:
         for condition in status.get("conditions", []):
             if condition["type"] == "Hung" and condition["status"] == "True":
                 if condition["reason"] == "Suspected":
-                    self.suspicions[re.sub(r" since \\S+", "", condition["message"])] = True
+                    self.suspicions[re.sub(r" since \S+", "", condition["message"])] = True
                 else:
                     self.alarms.append(f"{condition['reason']}: {condition['message']}")
         if status.get("restarts") or status.get("failure"):
@@ -84,12 +85,12 @@ class Run:
         return self.phase == "Late"
 
     def record(self):
-        """Each line: milliseconds, and what was told of the ranks from then on."""
-        if not RECORD or not self.records:
+        """A line of what it is, and then each: milliseconds, and what was told of the ranks from then on."""
+        if not RECORD or not self.records or not self.passed():
             return
-        os.makedirs(RECORD, exist_ok=True)
         first = self.records[0][0]
-        with open(os.path.join(RECORD, self.program + ".txt"), "w") as f:
+        with open(RECORD, "a") as f:
+            print(f"# {self.program} {'well' if not self.expected else 'proof' if self.expected[1] else 'suspicion'}", file=f)
             for at, ranks in self.records:
                 for rank in ranks:
                     for key in ("since", "last", "began"):
