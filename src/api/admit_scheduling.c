@@ -259,44 +259,42 @@ void admit_podgroup_validate(struct admit *admit)
 /* The labels, in their order: aliases may change. */
 static bool labels_same(const struct json *a, const struct json *b)
 {
-    size_t index = 0;
+    const struct json *other = json_first(b);
 
     if (json_count(a) != json_count(b))
         return false;
-    JSON_FOREACH(a, level)
-        if (!str_eq(json_str(json_get(level, "nodeLabel")),
-                    json_str(json_get(json_index(b, index++), "nodeLabel"))))
+    JSON_FOREACH(a, level) {
+        if (!str_eq(json_str(json_get(level, "nodeLabel")), json_str(json_get(other, "nodeLabel"))))
             return false;
+        other = json_next(other);
+    }
     return true;
 }
 
-static bool is_label(const struct json *levels, struct str word)
-{
-    JSON_FOREACH(levels, level)
-        if (str_eq(json_str(json_get(level, "nodeLabel")), word))
-            return true;
-    return false;
-}
+/* The labels and aliases of all levels. */
+struct levels {
+    struct admit_names labels;
+    struct admit_names aliases;
+    size_t count;
+};
 
-static void check_level(struct admit *admit, const struct json *levels, size_t index)
+static void check_level(struct admit *admit,
+                        const struct levels *levels,
+                        const struct json *level,
+                        size_t index)
 {
-    const struct json *level = json_index(levels, index);
     const struct json *label = json_get(level, "nodeLabel");
     const struct json *alias = json_get(level, "alias");
     struct str path = str_printf(admit->arena, "spec.levels[%zu].nodeLabel", index);
     struct str alias_path = str_printf(admit->arena, "spec.levels[%zu].alias", index);
 
-    for (size_t before = 0; before < index; before++) {
-        const struct json *other = json_index(levels, before);
-
-        if (str_eq(json_str(json_get(other, "nodeLabel")), json_str(label)))
-            admit_duplicate(admit, path, label);
-        if (json_str(alias).len && str_eq(json_str(json_get(other, "alias")), json_str(alias)))
-            admit_invalid(admit, alias_path, alias, "aliases must be unique within the topology");
-    }
-    if (json_str(alias).len && is_label(levels, json_str(alias)))
+    if (levels->labels.again[index])
+        admit_duplicate(admit, path, label);
+    if (levels->aliases.again[index])
+        admit_invalid(admit, alias_path, alias, "aliases must be unique within the topology");
+    if (json_str(alias).len && admit_names_have(&levels->labels, json_str(alias)))
         admit_invalid(admit, alias_path, alias, "an alias must not equal a nodeLabel");
-    if (str_is(json_str(label), "kubernetes.io/hostname") && index + 1 < json_count(levels))
+    if (str_is(json_str(label), "kubernetes.io/hostname") && index + 1 < levels->count)
         admit_invalid(admit, path, label, "can only be the last level");
 }
 
@@ -308,6 +306,10 @@ void admit_topology_validate(struct admit *admit)
     if (admit->old && !labels_same(json_at(admit->old, "spec.levels"), levels))
         admit_invalid(admit, STR("spec.levels"), levels,
                       "the levels of a Topology cannot be changed; create another Topology");
-    for (size_t i = 0; i < json_count(levels); i++)
-        check_level(admit, levels, i);
+    const struct levels all = {.labels = admit_names(admit->arena, levels, "nodeLabel"),
+                               .aliases = admit_names(admit->arena, levels, "alias"),
+                               .count = json_count(levels)};
+    size_t index = 0;
+    JSON_FOREACH(levels, level)
+        check_level(admit, &all, level, index++);
 }
