@@ -86,6 +86,7 @@ struct tree {
     size_t *parent;   /* SIZE_MAX: none, or none of that name */
     size_t *children; /* how many there are */
     size_t *walk;     /* in which it was passed on the way up, from 1 on; 0: not yet */
+    size_t *depth;    /* levels from the top, itself counted; of a ring it means nothing */
     bool *ring;       /* going up from it, one comes back to it */
     size_t count;
 };
@@ -94,13 +95,19 @@ struct tree {
 static void walk_up(struct tree *tree, size_t from)
 {
     size_t at = from;
+    size_t depth = 0;
 
     while (at != SIZE_MAX && !tree->walk[at]) {
         tree->walk[at] = from + 1;
         at = tree->parent[at];
+        depth++;
     }
-    if (at == SIZE_MAX || tree->walk[at] != from + 1)
+    if (at == SIZE_MAX || tree->walk[at] != from + 1) {
+        depth += at == SIZE_MAX ? 0 : tree->depth[at];
+        for (size_t own = from; own != at; own = tree->parent[own])
+            tree->depth[own] = depth--;
         return;
+    }
     for (; !tree->ring[at]; at = tree->parent[at])
         tree->ring[at] = true;
 }
@@ -115,6 +122,7 @@ static void tree_read(struct arena *arena, const struct json *list, struct tree 
                          .parent = ARENA_ARRAY(arena, size_t, count),
                          .children = ARENA_ARRAY(arena, size_t, count),
                          .walk = ARENA_ARRAY(arena, size_t, count),
+                         .depth = ARENA_ARRAY(arena, size_t, count),
                          .ring = ARENA_ARRAY(arena, bool, count),
                          .count = count};
     JSON_FOREACH(list, item) {
@@ -146,6 +154,11 @@ static void check_tree(struct admit *admit, const struct tree *tree)
             admit_invalid(admit, parent_path, parent, "there is no subgroup of that name");
         else if (tree->ring[i])
             admit_invalid(admit, parent_path, parent, "a subgroup cannot be its own ancestor");
+        else if (tree->depth[i] > GROUP_DEPTH_MAX)
+            admit_forbidden(admit, parent_path,
+                            str_printf(admit->arena, "%zu levels of subgroups; at most %d",
+                                       tree->depth[i], GROUP_DEPTH_MAX)
+                                .p);
         else if (json_get(item, "minMember") && json_get(item, "minSubGroup"))
             admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".minSubGroup", STR_ARG(path)),
                             "minMember counts pods, minSubGroup the subgroups below; set one");

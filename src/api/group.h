@@ -17,6 +17,8 @@ struct json;
 /* Subgroups of one group: 10000 segments of workers or Jobs of a set, what is above them, and some
  * more. A group of so many has less than a megabyte. */
 #define GROUP_SUBGROUPS_MAX 10240
+/* Levels of them: those that are made have three at most, and whoever counts a subgroup goes up. */
+#define GROUP_DEPTH_MAX 32
 
 /* The PodGroup of scheduling.k8s.io that a pod names and is to be in; empty: none. */
 struct str group_named_by(const struct json *pod);

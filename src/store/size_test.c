@@ -46,35 +46,49 @@ TEST(an_object_is_too_large_before_anything_is_filled_in)
     harness_close(&h);
 }
 
-/* From one to the next, all the way up. */
-static struct str chain(struct arena *arena, size_t count)
+/* Subgroups in chains of so many, each below the one behind it. */
+static struct str chains(struct arena *arena, size_t count, size_t length)
 {
     _cleanup_(buf_done) struct buf text = {0};
 
-    for (size_t i = 0; i < count; i++)
-        buf_addf(&text, "%s{\"name\":\"s%zu\",\"parent\":\"s%zu\"}", i ? "," : "", i, i + 1);
-    buf_addf(&text, ",{\"name\":\"s%zu\"}", count);
+    for (size_t i = 0; i < count; i++) {
+        buf_addf(&text, "%s{\"name\":\"s%zu\"", i ? "," : "", i);
+        if (i % length == 0)
+            buf_addf(&text, ",\"minMember\":1");
+        if (i % length < length - 1 && i + 1 < count)
+            buf_addf(&text, ",\"parent\":\"s%zu\"", i + 1);
+        buf_addf(&text, "}");
+    }
     return str_dup(arena, buf_str(&text));
 }
 
-TEST(a_group_may_be_a_long_chain_of_subgroups)
+TEST(a_group_has_so_many_subgroups_in_so_many_levels)
 {
     _cleanup_(arena_done) struct arena arena = {0};
-    struct harness h;
+    static const struct {
+        const char *why;
+        size_t count;
+        size_t length;
+        const char *words; /* NULL: it is taken */
+    } rows[] = {{"as many as there may be", 10240, 32, NULL},
+                {"one more", 10241, 32, "10241 subgroups; a group has at most 10240"},
+                {"a level more", 33, 33, "33 levels of subgroups; at most 32"},
+                {"a chain of all, which took minutes", 10240, 10240,
+                 "10240 levels of subgroups; at most 32"}};
 
-    harness_open(&h, NULL);
-    for (size_t i = 0; i < 2; i++) {
-        struct str list = chain(&arena, i ? 10240 : 10239);
-        struct str body =
-            str_printf(&arena,
-                       "{\"metadata\":{\"name\":\"g%zu\"},\"spec\":{\"subGroups\":[{"
-                       "\"name\":\"s0\",\"parent\":\"s1\",\"minMember\":1}" STR_FMT "]}}",
-                       i, STR_ARG(str_sub(list, str_find(list, '}') + 1, list.len)));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        struct str list = chains(&arena, rows[i].count, rows[i].length);
+        struct str body = str_printf(
+            &arena, "{\"metadata\":{\"name\":\"g\"},\"spec\":{\"subGroups\":[" STR_FMT "]}}",
+            STR_ARG(list));
 
-        EXPECT((harness_create(&h, &kind_podgroup, "default", body.p) == 0) == !i);
+        test_case(rows[i].why);
+        harness_open(&h, NULL);
+        EXPECT((harness_create(&h, &kind_podgroup, "default", body.p) == 0) == !rows[i].words);
+        EXPECT(!rows[i].words || (h.status == 422 && strstr(h.causes, rows[i].words)));
+        harness_close(&h);
     }
-    EXPECT(h.status == 422 && strstr(h.causes, "10241 subgroups; a group has at most 10240"));
-    harness_close(&h);
 }
 
 TEST(what_a_pod_and_a_selector_name_is_bounded_in_words)
