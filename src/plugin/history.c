@@ -133,9 +133,7 @@ static int history_run(struct invocation *invocation)
 
 const struct command command_history = {
     .name = "history",
-    .summary =
-        "show jobs that have ended: when, how long they waited and ran, with which status, and "
-        "their GPU hours",
+    .summary = "show jobs that have ended: when, how long, with which status, and their GPU hours",
     .about = "The muster of this machine keeps a line of every job, also of deleted ones; times "
              "are UTC. Of other "
              "clusters the ended jobs are shown that still exist.",

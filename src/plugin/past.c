@@ -79,7 +79,6 @@ static void past_row(struct table *table, const struct json *line)
     int64_t seconds = json_i64_or(json_get(line, "runSeconds"), 0);
     int64_t gpu_seconds =
         json_i64_or(json_get(line, "gpuSeconds"), seconds * json_i64_or(json_get(line, "gpus"), 0));
-    int64_t waited;
     struct str start = json_str(json_get(line, "start"));
 
     table_add(table, json_str(json_get(line, "name")));
@@ -91,9 +90,6 @@ static void past_row(struct table *table, const struct json *line)
     /* 2026-11-15T02:03:04Z: the day and the minute. */
     table_add(table, start.len >= 16 ? str_printf(arena, "%.5s %.5s", start.p + 5, start.p + 11)
                                      : STR("-"));
-    table_add(table, json_i64(json_get(line, "queuedSeconds"), &waited)
-                         ? time_age(arena, waited * 1000)
-                         : STR("-")); /* a line of an older version */
     table_add(table, time_age(arena, seconds * 1000));
     table_add(table, str_printf(arena, "%lld.%02lld", (long long)(gpu_seconds / 3600),
                                 (long long)(gpu_seconds % 3600 / 36)));
@@ -152,8 +148,8 @@ size_t past_table(struct buf *out,
                   struct str text,
                   const struct past_options *options)
 {
-    static const char *const headers[] = {"JOB",     "QUEUE",  "GPUS", "PHASE", "EXIT",
-                                          "STARTED", "WAITED", "RAN",  "GPU-H", NULL};
+    static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",  "PHASE", "EXIT",
+                                          "STARTED", "RAN",   "GPU-H", NULL};
     struct past_lines lines = past_choose(arena, text, options);
     struct table table;
 

@@ -33,7 +33,7 @@ def test_virtual_nodes_have_what_they_were_told_and_live():
 
         def renewed():
             return m.get("lease", "node-0", ns="kube-node-lease")["spec"]["renewTime"]
-        first = renewed()
+        first = wait_for(renewed, "the lease of the node", 40)
         wait_for(lambda: renewed() != first, "the lease to be renewed", 40)
         described = m.kubectl("describe", "node", "node-1").stdout
         check("nvidia.com/gpu:" in described and "Kubelet Version" in described, described)
