@@ -465,7 +465,9 @@ def judge_shares(case):
     """Of scenes with equal pods of one GPU, all preemptible, and CPUs for all: no leaf ends below its share."""
     cluster = case.cluster
     short = any(n.cpu < 1000 * n.gpus for n in cluster.nodes.values())
-    if not case.settled or short or any(p.group not in cluster.groups or not p.gpus for p in cluster.pods.values()):
+    if not case.settled or short or not all(map(case.exists, cluster.groups.values())):
+        return
+    if any(p.group not in cluster.groups or not p.gpus for p in cluster.pods.values()):
         return
     demand = {}
     for group in cluster.groups.values():

@@ -11,6 +11,8 @@ FIELDS = (("metadata", "labels"), ("metadata", "annotations"), ("spec",), ("spec
 KEPT = {"nodeName", "containers", "name", "queue", "image", "labelSelector", "topologyKey", "whenUnsatisfiable", "maxSkew",
         "pods", "pod-group-name", "resources", "gpu", "cpu", "memory", "minMember"}
 
+WHOLE = ("Namespace", "PriorityClass")  # without them names mean something else
+
 
 def without(docs, index):
     """Without one document, and all that makes no sense without it."""
@@ -52,10 +54,10 @@ def amounts(doc):
 def smaller(docs):
     """Clusters that are simpler in one thing."""
     for index, doc in enumerate(docs):
-        if doc.get("kind", "Namespace") != "Namespace" or "gangs" in doc:
+        if doc.get("kind", "Namespace") not in WHOLE or "gangs" in doc:
             yield without(docs, index)
     for index, doc in enumerate(docs):
-        for path in FIELDS if doc.get("kind", "Namespace") != "Namespace" else ():
+        for path in FIELDS if doc.get("kind", "Namespace") not in WHOLE else ():
             part = inside(doc, path)
             for key in list(part) if isinstance(part, dict) else ():
                 if key not in KEPT:
