@@ -51,7 +51,8 @@ def _muster():
     def group():
         """torch.distributed, where this process is in a group."""
         dist = sys.modules.get("torch.distributed")
-        return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
+        asked = getattr(dist, "is_initialized", None)  # not in a PyTorch without it, nor while it is being imported
+        return dist if asked is not None and asked() else None
 
     def is_spawned():
         parent = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
