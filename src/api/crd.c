@@ -2,6 +2,7 @@
 
 #include "api/admit.h"
 #include "api/condition.h"
+#include "api/crd_builtin.h"
 #include "api/kind.h"
 #include "api/names.h"
 #include "api/schema.h"
@@ -321,4 +322,34 @@ int crd_parse(struct arena *arena, const struct json *root, struct crd **ret, st
         crd->webhook = json_at(root, "spec.conversion.webhook");
     *ret = crd;
     return 0;
+}
+
+/* ---- templates ---- */
+
+/* NULL: not of deploy/crds. */
+static const struct json *openapi_of(struct arena *arena, const struct kind *kind)
+{
+    struct str name = str_printf(arena, "%s.%s", kind->plural, kind->group);
+    struct json *crd = NULL;
+
+    for (size_t i = 0; !crd && i < crd_builtin_count; i++)
+        if (str_is(name, crd_builtins[i].name))
+            (void)json_parse(arena, (struct str){crd_builtins[i].text, crd_builtins[i].text_len},
+                             &crd, NULL);
+    JSON_FOREACH(json_at(crd, "spec.versions"), version)
+        if (str_is(json_str(json_get(version, "name")), kind->version))
+            return json_at(version, "schema.openAPIV3Schema");
+    return NULL;
+}
+
+void crd_check_templates(struct admit *admit, struct schema_unknown *unknown)
+{
+    const struct json *openapi = openapi_of(admit->arena, admit->kind);
+    const struct schema *schema = NULL;
+
+    if (!openapi || schema_compile_types(admit->arena, openapi, &schema, NULL) < 0)
+        return;
+    schema_prune(admit->arena, schema, admit->object, unknown);
+    (void)schema_default(admit->arena, schema, admit->object, NULL); /* takes nulls out */
+    schema_validate(admit, schema, admit->object);
 }

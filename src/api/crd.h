@@ -11,6 +11,7 @@ struct admit;
 struct arena;
 struct err;
 struct json;
+struct schema_unknown;
 
 /* crd: what a CustomResourceDefinition means. */
 struct crd_version {
@@ -38,3 +39,7 @@ void crd_validate(struct admit *admit);
 void crd_set_status(struct arena *arena, struct json *root, int64_t now_ms);
 /* A valid CRD as kinds. Borrows from `root`, which must be on the same arena. */
 int crd_parse(struct arena *arena, const struct json *root, struct crd **ret, struct err *err);
+/* For who asks behind an API server: what stands in the places of an object, of a kind of
+ * deploy/crds, that have the type of another (schema.h, title), as pod templates. Fields that the
+ * type does not have are told and taken out of the object, and what does not fit is a cause. */
+void crd_check_templates(struct admit *admit, struct schema_unknown *unknown);

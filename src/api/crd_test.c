@@ -145,3 +145,68 @@ TEST(a_version_that_objects_were_stored_in_stays_until_the_status_says_they_are_
 #undef VERSION
 #undef CRD
 }
+
+/* ---- what stands in two of them ---- */
+
+static struct json *spec_schema(struct arena *arena, const char *name)
+{
+    struct json *root = NULL;
+
+    for (size_t i = 0; i < crd_builtin_count; i++)
+        if (strcmp(crd_builtins[i].name, name) == 0)
+            EXPECT(json_parse(arena, (struct str){crd_builtins[i].text, crd_builtins[i].text_len},
+                              &root, NULL) == 0);
+    return json_at(root, "spec.versions.0.schema.openAPIV3Schema.properties.spec.properties");
+}
+
+/* Defaults and rules are of the kind itself; a copy says what it is about in its own words. */
+static void strip(struct json *schema)
+{
+    json_remove(schema, STR("default"));
+    json_remove(schema, STR("x-kubernetes-validations"));
+    if (json_is(json_get(schema, "description"), JSON_STRING))
+        json_remove(schema, STR("description"));
+    JSON_FOREACH(schema, member)
+        if (json_is(member, JSON_OBJECT))
+            strip(member);
+}
+
+TEST(what_one_kind_takes_from_another_has_the_same_fields)
+{
+    static const struct {
+        const char *from;
+        const char *to;
+        const char *at; /* in `to` */
+        const char *fields[16];
+    } rows[] = {
+        {"torchrunqueues.torchrun.ai",
+         "torchrunjobs.torchrun.ai",
+         NULL,
+         {"storage", "workspaceStorage", "scheduling", "networking", "nodeResources"}},
+        {"jobsets.jobset.x-k8s.io",
+         "trainingruntimes.trainer.kubeflow.org",
+         "template.properties.spec.properties",
+         {"replicatedJobs", "network", "successPolicy", "failurePolicy", "startupPolicy", "suspend",
+          "coordinator", "managedBy", "ttlSecondsAfterFinished", "volumeClaimPolicies"}},
+        {"trainingruntimes.trainer.kubeflow.org",
+         "clustertrainingruntimes.trainer.kubeflow.org",
+         NULL,
+         {"mlPolicy", "podGroupPolicy", "template"}},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t j = 0; rows[i].fields[j]; j++) {
+            _cleanup_(arena_done) struct arena arena = {0};
+            struct json *to = spec_schema(&arena, rows[i].to);
+            struct json *theirs = json_get(spec_schema(&arena, rows[i].from), rows[i].fields[j]);
+            struct json *ours =
+                json_get(rows[i].at ? json_at(to, rows[i].at) : to, rows[i].fields[j]);
+
+            test_case(rows[i].fields[j]);
+            EXPECT(ours && theirs);
+            strip(ours);
+            strip(theirs);
+            EXPECT(json_equal(json_get(ours, "items"), json_get(theirs, "items")));
+            EXPECT(json_equal(json_get(ours, "properties"), json_get(theirs, "properties")));
+        }
+}

@@ -22,14 +22,22 @@
 struct compile {
     struct arena *arena;
     unsigned depth;
-    size_t rules; /* schemas with rules so far */
+    size_t rules;    /* schemas with rules so far */
+    bool types_only; /* schema_compile_types() */
+    struct type_schemas types;
     struct err *err;
+};
+
+/* What is known about a place from outside of its schema. */
+struct outside {
+    bool structural;
+    struct type_place type; /* of Kubernetes' types, where a title names one */
 };
 
 static int compile(struct compile *c,
                    const struct json *source,
                    struct str path,
-                   bool structural,
+                   struct outside outside,
                    const struct schema **ret);
 
 static int wrong(const struct compile *c, struct str path, const char *why)
@@ -152,7 +160,7 @@ static int compile_group(struct compile *c,
     size_t count = 0;
 
     JSON_FOREACH(list, item) {
-        int r = compile(c, item, path, false, &items[count++]);
+        int r = compile(c, item, path, (struct outside){0}, &items[count++]);
 
         if (r < 0)
             return r;
@@ -161,11 +169,23 @@ static int compile_group(struct compile *c,
     return 0;
 }
 
+static struct outside outside_below(struct outside outside, struct str name)
+{
+    outside.type = type_place_below(outside.type, name);
+    return outside;
+}
+
+static struct outside outside_item(struct outside outside)
+{
+    outside.type.field = NULL;
+    return outside;
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static int compile_members(struct compile *c,
                            const struct json *source,
                            struct str path,
-                           bool structural,
+                           struct outside outside,
                            struct schema *schema)
 {
     const struct json *properties = json_get(source, "properties");
@@ -180,7 +200,7 @@ static int compile_members(struct compile *c,
         struct str below = str_printf(c->arena, STR_FMT "." STR_FMT, STR_ARG(path), STR_ARG(name));
 
         list[count].name = name;
-        r = compile(c, property, below, structural, &list[count].schema);
+        r = compile(c, property, below, outside_below(outside, name), &list[count].schema);
         if (r < 0)
             return r;
         count++;
@@ -188,14 +208,14 @@ static int compile_members(struct compile *c,
     schema->properties = list;
     schema->property_count = count;
     if (json_is(additional, JSON_OBJECT))
-        r = compile(c, additional, str_printf(c->arena, STR_FMT ".*", STR_ARG(path)), structural,
-                    &schema->additional);
+        r = compile(c, additional, str_printf(c->arena, STR_FMT ".*", STR_ARG(path)),
+                    outside_below(outside, STR_NONE), &schema->additional);
     else if (json_bool_or(additional, false))
         schema->preserve_unknown = true;
     if (r == 0 && json_is(json_get(source, "items"), JSON_OBJECT))
         r = compile(c, json_get(source, "items"), str_printf(c->arena, STR_FMT "[]", STR_ARG(path)),
-                    structural, &schema->items);
-    else if (r == 0 && structural && schema->type == SCHEMA_ARRAY)
+                    outside_item(outside), &schema->items);
+    else if (r == 0 && outside.structural && schema->type == SCHEMA_ARRAY)
         r = wrong(c, path, "items is required for an array");
     return r;
 }
@@ -215,14 +235,33 @@ static int refuse_foreign(const struct compile *c, const struct json *source, st
     return 0;
 }
 
+/* What an API server keeps unseen, in the room that CRDs have, is looked at here. */
+static void compile_type_fields(struct compile *c, struct type_place place, struct schema *schema)
+{
+    bool many = place.field && (place.field->flags & (TYPE_LIST | TYPE_MAP));
+
+    if (c->types_only)
+        *schema = (struct schema){.preserve_unknown = true,
+                                  .properties = schema->properties,
+                                  .property_count = schema->property_count,
+                                  .additional = schema->additional,
+                                  .items = schema->items,
+                                  .any_kind = schema->any_kind,
+                                  .min_length = -1,
+                                  .max_length = -1};
+    if (place.type && !place.type->bare && !many && schema->preserve_unknown)
+        type_schema_complete(&c->types, place.type, schema);
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static int compile(struct compile *c,
                    const struct json *source,
                    struct str path,
-                   bool structural,
+                   struct outside outside,
                    const struct schema **ret)
 {
     struct schema *schema = ARENA_NEW(c->arena, struct schema);
+    const struct type *titled = type_titled(json_str(json_get(source, "title")));
 
     if (!json_is(source, JSON_OBJECT))
         return wrong(c, path, "must be an object");
@@ -234,17 +273,22 @@ static int compile(struct compile *c,
     schema->preserve_unknown = flag(source, "x-kubernetes-preserve-unknown-fields");
     schema->int_or_string = flag(source, "x-kubernetes-int-or-string");
     schema->embedded = flag(source, "x-kubernetes-embedded-resource");
+    schema->idle = str_is(json_str(json_get(source, "title")), SCHEMA_TITLE_IDLE);
+    schema->any_kind = str_is(json_str(json_get(source, "title")), SCHEMA_TITLE_KIND);
+    if (titled && outside.structural)
+        outside.type = (struct type_place){.type = titled};
     size_t rules_before = c->rules;
-    int r = compile_rules(c, source, path, structural, schema);
+    int r = compile_rules(c, source, path, outside.structural, schema);
     if (r == 0)
-        r = compile_type(c, source, path, structural, schema);
+        r = compile_type(c, source, path, outside.structural, schema);
     if (r == 0)
         r = compile_list(c, source, path, schema);
     compile_bounds(source, schema);
     if (r == 0)
         r = compile_pattern(c, source, path, schema);
     if (r == 0)
-        r = compile_members(c, source, path, structural, schema);
+        r = compile_members(c, source, path, outside, schema);
+    compile_type_fields(c, outside.type, schema);
     if (r == 0)
         r = compile_group(c, json_get(source, "allOf"), path, &schema->all_of);
     if (r == 0)
@@ -252,7 +296,7 @@ static int compile(struct compile *c,
     if (r == 0)
         r = compile_group(c, json_get(source, "oneOf"), path, &schema->one_of);
     if (r == 0 && json_is(json_get(source, "not"), JSON_OBJECT))
-        r = compile(c, json_get(source, "not"), path, false, &schema->not );
+        r = compile(c, json_get(source, "not"), path, (struct outside){0}, &schema->not );
     c->depth--;
     schema->rules_inside = c->rules > rules_before;
     *ret = schema;
@@ -264,9 +308,9 @@ int schema_compile(struct arena *arena,
                    const struct schema **ret,
                    struct err *err)
 {
-    struct compile c = {.arena = arena, .err = err};
+    struct compile c = {.arena = arena, .types = {.arena = arena, .as_written = true}, .err = err};
     const struct schema *schema = NULL;
-    int r = compile(&c, source, STR(""), true, &schema);
+    int r = compile(&c, source, STR(""), (struct outside){.structural = true}, &schema);
 
     if (r < 0)
         return r;
@@ -277,12 +321,43 @@ int schema_compile(struct arena *arena,
     return 0;
 }
 
+int schema_compile_types(struct arena *arena,
+                         const struct json *source,
+                         const struct schema **ret,
+                         struct err *err)
+{
+    struct compile c = {.arena = arena,
+                        .types_only = true,
+                        .types = {.arena = arena, .as_written = true},
+                        .err = err};
+
+    return compile(&c, source, STR(""), (struct outside){.structural = true}, ret);
+}
+
 const struct schema *schema_property(const struct schema *schema, struct str name)
 {
     for (size_t i = 0; schema && i < schema->property_count; i++)
         if (str_eq(schema->properties[i].name, name))
             return schema->properties[i].schema;
     return schema ? schema->additional : NULL;
+}
+
+const struct schema *schema_of_value(struct arena *arena,
+                                     const struct schema *schema,
+                                     const struct json *value)
+{
+    const struct type *type = schema->any_kind
+                                  ? type_of_kind(json_str(json_get(value, "apiVersion")),
+                                                 json_str(json_get(value, "kind")))
+                                  : NULL;
+    struct type_schemas made_types = {.arena = arena, .as_written = true};
+
+    if (!type)
+        return schema;
+    struct schema *made = ARENA_NEW(arena, struct schema);
+    *made = *schema;
+    type_schema_complete(&made_types, type, made);
+    return made;
 }
 
 static bool is_meta(struct str name)
@@ -371,7 +446,7 @@ static void prune(const struct prune *p,
     struct schema_path item_path = {.up = path};
 
     if (json_is(value, JSON_OBJECT)) {
-        prune_object(p, schema, value, path, resource);
+        prune_object(p, schema_of_value(p->arena, schema, value), value, path, resource);
     } else if (json_is(value, JSON_ARRAY) && schema->items) {
         JSON_FOREACH(value, item) {
             prune(p, schema->items, item, &item_path, schema->items->embedded);
@@ -429,6 +504,7 @@ static bool fill(const struct filling *filling, const struct schema *schema, str
     }
     if (!json_is(object, JSON_OBJECT))
         return true;
+    schema = schema_of_value(filling->arena, schema, object);
     for (size_t i = 0; i < schema->property_count; i++) {
         const struct schema_property *property = &schema->properties[i];
         struct json *member = json_get_str(object, property->name);

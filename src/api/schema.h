@@ -20,6 +20,16 @@ struct regex;
  * name, default fills in, validate says what is wrong. At the root, and where
  * x-kubernetes-embedded-resource is set, apiVersion, kind and metadata are always known.
  *
+ * A title that names a type of api/types.h ("v1.PodTemplateSpec") says what stands there: where the
+ * schema keeps what it does not know (x-kubernetes-preserve-unknown-fields), at that place or below,
+ * the fields of the type are known and others are not. So a CRD has a line for a pod template and
+ * not its 4,000, and every API server takes it; defaults of the type are not filled in.
+ *
+ * Another title, SCHEMA_TITLE_IDLE, says that nothing here acts on the field, or, where a place keeps
+ * what it does not know besides its own, on that: who writes it is warned.
+ *
+ * And SCHEMA_TITLE_KIND: an object of any kind, which says which; those of Kubernetes are known.
+ *
  * Rules in CEL (x-kubernetes-validations) are kept here and evaluated by cel/rules.h. */
 enum schema_type {
     SCHEMA_ANY, /* int-or-string, or nothing said where that is allowed */
@@ -55,6 +65,9 @@ struct schema {
     bool nullable;
     bool preserve_unknown;
     bool int_or_string;
+    bool quantity; /* of a built-in type */
+    bool idle;     /* SCHEMA_TITLE_IDLE */
+    bool any_kind; /* SCHEMA_TITLE_KIND */
     bool embedded;
     bool rules_inside; /* it has rules, or something below it has */
     bool unique_items;
@@ -87,7 +100,9 @@ struct schema {
     const struct schema * not ;
 };
 
-#define SCHEMA_DEPTH_MAX 60
+#define SCHEMA_DEPTH_MAX  60
+#define SCHEMA_TITLE_IDLE "no effect"
+#define SCHEMA_TITLE_KIND "any kind"
 
 /* The tree borrows from `source`, which must live as long. -EINVAL with the path of what is wrong;
  * patterns are compiled too. */
@@ -95,6 +110,12 @@ int schema_compile(struct arena *arena,
                    const struct json *source,
                    const struct schema **ret,
                    struct err *err);
+/* Only what its titles say, anything is right elsewhere: for who asks behind an API server, which
+ * has a schema, of whatever version, of its own. */
+int schema_compile_types(struct arena *arena,
+                         const struct json *source,
+                         const struct schema **ret,
+                         struct err *err);
 
 /* The paths of what was taken away: "spec.foo". Further ones are taken away without being told. */
 #define SCHEMA_UNKNOWN_MAX 50
@@ -125,5 +146,9 @@ struct schema_path {
 #define SCHEMA_PATH_BYTES_MAX 512
 struct str schema_path_text(struct arena *arena, const struct schema_path *path);
 
+/* The schema for this value: another one where it is an object of any kind. */
+const struct schema *schema_of_value(struct arena *arena,
+                                     const struct schema *schema,
+                                     const struct json *value);
 /* The schema of a member, an item or a value below: NULL when the schema does not say. */
 const struct schema *schema_property(const struct schema *schema, struct str name);

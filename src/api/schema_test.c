@@ -258,3 +258,88 @@ TEST(paths_of_unknown_members_are_short)
     EXPECT(unknown.count && unknown.count <= SCHEMA_UNKNOWN_MAX);
     EXPECT(arena.bytes_used - before < (size_t)1 << 20);
 }
+
+/* One place with a title, as a CRD has it. */
+#define TITLED(title, more) \
+    "{'type':'object','title':'" title "','x-kubernetes-preserve-unknown-fields':true" more "}"
+#define OWN                                                                                        \
+    "{'type':'object','title':'v1.PodTemplateSpec','properties':{'metadata':{'type':'object',"     \
+    "'properties':{'labels':{'type':'object','additionalProperties':{'type':'string'}}}},'spec':{" \
+    "'type':'object','x-kubernetes-preserve-unknown-fields':true,'required':['containers'],"       \
+    "'properties':{'containers':{'type':'array','minItems':1,'items':{'type':'object',"            \
+    "'x-kubernetes-preserve-unknown-fields':true,'properties':{'mine':{'type':'string'}}}}}}}}"
+#define BOX(more) "{'spec':{'containers':[{'name':'c'" more "}]}}"
+
+TEST(a_title_says_which_type_stands_where_anything_is_kept)
+{
+    static const struct {
+        const char *why;
+        const char *schema;
+        const char *spec;
+        const char *unknown; /* NULL: none */
+        const char *cause;   /* NULL: none */
+    } rows[] = {
+        {"fields of the type", OWN, BOX(",'image':'i','tty':true"), NULL, NULL},
+        {"others", OWN, BOX(",'imagee':'i'"), "spec.spec.containers[0].imagee", NULL},
+        {"further down", OWN, BOX(",'resources':{'limit':{}}"),
+         "spec.spec.containers[0].resources.limit", NULL},
+        {"beside it", OWN, "{'spec':{'containers':[{}],'nodeSelectr':{}}}", "spec.spec.nodeSelectr",
+         NULL},
+        {"what the schema closes stays closed", OWN, "{'metadata':{'name':'n'}}",
+         "spec.metadata.name", NULL},
+        {"fields of its own", OWN, BOX(",'mine':'m'"), NULL, NULL},
+        {"with a type of their own", OWN, BOX(",'mine':1"), NULL,
+         "spec.spec.containers[0].mine: Invalid value: \"integer\": spec.spec.containers[0].mine "
+         "in "
+         "body must be of type string: \"integer\""},
+        {"what the schema requires", OWN, "{'spec':{}}", NULL, "spec.spec.containers: Required"},
+        {"a type", OWN, BOX(",'stdin':'x'"), NULL,
+         "spec.spec.containers[0].stdin in body must be of type boolean"},
+        {"inside of what is inline", OWN,
+         "{'spec':{'containers':[{}],'volumes':[{'name':'v','nfs':{'serer':'s'}}]}}",
+         "spec.spec.volumes[0].nfs.serer", NULL},
+        {"a quantity", OWN, BOX(",'resources':{'limits':{'cpu':0.5,'memory':'1Gi'}}"), NULL, NULL},
+        {"none", OWN, BOX(",'resources':{'limits':{'memory':'1 GB'}}"), NULL, "must be a quantity"},
+        {"no quantity either", OWN, BOX(",'resources':{'limits':{'memory':{}}}"), NULL,
+         "must be a quantity"},
+        {"nothing is filled in, and nulls go", OWN, BOX(",'image':null"), NULL, NULL},
+        {"another version", TITLED("batch/v1.JobTemplateSpec", ""), "{'spec':{'parallelsm':1}}",
+         "spec.spec.parallelsm", NULL},
+        {"some other title", TITLED("The pods", ""), "{'a':1}", NULL, NULL},
+        {"without effect", TITLED("no effect", ""), "{'a':1}", NULL,
+         "warned: spec: has no effect here; see kubectl explain"},
+        {"without effect but for some",
+         TITLED("no effect", ",'properties':{'a':{'type':'integer'}}"), "{'a':1,'b':1}", NULL,
+         "warned: spec.b: has no effect here; see kubectl explain"},
+        {"an object of any kind", TITLED("any kind", ""),
+         "{'apiVersion':'v1','kind':'Service','metadata':{'creationTimestamp':null},'spec':{"
+         "'port':1}}",
+         "spec.spec.port", NULL},
+        {"of a kind that nobody knows", TITLED("any kind", ""),
+         "{'apiVersion':'a/v1','kind':'B','spec':{'port':1}}", NULL, NULL},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct schema_unknown unknown = {0};
+        struct admit admit = {.arena = &arena};
+        struct str text = str_printf(&arena, "{'spec':%s}", rows[i].spec);
+        const struct schema *schema =
+            compiled(&arena, json_text(&arena, test_json(&arena, rows[i].schema)).p);
+        struct json *object = test_json(&arena, text.p);
+
+        test_case(rows[i].why);
+        schema_prune(&arena, schema, object, &unknown);
+        EXPECT(schema_default(&arena, schema, object, NULL) == 0);
+        schema_validate(&admit, schema, object);
+        EXPECT(unknown.count == (rows[i].unknown ? 1 : 0));
+        EXPECT(!unknown.count || str_is(unknown.items[0], rows[i].unknown));
+        struct str said =
+            admit.causes.count
+                ? str_printf(&arena, STR_FMT ": " STR_FMT, STR_ARG(admit.causes.items[0].field),
+                             STR_ARG(admit.causes.items[0].message))
+            : admit.warnings.len ? str_printf(&arena, "warned: " STR_FMT, STR_ARG(admit.warnings))
+                                 : STR("");
+        EXPECT(rows[i].cause ? str_contains(said, str_from(rows[i].cause)) : !said.len);
+    }
+}

@@ -374,17 +374,50 @@ static void check_groups(struct check *check,
         invalid(check, path, value, "must not validate the schema (not)", STR(""));
 }
 
+static void warn_idle(struct check *check, const struct schema_path *path)
+{
+    struct arena *arena = check->admit->arena;
+
+    admit_warn(check->admit, str_printf(arena, STR_FMT ": has no effect here; see kubectl explain",
+                                        STR_ARG(schema_path_text(arena, path))));
+}
+
+/* What only repeats the default was not asked for. */
+static void check_idle(struct check *check,
+                       const struct schema *schema,
+                       const struct json *value,
+                       const struct schema_path *path)
+{
+    if (!schema->preserve_unknown || !schema->property_count) {
+        if (!json_equal(value, schema->initial))
+            warn_idle(check, path);
+        return;
+    }
+    JSON_FOREACH(value, member) {
+        struct schema_path where = {.up = path, .name = json_key(member)};
+
+        if (!schema_property(schema, json_key(member)))
+            warn_idle(check, &where);
+    }
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static void validate(struct check *check,
                      const struct schema *schema,
                      const struct json *value,
                      const struct schema_path *path)
 {
+    struct quantity amount = {0};
+
     if (!check_type(check, schema, value, path))
         return;
     if (json_is(value, JSON_NULL))
         return;
     check_enum(check, schema, value, path);
+    if (schema->idle)
+        check_idle(check, schema, value, path);
+    if (schema->quantity && quantity_parse_json(value, &amount, NULL) < 0)
+        invalid(check, path, value, "must be a quantity, such as 500m or 2Gi", STR(""));
     if (json_is(value, JSON_NUMBER))
         check_number(check, schema, value, path);
     else if (json_is(value, JSON_STRING))
@@ -392,7 +425,7 @@ static void validate(struct check *check,
     else if (json_is(value, JSON_ARRAY))
         check_array(check, schema, value, path);
     else if (json_is(value, JSON_OBJECT))
-        check_object(check, schema, value, path);
+        check_object(check, schema_of_value(check->admit->arena, schema, value), value, path);
     check_groups(check, schema, value, path);
 }
 

@@ -12,22 +12,13 @@
 /* Types refer to each other, some of them several times and some to themselves, so each is made
  * once and known before its fields are. */
 
-struct made {
-    const struct type *type;
-    bool own; /* of the object itself: TYPE_OWN */
-    struct schema *schema;
-};
-
-struct making {
-    struct arena *arena;
-    VEC(struct made) types;
-};
-
 struct properties VEC_FIELDS(struct schema_property);
 
-static const struct schema *make_type(struct making *making, const struct type *type, bool own);
+static const struct schema *make_type(struct type_schemas *making,
+                                      const struct type *type,
+                                      bool own);
 
-static struct schema *plain(struct making *making, enum schema_type type)
+static struct schema *plain(struct type_schemas *making, enum schema_type type)
 {
     struct schema *schema = ARENA_NEW(making->arena, struct schema);
 
@@ -43,7 +34,7 @@ static struct schema *with_format(struct schema *schema, struct str format)
 }
 
 /* Anything at all, with whatever is in it. */
-static struct schema *anything(struct making *making)
+static struct schema *anything(struct type_schemas *making)
 {
     struct schema *schema = plain(making, SCHEMA_ANY);
 
@@ -51,7 +42,7 @@ static struct schema *anything(struct making *making)
     return schema;
 }
 
-static struct schema *make_scalar(struct making *making, enum type_form form)
+static struct schema *make_scalar(struct type_schemas *making, enum type_form form)
 {
     struct schema *schema = NULL;
 
@@ -64,8 +55,10 @@ static struct schema *make_scalar(struct making *making, enum type_form form)
     case TYPE_DOUBLE: return plain(making, SCHEMA_NUMBER);
     case TYPE_TIME:
     case TYPE_MICROTIME: return with_format(plain(making, SCHEMA_STRING), STR("date-time"));
-    case TYPE_QUANTITY:
-        return plain(making, SCHEMA_ANY); /* quantities may be fractions without quotes */
+    case TYPE_QUANTITY: /* they may be fractions without quotes */
+        schema = plain(making, SCHEMA_ANY);
+        schema->quantity = true;
+        return schema;
     case TYPE_INT_OR_STRING:
         schema = plain(making, SCHEMA_ANY);
         schema->int_or_string = true;
@@ -85,14 +78,15 @@ struct inside {
 
 /* A schema of its own where the field says more than the type does. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static const struct schema *make_field(struct making *making,
+static const struct schema *make_field(struct type_schemas *making,
                                        const struct type_field *field,
                                        struct inside inside)
 {
     const struct schema *value = field->form == TYPE_MESSAGE
                                      ? make_type(making, field->type, inside.root)
                                      : make_scalar(making, (enum type_form)field->form);
-    bool filled = field->initial && (inside.object || !(field->flags & TYPE_OWN));
+    bool filled =
+        field->initial && !making->as_written && (inside.object || !(field->flags & TYPE_OWN));
     struct schema *own = NULL;
     struct json *initial = NULL;
 
@@ -113,8 +107,16 @@ static const struct schema *make_field(struct making *making,
     return own ? own : value;
 }
 
+static bool has_property(const struct properties *properties, const char *name)
+{
+    for (size_t i = 0; i < properties->count; i++)
+        if (str_is(properties->items[i].name, name))
+            return true;
+    return false;
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
-static void add_fields(struct making *making,
+static void add_fields(struct type_schemas *making,
                        const struct type *type,
                        struct inside inside,
                        struct properties *properties)
@@ -124,7 +126,8 @@ static void add_fields(struct making *making,
 
         if (field->flags & TYPE_INLINE) {
             add_fields(making, field->type, (struct inside){.whole = true}, properties);
-        } else if (inside.whole || !str_is(str_from(field->name), "metadata")) {
+        } else if ((inside.whole || !str_is(str_from(field->name), "metadata")) &&
+                   !has_property(properties, field->name)) {
             struct schema_property property = {.name = str_from(field->name),
                                                .schema = make_field(making, field, inside)};
 
@@ -134,7 +137,7 @@ static void add_fields(struct making *making,
 }
 
 /* Of a kind within another object, its name is part of it. */
-static void add_identity(struct making *making, struct properties *properties)
+static void add_identity(struct type_schemas *making, struct properties *properties)
 {
     static const char *const names[] = {"apiVersion", "kind"};
 
@@ -142,12 +145,15 @@ static void add_identity(struct making *making, struct properties *properties)
         struct schema_property property = {.name = str_from(names[i]),
                                            .schema = plain(making, SCHEMA_STRING)};
 
-        VEC_PUSH(making->arena, properties, property);
+        if (!has_property(properties, names[i]))
+            VEC_PUSH(making->arena, properties, property);
     }
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static const struct schema *make_type(struct making *making, const struct type *type, bool own)
+static const struct schema *make_type(struct type_schemas *making,
+                                      const struct type *type,
+                                      bool own)
 {
     struct properties properties = {0};
 
@@ -155,7 +161,7 @@ static const struct schema *make_type(struct making *making, const struct type *
         if (making->types.items[i].type == type && making->types.items[i].own == own)
             return making->types.items[i].schema;
     struct schema *schema = type->bare ? anything(making) : plain(making, SCHEMA_OBJECT);
-    VEC_PUSH(making->arena, &making->types, (struct made){type, own, schema});
+    VEC_PUSH(making->arena, &making->types, (struct type_made){type, own, schema});
     if (type->bare)
         return schema;
     if (type->kind)
@@ -168,7 +174,7 @@ static const struct schema *make_type(struct making *making, const struct type *
 
 const struct schema *type_schema(struct arena *arena, const struct type *type)
 {
-    struct making making = {.arena = arena};
+    struct type_schemas making = {.arena = arena};
     struct properties properties = {0};
     struct schema *schema = plain(&making, SCHEMA_OBJECT);
 
@@ -178,4 +184,20 @@ const struct schema *type_schema(struct arena *arena, const struct type *type)
     schema->properties = properties.items;
     schema->property_count = properties.count;
     return schema;
+}
+
+void type_schema_complete(struct type_schemas *schemas,
+                          const struct type *type,
+                          struct schema *schema)
+{
+    struct properties properties = {0};
+
+    for (size_t i = 0; i < schema->property_count; i++)
+        VEC_PUSH(schemas->arena, &properties, schema->properties[i]);
+    if (type->kind)
+        add_identity(schemas, &properties);
+    add_fields(schemas, type, (struct inside){.whole = true}, &properties);
+    schema->properties = properties.items;
+    schema->property_count = properties.count;
+    schema->preserve_unknown = false;
 }

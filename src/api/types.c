@@ -28,6 +28,15 @@ const struct type *type_named(struct str version, struct str name)
     return NULL;
 }
 
+const struct type *type_titled(struct str title)
+{
+    size_t dot = title.len;
+
+    while (dot && title.p[dot - 1] != '.')
+        dot--;
+    return dot ? type_named(str_sub(title, 0, dot - 1), str_sub(title, dot, title.len)) : NULL;
+}
+
 struct str type_field_key(const struct type_field *field, size_t n)
 {
     struct str rest = field->keys ? str_from(field->keys) : STR("");

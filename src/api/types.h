@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -126,3 +127,22 @@ struct json *type_empty(struct arena *arena, const struct type *type);
  * Of a kind, metadata is left out: it is the same for all and looked at alone. Types that hold
  * themselves do so in the schema too. */
 const struct schema *type_schema(struct arena *arena, const struct type *type);
+
+/* Types as parts of other schemas, each made once. Zeroes but for the arena and what is said. */
+struct type_made {
+    const struct type *type;
+    bool own; /* of the object itself: TYPE_OWN */
+    struct schema *schema;
+};
+struct type_schemas {
+    struct arena *arena;
+    bool as_written; /* nothing is filled in */
+    VEC(struct type_made) types;
+};
+/* A place of a custom kind that keeps what it does not know has the fields of the type besides its
+ * own, and nothing else. */
+void type_schema_complete(struct type_schemas *schemas,
+                          const struct type *type,
+                          struct schema *schema);
+/* "v1.PodSpec"; NULL: no such type. */
+const struct type *type_titled(struct str title);

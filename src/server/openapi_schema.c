@@ -268,6 +268,54 @@ static void add_gvk(struct arena *arena, struct json *schema, const struct kind 
               kind->group, kind->name, kind->version);
 }
 
+/* The fields of a type besides those that the schema has, which are its own; which must be said is
+ * up to the schema. */
+static void add_rest(struct arena *arena,
+                     struct json *schemas,
+                     struct json *schema,
+                     const struct type *type)
+{
+    struct json *made = new_schema(arena, type);
+    struct json *properties = json_get(schema, "properties");
+
+    if (!json_is(properties, JSON_OBJECT))
+        properties = json_add_object(arena, schema, "properties");
+    add_fields(arena, schemas, made, type);
+    JSON_FOREACH(json_get(made, "properties"), property)
+        if (!json_get_str(properties, json_key(property)))
+            json_set(properties, json_key(property), json_clone(arena, property));
+    json_remove(schema, STR("x-kubernetes-preserve-unknown-fields"));
+}
+
+/* Where a title names a type, as of a pod template, its fields are known (api/schema.h). */
+// NOLINTNEXTLINE(misc-no-recursion)
+static void add_titled(struct arena *arena,
+                       struct json *schemas,
+                       struct json *schema,
+                       struct type_place place)
+{
+    const struct type *titled = type_titled(json_str(json_get(schema, "title")));
+    struct json *items = json_get(schema, "items");
+    struct json *values = json_get(schema, "additionalProperties");
+
+    if (titled)
+        place = (struct type_place){.type = titled};
+    bool many = place.field && (place.field->flags & (TYPE_LIST | TYPE_MAP));
+    bool open = json_bool_or(json_get(schema, "x-kubernetes-preserve-unknown-fields"), false);
+    if (place.field && !json_get(schema, "description") && place.field->about[0])
+        json_add_c(arena, schema, "description", place.field->about);
+    JSON_FOREACH(json_get(schema, "properties"), property)
+        add_titled(arena, schemas, property, type_place_below(place, json_key(property)));
+    if (json_is(items, JSON_OBJECT))
+        add_titled(arena, schemas, items, (struct type_place){.type = place.type});
+    if (json_is(values, JSON_OBJECT))
+        add_titled(arena, schemas, values, type_place_below(place, STR_NONE));
+    if (place.type && !place.type->bare && !many && open)
+        add_rest(arena, schemas, schema, place.type);
+    if (titled)
+        json_remove(schema, STR("title"));
+}
+
 static void add_kind(const struct api *api,
                      struct arena *arena,
                      struct json *schemas,
@@ -286,6 +334,7 @@ static void add_kind(const struct api *api,
         schema = new_schema(arena, type);
     }
     json_set(schemas, openapi_kind_name(arena, kind), schema);
+    add_titled(arena, schemas, schema, (struct type_place){0});
     add_identity(arena, schemas, schema);
     if (type)
         add_fields(arena, schemas, schema, type);

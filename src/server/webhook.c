@@ -1,11 +1,13 @@
 #include "server/webhook.h"
 
 #include "api/admit.h"
+#include "api/crd.h"
 #include "api/device_access.h"
 #include "api/gpu.h"
 #include "api/kind.h"
 #include "api/limit.h"
 #include "api/marks.h"
+#include "api/schema.h"
 #include "api/share.h"
 #include "base/account.h"
 #include "base/arena.h"
@@ -215,6 +217,22 @@ static const struct kind *kind_of(const struct review *review)
     return kind;
 }
 
+/* The API server has kept the templates in our kinds unseen, so it is here that a name in them that
+ * nobody knows is refused, warned about or let be, as the writer asked for. */
+static void check_templates(const struct review *review, struct admit *admit)
+{
+    struct str asked = json_str_at(review->request, "options.fieldValidation");
+    struct schema_unknown unknown = {0};
+
+    crd_check_templates(admit, &unknown);
+    for (size_t i = 0; i < unknown.count && !str_is(asked, "Ignore"); i++)
+        if (str_is(asked, "Strict"))
+            admit_forbidden(admit, unknown.items[i], "unknown field: see kubectl explain");
+        else
+            admit_warn(admit, str_printf(admit->arena, "unknown field \"" STR_FMT "\"",
+                                         STR_ARG(unknown.items[i])));
+}
+
 static void answer_kind(struct review *review, const struct json *object)
 {
     const struct json *old = json_get(review->request, "oldObject");
@@ -225,8 +243,10 @@ static void answer_kind(struct review *review, const struct json *object)
     bool ending = !json_is_null(json_at(object, "metadata.deletionTimestamp"));
     bool same = admit.old && json_equal(json_get(admit.old, "spec"), json_get(object, "spec"));
 
-    if (admit.kind && !ending && !same)
+    if (admit.kind && !ending && !same) {
+        check_templates(review, &admit);
         admit_validate(&admit);
+    }
     if (admit.causes.count)
         refuse(review, &admit);
     else

@@ -171,6 +171,52 @@ TEST(kinds_are_checked_unless_nothing_could_be_done_about_them)
     }
 }
 
+#define JOB_OF(validation, container)                                                          \
+    "'resource':{'group':'kubeflow.org','version':'v1','resource':'pytorchjobs'},'options':{"  \
+    "'kind':'CreateOptions','fieldValidation':'" validation "'},'object':{'metadata':{"        \
+    "'name':'j'},'spec':{'pytorchReplicaSpecs':{'Worker':{'template':{'metadata':{"            \
+    "'creationTimestamp':null},'spec':{'containers':[{'name':'pytorch','image':'i'," container \
+    "}]}}}},'ofALaterVersion':1}}"
+#define CONTAINER "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
+
+TEST(templates_in_our_kinds_are_looked_at_as_their_writer_asked)
+{
+    static const struct {
+        const char *why;
+        const char *request;
+        const char *field;   /* of the refusal; NULL: it is allowed */
+        const char *warning; /* NULL: none */
+    } rows[] = {
+        {"well", JOB_OF("Strict", "'resources':{'limits':{'cpu':1}}"), NULL, NULL},
+        {"refused", JOB_OF("Strict", "'resources':{'limit':{}}"), CONTAINER ".resources.limit",
+         NULL},
+        {"warned", JOB_OF("Warn", "'resources':{'limit':{}}"), NULL,
+         "unknown field \"" CONTAINER ".resources.limit\""},
+        {"not said", JOB_OF("", "'imagee':1"), NULL, "unknown field \"" CONTAINER ".imagee\""},
+        {"not asked for", JOB_OF("Ignore", "'imagee':1"), NULL, NULL},
+        {"a type", JOB_OF("Ignore", "'tty':'no'"), CONTAINER ".tty", NULL},
+        {"a quantity", JOB_OF("Ignore", "'resources':{'limits':{'memory':'lots'}}"),
+         CONTAINER ".resources.limits.memory", NULL},
+        {"out of range", JOB_OF("Ignore", "'ports':[{'containerPort':5000000000}]"),
+         CONTAINER ".ports[0].containerPort", NULL},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct kinds *kinds = kinds_new_cluster();
+        struct webhook_rules rules = {.kinds = kinds};
+
+        test_case(rows[i].why);
+        const struct json *response = respond(&arena, &rules, WEBHOOK_KINDS, rows[i].request);
+        struct str field = json_str_at(response, "status.details.causes.0.field");
+        struct str warning = json_str_at(response, "warnings.0");
+        EXPECT(is_allowed(response) == !rows[i].field);
+        EXPECT(str_eq(field, rows[i].field ? str_from(rows[i].field) : STR("")));
+        EXPECT(str_eq(warning, rows[i].warning ? str_from(rows[i].warning) : STR("")));
+        kinds_free(kinds);
+    }
+}
+
 TEST(a_queue_with_queues_below_it_stays)
 {
     _cleanup_(arena_done) struct arena arena = {0};

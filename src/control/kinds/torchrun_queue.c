@@ -1,5 +1,8 @@
+#include "api/admit.h"
+#include "api/crd.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/schema.h"
 #include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -330,6 +333,32 @@ static void patch_status(const struct run *run)
         action_warn(run->actions, run->object, "ValidationError", run->problem);
 }
 
+/* What admission refuses where it is asked, and a name that nobody knows whoever asked for it to be
+ * let in. Looked at once for each generation of the queue. */
+#define FIELD_PROBLEM "field "
+static struct str field_problem(const struct run *run, const struct json *tree)
+{
+    struct str before =
+        json_str(json_get(condition_find(json_get(tree, "status"), "Valid"), "message"));
+    struct schema_unknown unknown = {0};
+    struct admit admit = {
+        .arena = run->arena, .kind = &kind_torchrunqueue, .object = json_clone(run->arena, tree)};
+
+    if (json_i64_or(json_at(tree, "status.observedGeneration"), -1) == run->object->generation)
+        return str_starts(before, STR(FIELD_PROBLEM)) ? before : STR_NONE;
+    crd_check_templates(&admit, &unknown);
+    if (unknown.count)
+        return str_printf(run->arena,
+                          FIELD_PROBLEM STR_FMT
+                          ": there is no such field; see kubectl explain torchrunqueue",
+                          STR_ARG(unknown.items[0]));
+    if (admit.causes.count)
+        return str_printf(run->arena, FIELD_PROBLEM STR_FMT ": " STR_FMT,
+                          STR_ARG(admit.causes.items[0].field),
+                          STR_ARG(admit.causes.items[0].message));
+    return STR_NONE;
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -355,6 +384,8 @@ static void reconcile(const struct control_input *input,
         run.problem = str_printf(run.arena, "%s", err.text);
     else
         run.problem = torchrun_template_problem(run.spec.pod_template, run.arena);
+    if (!run.problem.len)
+        run.problem = field_problem(&run, tree);
     drop_others(input, key, run.names.queue, actions);
     reconcile_kai(&run);
     patch_status(&run);

@@ -286,6 +286,30 @@ TEST(a_torchrunqueue_that_makes_no_sense_says_so_once)
                      STR("has child queues (x)")));
 }
 
+#define TRAINER(generation, field)                                    \
+    "{'metadata':{'name':'dev','generation':" generation "},'spec':{" \
+    "'podTemplate':{'spec':{'containers':[{'name':'trainer','" field "':'i'}]}}}}"
+
+TEST(a_torchrunqueue_with_a_misspelt_field_is_not_valid)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'default'},'spec':{}}");
+    scene_put(&scene, &kind_torchrunqueue, TRAINER("1", "imagee"));
+    for (int i = 0; i < 2; i++) {
+        scene_run(&scene, &torchrun_queue_controller, "dev");
+        EXPECT(str_is(condition_words(&scene, "Valid", "status"), "False"));
+        EXPECT(str_is(condition_words(&scene, "Valid", "message"),
+                      "field spec.podTemplate.spec.containers[0].imagee: there is no such field; "
+                      "see kubectl explain torchrunqueue"));
+    }
+    EXPECT(str_is(scene.events, "ValidationError"));
+    scene_put(&scene, &kind_torchrunqueue, TRAINER("2", "image"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    EXPECT(str_is(condition_words(&scene, "Valid", "status"), "True"));
+}
+
 TEST(a_scheduling_queue_follows_its_torchrunqueue)
 {
     _cleanup_(scene_close) struct scene scene;
