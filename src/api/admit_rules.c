@@ -351,6 +351,17 @@ static const struct {
 };
 #define RULES COUNT_OF(rules)
 
+/* What is filled in goes into objects and lists that are some: built-in kinds were looked at before,
+ * of custom ones nothing is filled in that is refused anyway. */
+static bool has_shape(const struct admit *admit)
+{
+    struct admit trial = {.arena = admit->arena, .kind = admit->kind, .object = admit->object};
+
+    if (admit->schema)
+        schema_validate(&trial, admit->schema, admit->object);
+    return !trial.causes.count;
+}
+
 int admit_default(struct admit *admit, struct err *err)
 {
     int r = admit->schema ? schema_default(admit->arena, admit->schema, admit->object, err) : 0;
@@ -360,7 +371,7 @@ int admit_default(struct admit *admit, struct err *err)
     if (r < 0)
         return r;
     for (size_t i = 0; i < RULES; i++)
-        if (rules[i].kind == admit->kind && rules[i].fill)
+        if (rules[i].kind == admit->kind && rules[i].fill && has_shape(admit))
             rules[i].fill(admit);
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "api/admit.h"
 #include "api/kind.h"
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -576,5 +577,36 @@ TEST(the_indexes_of_an_array_stay_as_they_are)
             .arena = &arena, .kind = &kind_torchrunjob, .object = trees[1], .old = trees[0]};
         admit_validate(&admit);
         EXPECT(admit.causes.count == (rows[i].fine ? 0 : 1));
+    }
+}
+
+/* A shape that is refused is left alone: what is filled in would go into it. */
+TEST(nothing_is_filled_into_what_has_not_the_shape_of_its_kind)
+{
+    static const struct {
+        const char *patches;
+        bool filled;
+    } rows[] = {{"[{'manager':'a.io/b'}]", true},
+                {"['words']", false},
+                {"{'time':'x'}", false},
+                {"'words'", false}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *source = test_json(
+            &arena, "{'type':'object','properties':{'spec':{'type':'object','properties':{"
+                    "'runtimePatches':{'type':'array','items':{'type':'object','properties':{"
+                    "'manager':{'type':'string'},'time':{'type':'string'}}}}}}}}");
+        struct str text = str_printf(&arena, "{'spec':{'runtimePatches':%s}}", rows[i].patches);
+        struct admit admit = {.arena = &arena,
+                              .kind = &kind_trainjob,
+                              .now_ms = 1000000,
+                              .object = test_json(&arena, text.p)};
+
+        test_case(rows[i].patches);
+        EXPECT(schema_compile(&arena, source, &admit.schema, NULL) == 0);
+        EXPECT(admit_default(&admit, NULL) == 0);
+        EXPECT(json_str_at(admit.object, "spec.runtimePatches.0.time").len ==
+               (rows[i].filled ? strlen("1970-01-01T00:16:40Z") : 0));
     }
 }
