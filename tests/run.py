@@ -3,8 +3,8 @@
 
 Everything that meson knows as a test runs in build/; the unit tests and the suite `again`, which is a few of
 the end-to-end tests, run in build-asan/, under AddressSanitizer and UBSan. Suites run beside each other, one for each core;
-those of a priority below 0, which fill the machine themselves, begin when the others are over, one after another. Beside the
-last of them, which mostly waits (priority -2), build-asan is made and its unit tests run, nicely.
+those of a priority below 0, which mostly wait, begin when the others are over, one after another. Beside them build-asan is
+made and its unit tests run, with what they leave of the machine.
 
 A suite that ends with `N passed, N failed[, N skipped[, N flaky]]` counts as its tests, another one as one test; one that
 exits 77 was skipped, and its last line says why. What is skipped is no failure, but it is counted, and every reason is shown
@@ -37,7 +37,8 @@ CHECK = ("unit", "tidy", "docs", "run", "reference", "golden", "purity", "depend
 EXIT_SKIPPED = 77  # as automake and meson have it
 NAMED = re.compile(r"^(?:failed: |FAIL )(.*)$", re.MULTILINE)  # a failed test in a suite's output
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped(?:, (\d+) flaky)?)?", re.MULTILINE)
-NICELY = ("nice", "-n", "10")
+# With what others leave: between sessions Linux shares by the niceness of the session, not of the process (sched(7), autogroup).
+NICELY = ("sh", "-c", '{ echo 15 > /proc/self/autogroup; } 2> /dev/null; exec nice -n 15 "$@"', "nicely")
 PATIENCE = float(os.environ.get("MUSTER_TEST_PATIENCE", "1"))
 GUARD = os.path.join(ROOT, "tests", "guard.py")
 BUDGETS = os.path.join(ROOT, "tests", "budgets.txt")
@@ -46,18 +47,17 @@ BUDGET_LEAST_S = 5  # of a line: below it a start of Python is half of what is m
 SLOWEST_SHOWN = 30
 # A test of a suite that says how long each took: `NAME: ok (1.2 s)` of the end-to-end tests, `slow: NAME (1.2 s)` of the units.
 TIMED = re.compile(r"^(?:slow: (\S+)|(\S+): (?:ok|flaky|FAILED)) \((\d+\.\d+) s\)$", re.MULTILINE)
-WAITS = -2  # the priority of a suite that leaves the machine idle
 # What runs in build-asan, and what the end-to-end tests there start.
 SANITIZED = ("unit", "muster", "kubectl-torchrun", "muster-launch", "muster-shim", "libmuster-gpu.so")
 
 
 def build_asan():
     """Configure build-asan/ and compile what is run of it; False, with the reason printed, when that fails."""
-    commands = [[*NICELY, "ninja", "-C", "build-asan", "--quiet", *SANITIZED]]
+    commands = [[GUARD, "--bound", *NICELY, "ninja", "-C", "build-asan", "--quiet", *SANITIZED]]
     if not os.path.exists(os.path.join(ROOT, "build-asan", "build.ninja")):
         commands.insert(0, ["meson", "setup", "build-asan", "-Db_sanitize=address,undefined"] + SANITIZE)
     for command in commands:
-        done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         if done.returncode != 0:
             print("\n".join(done.stdout.splitlines()[-OUTPUT_LINES_MAX:]))
             return False
@@ -225,9 +225,9 @@ def run_sanitized(total):
 
 def run_everything(total):
     tests = list(suites("build", False))
-    run_suites("build", [test for test in tests if test["priority"] > WAITS], total)
+    run_suites("build", [test for test in tests if test["priority"] >= 0], total)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(run_suites, "build", [test for test in tests if test["priority"] <= WAITS], total)
+        waiting = pool.submit(run_suites, "build", [test for test in tests if test["priority"] < 0], total)
         left = run_sanitized(total)
         waiting.result()
     run_suites("build-asan", left, total)

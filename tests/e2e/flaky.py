@@ -45,7 +45,12 @@ class Run:
     def __init__(self, names, run, before, apart=None):
         self.run = run
         self.apart = apart or {}
-        self.left = sorted(names, key=lambda name: -before.get(name, USUAL_S))  # the longest first: nothing long at the end
+        # The longest first, so that nothing long is left at the end: those that must not run beside each other are one long test.
+        chains = {}
+        for name in names:
+            word = self.apart.get(name) or name
+            chains[word] = chains.get(word, 0) + before.get(name, USUAL_S)
+        self.left = sorted(names, key=lambda name: (-chains[self.apart.get(name) or name], -before.get(name, USUAL_S)))
         self.results = {name: "FAILED" for name in names}  # or "ok", "flaky", "skipped"
         self.times = {}
         self.said = {}  # name: output of its first failure

@@ -2,7 +2,7 @@
 """run.py [--list] [--jobs N] [WORD...]: run the end-to-end tests whose file or name contains one of the words.
 
 A test is a function test_* in a file test_*.py of this folder. Tests mostly wait, so several run beside each
-other (--jobs, or MUSTER_TEST_JOBS; twice the cores unless told), each in a process of its own with its own
+other (--jobs, or MUSTER_TEST_JOBS; three times the cores unless told), each in a process of its own with its own
 server. A word or a flag that nobody knows is an error. However the run ends, nothing of it is left: tests/guard.py.
 
 A test that failed is repeated under the same load, and counted as flaky when it passes then (flaky.py); what it said is in
@@ -114,7 +114,7 @@ def choose(names, words):
 def main(argv):
     if argv[:1] == ["--one"]:
         return run_one(argv[1])
-    jobs = int(os.environ.get("MUSTER_TEST_JOBS") or 2 * (os.cpu_count() or 1))
+    jobs = int(os.environ.get("MUSTER_TEST_JOBS") or 3 * (os.cpu_count() or 1))
     words = list(argv)
     if "--jobs" in words[:-1] and words[words.index("--jobs") + 1].isdigit():
         at = words.index("--jobs")

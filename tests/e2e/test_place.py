@@ -57,10 +57,11 @@ spec:
 """
 
 
-def apply(m, text):
+def apply(m, text, which=0):
+    """`which` of the Pythons that have torch: the first has a current one, the last an old one, which starts in half the time."""
     if not torch_pythons():
         raise Skip("no Python here can import torch")
-    m.apply(text % {"python": torch_pythons()[0][0], "program": PROGRAM, "folder": m.folder})
+    m.apply(text % {"python": torch_pythons()[which][0], "program": PROGRAM, "folder": m.folder})
 
 
 def status(m, kind="jobset"):
@@ -156,7 +157,7 @@ def restarts_after_a_hang(m, in_place):
 @apart(PORT_OF_TRAINJOBS)
 def test_a_stopped_rank_of_a_jobset_is_named_and_the_set_starts_again():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
-        apply(m, SET.replace(", restartStrategy: InPlaceRestart", "").replace("backoffLimit: 2147483647", "backoffLimit: 0"))
+        apply(m, SET.replace(", restartStrategy: InPlaceRestart", "").replace("backoffLimit: 2147483647", "backoffLimit: 0"), -1)
         restarts_after_a_hang(m, in_place=False)
 
 
@@ -164,7 +165,7 @@ def test_a_stopped_rank_of_a_jobset_is_named_and_the_set_starts_again():
 @apart(PORT_OF_TRAINJOBS)
 def test_a_stopped_rank_of_a_trainjob_is_named_and_it_restarts_in_place():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
-        apply(m, JOB)
+        apply(m, JOB, -1)
         restarts_after_a_hang(m, in_place=True)
         told = m.kubectl("describe", "trainjob", "t").stdout
         check("is stopped by a signal" in told, told)
