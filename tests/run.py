@@ -57,7 +57,8 @@ def build_asan():
     if not os.path.exists(os.path.join(ROOT, "build-asan", "build.ninja")):
         commands.insert(0, ["meson", "setup", "build-asan", "-Db_sanitize=address,undefined"] + SANITIZE)
     for command in commands:
-        done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              start_new_session=True)
         if done.returncode != 0:
             print("\n".join(done.stdout.splitlines()[-OUTPUT_LINES_MAX:]))
             return False
