@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -205,6 +206,36 @@ static bool is_of_rpc(int64_t pid, const char *thread)
            str_starts(buf_str(&text), STR("pt_tensorpipe"));
 }
 
+/* ---- signals ---- */
+
+#define SIGNAL(number) (UINT64_C(1) << ((number)-1))
+/* Those whose handlers let nobody go on: what asks a program to end or tells it of its own faults, its
+ * terminal, its children (looked at elsewhere) or the CPU time that it has used, and the two of glibc. */
+#define SIGNALS_OF_NO_USE                                                                        \
+    (SIGNAL(SIGHUP) | SIGNAL(SIGINT) | SIGNAL(SIGQUIT) | SIGNAL(SIGILL) | SIGNAL(SIGTRAP) |      \
+     SIGNAL(SIGABRT) | SIGNAL(SIGBUS) | SIGNAL(SIGFPE) | SIGNAL(SIGSEGV) | SIGNAL(SIGPIPE) |     \
+     SIGNAL(SIGTERM) | SIGNAL(SIGCHLD) | SIGNAL(SIGCONT) | SIGNAL(SIGTSTP) | SIGNAL(SIGTTIN) |   \
+     SIGNAL(SIGTTOU) | SIGNAL(SIGXCPU) | SIGNAL(SIGXFSZ) | SIGNAL(SIGVTALRM) | SIGNAL(SIGPROF) | \
+     SIGNAL(SIGWINCH) | SIGNAL(SIGSYS) | SIGNAL(32) | SIGNAL(33))
+
+/* A handler may open the lock: of a timer's signal, or of one that somebody sends. */
+static bool is_woken_by_signals(int64_t pid)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    struct str line;
+
+    if (!process_read(pid, "status", &text, PROCESS_FILE_BYTES))
+        return true;
+    for (struct str rest = buf_str(&text); str_cut(&rest, '\n', &line);) {
+        uint64_t caught = 0;
+
+        if (str_starts(line, STR("SigCgt:\t")))
+            return !hex_parse(str_sub(line, sizeof("SigCgt:\t") - 1, line.len), &caught) ||
+                   (caught & ~SIGNALS_OF_NO_USE);
+    }
+    return true;
+}
+
 /* ---- threads ---- */
 
 static bool thread_waits(struct code *code,
@@ -263,6 +294,7 @@ struct threads_wait threads_look(int64_t pid, size_t *opens)
     if (folder)
         closedir(folder);
     VEC_DONE(&code.spans);
+    ret.locked = ret.locked && !is_woken_by_signals(pid);
     ret.unsure = ret.unsure && ret.locked;
     ret.locked = ret.locked && !ret.unsure;
     ret.meets = ret.meets && ret.locked;

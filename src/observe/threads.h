@@ -13,7 +13,8 @@
  * child or for a socket. But for PyTorch's own, which are told by the code that they were called from,
  * and which have sockets to the gang and nowhere else: gloo's, that of its store, and those in which
  * collectives run, whose limit of half an hour is no reason to go on. (Those of torch.distributed.rpc
- * have other peers: they are told by their names.) */
+ * have other peers: they are told by their names.) Nor is a process locked that handles signals by which
+ * it may be told to go on: a timer's, or those that programs have a meaning of their own for. */
 #define THREADS_MAX 512 /* are looked at; with more nothing is said to be locked */
 
 struct threads_wait {

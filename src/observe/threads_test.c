@@ -73,6 +73,33 @@ static void *wait_for_process(void *user)
     return NULL;
 }
 
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+/* As Python's signal.setitimer() has it: the handler would open the lock. */
+static void *wait_for_alarm(void *user)
+{
+    (void)signal(SIGALRM, on_signal);
+    return wait_for_lock(user);
+}
+
+static void *wait_for_user(void *user)
+{
+    (void)signal(SIGUSR1, on_signal);
+    return wait_for_lock(user);
+}
+
+/* It is asked to end, or a child has: nobody goes on for that. */
+static void *wait_for_end(void *user)
+{
+    (void)signal(SIGTERM, on_signal);
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGCHLD, on_signal);
+    return wait_for_lock(user);
+}
+
 static const struct row {
     const char *why;
     void *(*main)(void *user);
@@ -88,6 +115,9 @@ static const struct row {
     {"Event().wait(3600) ends by itself", wait_for_timer, wait_for_lock, false},
     {"so does a poll in the main thread", wait_for_socket, wait_for_lock, false},
     {"and a lock that processes share", wait_for_process, wait_for_lock, false},
+    {"a timer's signal may come", wait_for_alarm, wait_for_lock, false},
+    {"so may one that somebody sends", wait_for_user, wait_for_lock, false},
+    {"but not for a request to end", wait_for_end, wait_for_lock, true},
 };
 
 static pid_t child_start(const struct row *row, int *ret_ready)
