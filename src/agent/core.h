@@ -68,6 +68,9 @@ struct agent {
     struct timer *heartbeat;
     struct timer *ranks; /* set while there is somebody to look at (ranks.c) */
     unsigned long ranks_turns;
+    size_t
+        lines_after; /* so many ranks had their turn before those that are asked next where they are */
+    bool lines_asked; /* that is under way */
     struct node *nodes;
     struct pressure pressure;
     int64_t looked_ms; /* at the machine, last */

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pace.h"
 #include "api/rank_page.h"
 #include "api/ranks.h"
 #include "base/arena.h"
@@ -20,6 +21,8 @@
 #include "base/str.h"
 #include "observe/ranks.h"
 #include "shim/record.h"
+#include "stacks/proc.h"
+#include "stacks/process.h"
 #include "tool/files.h"
 #include "tool/timer.h"
 
@@ -262,6 +265,82 @@ static bool pods_look(struct agent *agent, struct observed_look *look, bool gree
     return any;
 }
 
+/* ---- where they are ---- */
+
+/* In their programs: those that are silent, every so often, so many at a time. It is read from their
+ * memory, which may keep the reader waiting (stacks/process.h): in a worker. */
+#define LINES_TURNS  10
+#define LINES_MAX    64
+#define LINES_MS_MAX 2000 /* for all of them: one takes some milliseconds */
+
+struct lines {
+    struct agent_work work; /* first */
+    struct lines_item {
+        int64_t pid;
+        int64_t born;
+        bool read;
+        struct process_line line;
+    } items[LINES_MAX];
+    size_t count;
+};
+
+static void lines_read(struct agent_work *work)
+{
+    struct lines *lines = (struct lines *)work;
+    struct patience patience = {.until_ms = patience_now_ms() + LINES_MS_MAX};
+
+    for (size_t i = 0; i < lines->count; i++)
+        lines->items[i].read = process_line(lines->items[i].pid, &patience, &lines->items[i].line);
+}
+
+static void lines_told(struct agent_work *work)
+{
+    const struct lines *lines = (const struct lines *)work;
+    int64_t now_ms = agent_now_ms();
+
+    work->agent->lines_asked = false;
+    MAP_FOREACH(&work->agent->pods, entry) {
+        struct pod *pod = entry->value;
+
+        for (size_t i = 0; pod->ranks && i < lines->count; i++)
+            if (lines->items[i].read)
+                observed_line(
+                    &pod->ranks->seen, lines->items[i].pid, lines->items[i].born,
+                    &(struct observed_place){lines->items[i].line.stack, lines->items[i].line.text},
+                    now_ms);
+    }
+}
+
+static void lines_ask(struct agent *agent)
+{
+    struct lines *lines = NULL;
+    size_t seen = 0;
+
+    if (agent->lines_asked || agent->ranks_turns % LINES_TURNS)
+        return;
+    MAP_FOREACH(&agent->pods, entry) {
+        const struct pod *pod = entry->value;
+
+        for (size_t i = 0; pod->ranks && i < pod->ranks->seen.count; i++) {
+            const struct observed_rank *rank = &pod->ranks->seen.items[i];
+
+            if (!rank->pid || rank->over || !pace_wants_line(&rank->pace) ||
+                seen++ < agent->lines_after || (lines && lines->count == LINES_MAX))
+                continue;
+            lines = lines ? lines : MEM_NEW(struct lines);
+            lines->items[lines->count++] =
+                (struct lines_item){.pid = rank->pid, .born = rank->born};
+        }
+    }
+    agent->lines_after = lines && lines->count == LINES_MAX ? agent->lines_after + LINES_MAX : 0;
+    if (!lines)
+        return;
+    agent->lines_asked = true;
+    lines->work.run = lines_read;
+    lines->work.done = lines_told;
+    agent_work(agent, &lines->work);
+}
+
 void ranks_look(struct agent *agent, int64_t now_ms)
 {
     struct observed_look look = observed_look_begin(now_ms, agent->ranks_turns++);
@@ -270,6 +349,7 @@ void ranks_look(struct agent *agent, int64_t now_ms)
     if (!pods_look(agent, &look, true))
         timer_cancel(agent->ranks);
     observed_look_end(&look);
+    lines_ask(agent);
 }
 
 static void ranks_turn(void *user)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static int64_t pace_median(const struct pace *pace)
@@ -149,6 +150,41 @@ static void take_early(struct rank_report *report)
         report->early[report->early_count++] = (struct rank_early){report->steps, report->last_ms};
 }
 
+bool pace_wants_line(const struct pace *pace)
+{
+    enum rank_act act = pace->report.act;
+
+    return act == RANK_IDLE || act == RANK_LOCKED || act == RANK_BUSY;
+}
+
+void pace_line(struct pace *pace, uint64_t stack, const char *line, int64_t now_ms)
+{
+    if (!pace_wants_line(pace))
+        return;
+    if (!pace->line[0] || pace->stack != stack)
+        pace->line_ms = now_ms;
+    pace->stack = stack;
+    (void)snprintf(pace->line, sizeof(pace->line), "%s", line);
+}
+
+/* Of who works it is told only once it stays the same: it is another one with every look. */
+static bool take_line(struct pace *pace, const struct pace_sample *sample)
+{
+    struct rank_report *report = &pace->report;
+    char before[RANKS_LINE_BYTES];
+
+    memcpy(before, pace->shown, sizeof(before));
+    if (!pace_wants_line(pace))
+        pace->line[0] = '\0';
+    if (report->act == RANK_BUSY && sample->now_ms - pace->line_ms < PACE_LINE_MS)
+        pace->shown[0] = '\0';
+    else
+        memcpy(pace->shown, pace->line, sizeof(pace->shown));
+    report->line = str_from(pace->shown);
+    report->line_ms = report->line.len ? pace->line_ms : 0;
+    return strcmp(before, pace->shown) != 0;
+}
+
 bool pace_take(struct pace *pace, const struct pace_sample *sample)
 {
     struct rank_report *report = &pace->report;
@@ -184,6 +220,7 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
         pace->wait[0] = '\0';
     }
     report->wait = str_from(pace->wait);
+    changed = take_line(pace, sample) || changed;
     pace->seen_ms = sample->now_ms;
     return changed || told;
 }

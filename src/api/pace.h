@@ -18,9 +18,10 @@
 /* Who is locked was so in every look in which no thread of it ran: those of gloo wake a hundred times a
  * second, and on a busy machine they are often found so. A single look says nothing of how long. */
 #define PACE_UNSURE    8
-#define PACE_TIMES     15 /* of steps are remembered, for their median */
-#define PACE_SAME_PART 32 /* an own time that differs by less is the same */
-#define PACE_TELL_PART 10 /* by more than that it is told at once */
+#define PACE_LINE_MS   60000 /* who works and is in the same line for so long may be in it for good */
+#define PACE_TIMES     15    /* of steps are remembered, for their median */
+#define PACE_SAME_PART 32    /* an own time that differs by less is the same */
+#define PACE_TELL_PART 10    /* by more than that it is told at once */
 
 struct pace_sample {
     int64_t now_ms;
@@ -58,6 +59,10 @@ struct pace {
     int64_t active_ms; /* last seen to do something */
     int64_t locked_ms; /* seen to be locked since then, but for single looks; 0: it is not */
     size_t unsure;     /* looks in a row */
+    char line[RANKS_LINE_BYTES];  /* where it was seen last; empty: nobody has looked */
+    char shown[RANKS_LINE_BYTES]; /* of the report */
+    uint64_t stack;               /* the same while all of its stack is */
+    int64_t line_ms;              /* since when */
     bool meets;
     int64_t times[PACE_TIMES];
     size_t time_count;
@@ -67,5 +72,10 @@ struct pace {
 
 /* Whether the process has to be looked at for this sample. */
 bool pace_is_silent(const struct pace *pace, const struct pace_sample *sample);
+/* Where it is in its program, as its memory says; to be told with the next sample. `stack` differs when
+ * any of its frames is elsewhere. */
+void pace_line(struct pace *pace, uint64_t stack, const char *line, int64_t now_ms);
+/* Whether that is worth asking: it is there, and makes no steps. */
+bool pace_wants_line(const struct pace *pace);
 /* Brings the report up to date. True: it means something else now. */
 bool pace_take(struct pace *pace, const struct pace_sample *sample);

@@ -288,3 +288,48 @@ TEST(reports_come_back_as_they_were_told)
     EXPECT(heard[0].since_ms == 253402300800000 && heard[0].last_ms == 0);
     EXPECT(heard[0].step_ms == 253402300800000);
 }
+
+/* Where it is in its program is read every ten seconds. */
+TEST(a_line_is_told_of_who_waits_and_of_who_works_in_it_for_long)
+{
+    static const struct {
+        const char *why;
+        bool works;
+        bool moves; /* its stack is another one in every look */
+        int64_t told_s;
+    } rows[] = {
+        {"it waits: at once", false, false, 10},
+        {"it waits, and is elsewhere each time: where it is now", false, true, 10},
+        {"it works there: after a minute", true, false, 70},
+        {"it works, and moves on: never", true, true, 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct pace pace = {0};
+        int64_t end = run_steps(&pace, 100 * S, 20, 100), told_s = 0;
+
+        test_case(rows[i].why);
+        for (int64_t second = 1; second <= 100; second++) {
+            struct pace_sample sample = {.now_ms = end + second * S,
+                                         .steps = pace.steps,
+                                         .last_ms = end,
+                                         .there = true,
+                                         .state = 'S',
+                                         .cpu_ms = rows[i].works ? second * 900 : 0};
+
+            sample.looked = pace_is_silent(&pace, &sample);
+            if (second % 10 == 0)
+                pace_line(&pace, rows[i].moves ? (uint64_t)second : 7, "train.py:3 in f",
+                          sample.now_ms);
+            bool changed = pace_take(&pace, &sample);
+            if (!told_s && pace.report.line.len) {
+                told_s = second;
+                EXPECT(changed);
+            }
+        }
+        EXPECT(told_s == rows[i].told_s);
+        EXPECT(!told_s || pace.report.line_ms == end + (rows[i].moves ? 100 : 10) * S);
+        (void)run_steps(&pace, end + 100 * S, 2, 100);
+        EXPECT(!pace.report.line.len && !pace.report.line_ms);
+    }
+}

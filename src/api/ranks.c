@@ -49,6 +49,7 @@ const char *rank_phase_word(enum rank_phase phase)
     X("spread", own_spread) \
     X("world", world)       \
     X("passes", passes)     \
+    X("lined", line_ms)     \
     X("gpu", gpu)
 
 static struct json *early_list(struct arena *arena, const struct rank_report *r)
@@ -80,6 +81,8 @@ struct str ranks_text(struct arena *arena, const struct rank_report *reports, si
         json_add_i64(arena, report, key, r->member);
         RUN_MEMBERS(RUN_WRITE)
 #undef RUN_WRITE
+        if (r->line.len)
+            json_add_str(arena, report, "line", r->line);
         if (r->early_count)
             json_set(report, STR("early"), early_list(arena, r));
         json_push(list, report);
@@ -154,6 +157,7 @@ size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret
             .pid = number(item, "pid"),
             .since_ms = number(item, "since"),
             .wait = str_sub(json_str(json_get(item, "wait")), 0, RANKS_WAIT_BYTES - 1),
+            .line = str_sub(json_str(json_get(item, "line")), 0, RANKS_LINE_BYTES - 1),
             .steps = number(item, "steps"),
             .last_ms = number(item, "last"),
             .step_ms = number(item, "step"),

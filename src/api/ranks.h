@@ -14,9 +14,10 @@ struct arena;
  * numbers that grow are as old as the last change, or RANKS_REFRESH_MS. The job engine judges by
  * it (control/job/watch.h). */
 #define RANKS_ANNOTATION "muster.dev/ranks"
-#define RANKS_MAX        64 /* of one pod; at some 300 bytes each the annotation has 19 KiB */
+#define RANKS_MAX        64 /* of one pod; at some 400 bytes each the annotation has 25 KiB */
 #define RANKS_WAIT_BYTES 32
 #define RANKS_REFRESH_MS 60000
+#define RANKS_LINE_BYTES 96
 
 /* Of a pod or a TorchrunJob: "off" leaves its processes alone, and then nothing is told of them. */
 #define OBSERVE_ANNOTATION "muster.dev/observe"
@@ -63,6 +64,8 @@ struct rank_report {
     enum rank_phase phase;
     struct str wait; /* what the kernel says the main thread waits in; empty: unknown */
     int64_t steps;
+    struct str line; /* of the program, where its main thread is; empty: unknown, or it moves on */
+    int64_t line_ms; /* there since then, in every look */
     int64_t last_ms;  /* end of the last step; 0: none */
     int64_t step_ms;  /* median time of a step; 0: not known yet */
     int64_t quiet_ms; /* the longest time that it was idle and then made another step */

@@ -362,6 +362,17 @@ bool observed_look(struct observed *ranks,
            wait_opens >= WAIT_OPENS_MAX / GREEDY_PART;
 }
 
+void observed_line(struct observed *ranks,
+                   int64_t pid,
+                   int64_t born,
+                   const struct observed_place *place,
+                   int64_t now_ms)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->items[i].pid == pid && ranks->items[i].born == born)
+            pace_line(&ranks->items[i].pace, place->stack, place->line, now_ms);
+}
+
 void observed_last(struct observed *ranks, const char *folder, int64_t now_ms)
 {
     const struct observed_look look = observed_look_begin(now_ms, 0);
@@ -412,10 +423,14 @@ struct str observed_tell(struct observed *ranks,
 
         if (ranks->items[i].over)
             continue;
-        reports[count] = ranks->items[i].pace.report;
+        struct rank_report report = ranks->items[i].pace.report;
         if (gpu_count == 1) /* its ranks share it */
             local = 0;
-        reports[count++].gpu = local < gpu_count ? gpus[local] + 1 : 0;
+        report.gpu = local < gpu_count ? gpus[local] + 1 : 0;
+        size_t at = count++; /* by number, however their pages were found */
+        for (; at && reports[at - 1].rank > report.rank; at--)
+            reports[at] = reports[at - 1];
+        reports[at] = report;
     }
     struct str text = !count && ranks->unwatched ? ranks_unwatched_text(arena, ranks->unwatched)
                                                  : ranks_text(arena, reports, count);

@@ -68,6 +68,16 @@ bool observed_look(struct observed *ranks,
                    const char *folder,
                    int64_t pid,
                    bool *ret_said);
+/* Where a process is in its program, as somebody has read it (stacks/process.h). */
+struct observed_place {
+    uint64_t stack;
+    const char *line;
+};
+void observed_line(struct observed *ranks,
+                   int64_t pid,
+                   int64_t born,
+                   const struct observed_place *place,
+                   int64_t now_ms);
 /* They have ended: how far they came. What they did last is not looked at. */
 void observed_last(struct observed *ranks, const char *folder, int64_t now_ms);
 /* There are others now, or none: those before are forgotten. */

@@ -553,3 +553,59 @@ void process_look(int64_t pid,
     if (patience_over(patience))
         ret->why = STR("reading it took too long: not all of it is shown");
 }
+
+/* ---- one line ---- */
+
+static bool is_of_library(struct str file)
+{
+    return str_contains(file, STR("/site-packages/")) ||
+           str_contains(file, STR("/dist-packages/")) || str_contains(file, STR("/lib/python3")) ||
+           str_starts(file, STR("<")) ||
+           str_is(proc_base(file), "sitecustomize.py"); /* ours (observe/hook.py) */
+}
+
+static void line_write(const struct stack_thread *thread, struct process_line *ret)
+{
+    const struct stack_frame *own = &thread->frames.items[0];
+
+    ret->stack = 0;
+    for (size_t i = 0; i < thread->frames.count; i++) {
+        const struct stack_frame *frame = &thread->frames.items[i];
+
+        ret->stack =
+            str_hash(frame->file, str_hash(frame->function, ret->stack)) + (uint64_t)frame->line;
+        if (is_of_library(own->file) && !is_of_library(frame->file))
+            own = frame;
+    }
+    (void)snprintf(ret->text, sizeof(ret->text), STR_FMT ":%lld in " STR_FMT,
+                   STR_ARG(proc_base(own->file)), (long long)own->line, STR_ARG(own->function));
+    for (char *c = ret->text; *c;
+         c++) /* it is shown on terminals, and may be cut within a letter */
+        if ((unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e)
+            *c = '?';
+}
+
+bool process_line(int64_t pid, const struct patience *patience, struct process_line *ret)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct proc_memory from = {-1, patience};
+    struct stack_threads threads = {0};
+    struct decode_where where;
+    uint32_t version = 0;
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)pid);
+    _cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    from.fd = fd;
+    if (fd < 0 || !find_python(pid, &from, &where) ||
+        read_threads(&from, &where, &arena, &threads, &version, NULL) < 0 || !threads.count)
+        return false;
+    const struct stack_thread *main = &threads.items[threads.count - 1];
+    for (size_t i = 0; i < threads.count; i++)
+        if (threads.items[i].tid == pid)
+            main = &threads.items[i];
+    if (!main->frames.count || main->broken)
+        return false;
+    line_write(main, ret);
+    return true;
+}

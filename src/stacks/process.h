@@ -51,6 +51,15 @@ void process_look(int64_t pid,
                   const struct patience *patience,
                   struct arena *arena,
                   struct process_look *ret);
+/* Where the main thread of a Python is. */
+#define PROCESS_LINE_BYTES 96
+struct process_line {
+    char text
+        [PROCESS_LINE_BYTES]; /* "train.py:31 in main": the innermost frame that is of no library */
+    uint64_t stack;           /* the same while every frame of it is at the same line */
+};
+/* False: it is gone, is no Python, or its stack made no sense. */
+bool process_line(int64_t pid, const struct patience *patience, struct process_line *ret);
 /* The environment that the process was started with, and the value of a variable in it; STR_NONE:
  * there is none. */
 struct str process_environ(struct arena *arena, int64_t pid);

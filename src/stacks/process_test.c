@@ -117,6 +117,18 @@ static void expect_stacks(const struct child *child, const struct process_look *
     EXPECT(str_is(main_task->frames[0].file, child->script));
 }
 
+/* The same in short: where it is, and that it is still there. */
+static void expect_line(const struct child *child)
+{
+    struct process_line line = {0}, again = {0};
+
+    EXPECT(process_line(child->pid, NULL, &line) && process_line(child->pid, NULL, &again));
+    EXPECT(str_ends(str_from(line.text), STR(":6 in fetch")) ||
+           str_ends(str_from(line.text), STR("fetch")));
+    EXPECT(!str_contains(str_from(line.text), STR("/")));
+    EXPECT(line.stack && line.stack == again.stack);
+}
+
 /* The document of the same process. */
 static void expect_document(const struct child *child)
 {
@@ -161,6 +173,8 @@ static void try_python(const char *python)
     EXPECT(stood || refused);
     if (stood)
         expect_document(&child);
+    if (stood)
+        expect_line(&child);
     child_end(&child);
 }
 
@@ -220,6 +234,8 @@ TEST(stacks_of_what_is_no_python_are_none)
     EXPECT(!look.python && look.state == 'R' && look.tasks.count >= 1);
     process_look(INT32_MAX, NULL, &arena, &look);
     EXPECT(look.state == '?' && !look.tasks.count);
+    EXPECT(!process_line(getpid(), NULL, &(struct process_line){0}));
+    EXPECT(!process_line(INT32_MAX, NULL, &(struct process_line){0}));
 }
 
 TEST(environ_values_are_whole_names)

@@ -129,12 +129,22 @@ static struct str peers(const struct gang *gang, size_t count)
                       : str_printf(gang->arena, "%zu ranks wait for it", count);
 }
 
+/* " (futex_wait_queue) at train.py:31 in main": what the kernel and the program call it. */
+static struct str place_words(const struct gang *gang, const struct rank_report *r)
+{
+    struct str wait =
+        r->wait.len ? str_printf(gang->arena, " (" STR_FMT ")", STR_ARG(r->wait)) : STR_NONE;
+
+    return r->line.len
+               ? str_printf(gang->arena, STR_FMT " at " STR_FMT, STR_ARG(wait), STR_ARG(r->line))
+               : wait;
+}
+
 /* What it does, as evidence. */
 static struct str deed(const struct gang *gang, const struct watch_rank *rank)
 {
     const struct rank_report *r = &rank->report;
-    struct str in =
-        r->wait.len ? str_printf(gang->arena, " (" STR_FMT ")", STR_ARG(r->wait)) : STR_NONE;
+    struct str in = place_words(gang, r);
     const char *phase = rank_phase_word(r->phase);
 
     switch (r->act) {
@@ -146,7 +156,7 @@ static struct str deed(const struct gang *gang, const struct watch_rank *rank)
     case RANK_IDLE:
         return str_printf(gang->arena, "waits in %s" STR_FMT " and uses no CPU time", phase,
                           STR_ARG(in));
-    case RANK_BUSY: return str_printf(gang->arena, "is at work in %s", phase);
+    case RANK_BUSY: return str_printf(gang->arena, "is at work in %s" STR_FMT, phase, STR_ARG(in));
     case RANK_STARTING:
     case RANK_STEPPING:
     case RANK_TRACED:
@@ -337,11 +347,9 @@ static struct str each(const struct gang *gang)
     for (size_t i = 0; i < gang->count && i < WATCH_LINES_MAX; i++) {
         const struct rank_report *r = &gang->ranks[i].report;
 
-        text = str_printf(gang->arena, STR_FMT "; rank %lld is in %s", STR_ARG(text),
-                          (long long)r->rank, rank_phase_word(r->phase));
-        if (r->wait.len)
-            text =
-                str_printf(gang->arena, STR_FMT " (" STR_FMT ")", STR_ARG(text), STR_ARG(r->wait));
+        text = str_printf(gang->arena, STR_FMT "; rank %lld is in %s" STR_FMT, STR_ARG(text),
+                          (long long)r->rank, rank_phase_word(r->phase),
+                          STR_ARG(place_words(gang, r)));
     }
     return gang->count <= WATCH_LINES_MAX
                ? text
@@ -408,6 +416,23 @@ static struct watch_verdict judge_end(const struct gang *gang)
     return verdict;
 }
 
+/* Since when each of those who work has been in one line, as a loop in C is that does not end; 0: not
+ * all of them, or nobody can say. Others wait for them, or all do the same. */
+static int64_t stuck_since(const struct gang *gang)
+{
+    int64_t since_ms = 0;
+
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct rank_report *r = &gang->ranks[i].report;
+
+        if (r->act == RANK_BUSY && !r->line.len)
+            return 0;
+        if (r->act == RANK_BUSY && r->line_ms > since_ms)
+            since_ms = clamped(r->line_ms, MOMENT_MAX_MS);
+    }
+    return gang->count > 1 ? since_ms : 0;
+}
+
 /* Some work. When the others wait, and have waited for long, it is for them; but not where few wait
  * for data: NCCL's peers wait with all their CPU time. */
 static struct watch_verdict judge_work(const struct gang *gang)
@@ -428,9 +453,13 @@ static struct watch_verdict judge_work(const struct gang *gang)
             worker = rank;
     }
     last_ms = clamped(last_ms, MOMENT_MAX_MS);
-    if (gang->now_ms >= last_ms + silent_ms && gang->acts[RANK_BUSY] == 1 && gang->count > 1)
-        return held(gang, WATCH_SUSPECTED, worker, last_ms, silent_ms);
-    if (gang->now_ms >= last_ms + silent_ms)
+    int64_t stuck_ms = stuck_since(gang), line_ms = longest(WATCH_LINE_MS, 20 * gang->step_ms, 0);
+    int64_t again_ms = last_ms + silent_ms;
+    if (stuck_ms && stuck_ms + line_ms < again_ms)
+        again_ms = stuck_ms + line_ms;
+    if (gang->now_ms >= again_ms && gang->acts[RANK_BUSY] == 1 && gang->count > 1)
+        return held(gang, WATCH_SUSPECTED, worker, last_ms, 0);
+    if (gang->now_ms >= again_ms)
         return (struct watch_verdict){
             .word = WATCH_SUSPECTED,
             .since_ms = last_ms,
@@ -444,11 +473,11 @@ static struct watch_verdict judge_work(const struct gang *gang)
         return held(gang, WATCH_SUSPECTED, loads, loads->report.since_ms,
                     longest(WATCH_ALL_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
     if (gang->acts[RANK_BUSY] * 2 > gang->count || gang->count < 2)
-        return (struct watch_verdict){.word = WATCH_WAITING, .again_ms = last_ms + silent_ms};
+        return (struct watch_verdict){.word = WATCH_WAITING, .again_ms = again_ms};
     struct watch_verdict verdict =
         held(gang, WATCH_SLOW, worker, idle_ms, longest(WATCH_SLOW_MS, 3 * gang->step_ms, 0));
     if (!verdict.again_ms)
-        verdict.again_ms = last_ms + silent_ms;
+        verdict.again_ms = again_ms;
     return verdict;
 }
 

@@ -29,18 +29,19 @@ struct object;
  *
  * Limits are learned: from the median step of the gang, and from the longest time that a rank of it
  * was idle before and then went on. */
-#define WATCH_STOPPED_MS 2000  /* by then its peers are silent, too */
-#define WATCH_HELD_MS    30000 /* for whoever stopped it, and is looking at it; then it is proof */
-#define WATCH_ZOMBIE_MS  35000 /* torchruns look for ranks that ended every 0.1, 5 or 30 s */
-#define WATCH_LOCK_MS    6000  /* or a step, when one holds up the others by a lock */
-#define WATCH_LOCKED_MS  30000 /* or six: then that is proof */
-#define WATCH_LOADER_MS  6000  /* or twelve steps, when it waits for data and the others for it */
-#define WATCH_NAMED_MS   15000 /* or twelve, when it waits for something else */
-#define WATCH_MEET_MS    6000  /* or twelve, when all wait in the backward pass: for each other */
-#define WATCH_ALL_MS     60000 /* or twenty, when all wait */
-#define WATCH_END_MS     (5LL * 60 * 1000) /* or twenty, when one waits for itself and others ended */
-#define WATCH_LINES_MAX  8     /* ranks of which it is said where they are, where none is named */
-#define WATCH_SLOW_MS    10000 /* or three, when some work and the others wait for them */
+#define WATCH_STOPPED_MS 2000   /* by then its peers are silent, too */
+#define WATCH_HELD_MS    30000  /* for whoever stopped it, and is looking at it; then it is proof */
+#define WATCH_ZOMBIE_MS  35000  /* torchruns look for ranks that ended every 0.1, 5 or 30 s */
+#define WATCH_LOCK_MS    6000   /* or a step, when one holds up the others by a lock */
+#define WATCH_LOCKED_MS  30000  /* or six: then that is proof */
+#define WATCH_LOADER_MS  6000   /* or twelve steps, when it waits for data and the others for it */
+#define WATCH_NAMED_MS   15000  /* or twelve, when it waits for something else */
+#define WATCH_MEET_MS    6000   /* or twelve, when all wait in the backward pass: for each other */
+#define WATCH_ALL_MS     60000  /* or twenty, when all wait */
+#define WATCH_END_MS     60000  /* or twenty, when one waits for itself and others ended */
+#define WATCH_LINE_MS    180000 /* or twenty, when all who work have been in the same line */
+#define WATCH_LINES_MAX  8      /* ranks of which it is said where they are, where none is named */
+#define WATCH_SLOW_MS    10000  /* or three, when some work and the others wait for them */
 #define WATCH_SLOWER     115 /* percent of what its peers take outside of collectives: it is slow */
 #define WATCH_SLOW_PART  20  /* but not where that costs less than this part of a step */
 #define WATCH_CHANCE     180 /* nor where it is less than this percent of how steps differ anyway */

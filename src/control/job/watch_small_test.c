@@ -127,3 +127,59 @@ TEST(small_gangs_are_judged_by_the_same_rules)
         EXPECT(str_contains(verdict.message, str_from(small_rows[i].says)));
     }
 }
+
+/* An endless loop in C: it works, its peers wait in the backward pass, and its line stays the same. */
+TEST(who_works_in_one_line_for_long_is_suspected_with_that_line)
+{
+    static const struct {
+        const char *why;
+        enum rank_act acts[2];
+        const char *lines[2];
+        int64_t ago_s;
+        enum watch_word word;
+        const char *says;
+    } rows[] = {
+        {"one, and the other waits for it",
+         {RANK_LOCKED, RANK_BUSY},
+         {"", "train.py:9 in f"},
+         181,
+         WATCH_SUSPECTED,
+         "rank 1 (pod p, node n) is at work in its own code at train.py:9 in f since "},
+        {"not so long yet", {RANK_LOCKED, RANK_BUSY}, {"", "train.py:9 in f"}, 100, WATCH_SLOW, ""},
+        {"it moves on: an evaluation", {RANK_LOCKED, RANK_BUSY}, {"", ""}, 181, WATCH_SLOW, ""},
+        {"both, each in its own: NCCL's, or a loop",
+         {RANK_BUSY, RANK_BUSY},
+         {"a.py:1 in f", "b.py:2 in g"},
+         181,
+         WATCH_SUSPECTED,
+         "2 of 2 use CPU time; rank 0 is in its own code at a.py:1 in f; rank 1 is in its own code "
+         "at b.py:2 in g"},
+        {"one of both moves on",
+         {RANK_BUSY, RANK_BUSY},
+         {"a.py:1 in f", ""},
+         181,
+         WATCH_WAITING,
+         ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct watch_rank ranks[2];
+
+        test_case(rows[i].why);
+        for (int64_t j = 0; j < 2; j++)
+            ranks[j] = (struct watch_rank){{.rank = j,
+                                            .act = rows[i].acts[j],
+                                            .since_ms = NOW - rows[i].ago_s * S,
+                                            .last_ms = NOW - 200 * S,
+                                            .steps = 30,
+                                            .step_ms = 100,
+                                            .line = str_from(rows[i].lines[j]),
+                                            .line_ms = NOW - rows[i].ago_s * S},
+                                           STR("p"),
+                                           STR("n")};
+        struct watch_verdict verdict = watch_judge(ranks, 2, true, NOW, &arena);
+        EXPECT(verdict.word == rows[i].word);
+        EXPECT(str_contains(verdict.message, str_from(rows[i].says)));
+    }
+}
