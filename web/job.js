@@ -3,7 +3,7 @@ import { Curves } from "./curves.js";
 import { h, own } from "./dom.js";
 import { amount, clock, duration, plural, time } from "./format.js";
 import { ask, askJson, lines, patch, Refused } from "./link.js";
-import { at, JOB_KINDS, podGpus, ranFor, uidOf, waitedFor } from "./model.js";
+import { at, JOB_KINDS, observed, podGpus, ranFor, uidOf, waitedFor } from "./model.js";
 import { card, empty, facts, pill, place, since, starts, table } from "./parts.js";
 import { missing } from "./views.js";
 
@@ -314,6 +314,7 @@ export function job(context) {
                 ["User", found.user ? h("a", { href: `/ui/user/${encodeURIComponent(found.user)}` }, found.user) : ""], ["Priority", found.group?.spec?.priorityClassName ?? ""],
                 ["Waited", duration(waitedFor(found, now))], ["Ran", ran ? duration(ran) : ""], ["GPU time", ran ? `${(ran * found.gpus / 3600e3).toFixed(2)} GPU hours` : ""],
                 ["Starts again", found.restarts ? plural(found.restarts, "time") : ""], ["Evicted", found.preemptions ? plural(found.preemptions, "time") : ""],
+                ["Observed", observed(found, now)],
                 ["Gang", found.group?.spec?.minMember > 1 ? `starts with ${found.group?.spec?.minMember} pods or not at all` : ""]])),
         waitCard(context, found),
         card("Ranks", ranks(context, found)),

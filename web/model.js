@@ -1,5 +1,5 @@
 // model: the objects of the cluster as the API tells them, and what the views read from them.
-import { quantity, time } from "./format.js";
+import { plural, quantity, time } from "./format.js";
 
 /** @typedef {any} Obj an object of the API */
 
@@ -458,6 +458,46 @@ export const ranFor = (job, now) => job.runs.reduce((sum, [from, to]) => sum + M
  * @param {number} now
  */
 export const waitedFor = (job, now) => Math.max(0, (job.ended || now) - job.created - ranFor(job, now));
+
+/**
+ * Anybody who may edit a pod can write it.
+ * @param {string | undefined} text
+ * @returns {any[]}
+ */
+function list(text) {
+    try {
+        const found = JSON.parse(text || "[]");
+        return Array.isArray(found) ? found : [];
+    } catch {
+        return [];
+    }
+}
+
+const TOLD_MS = 120e3; // by then a node has told of the ranks of a container, or why it cannot
+
+/**
+ * Whether its ranks are told of; if not, why, and what to do.
+ * @param {Job} job
+ * @param {number} now
+ */
+export function observed(job, now) {
+    let ranks = 0, why = "", nobody = "";
+    for (const pod of job.pods) {
+        const { labels } = pod.metadata;
+        if (!labels?.["torchrun.ai/role"] && !labels?.["jobset.sigs.k8s.io/jobset-name"])
+            continue;
+        nobody ||= job.state !== "running" ? "" : now - job.started < TOLD_MS ? "not yet" :
+            "no: nobody tells of its ranks; on a cluster those of TorchrunJobs alone are told of";
+        const told = list(pod.metadata.annotations?.["muster.dev/ranks"]);
+        if (pod.metadata.annotations?.["muster.dev/observe"] === "off")
+            why ||= 'the annotation muster.dev/observe is "off"; take it off';
+        else if (told[0]?.unwatched)
+            why ||= told[0].unwatched;
+        else
+            ranks += told.length;
+    }
+    return why ? `${ranks ? "in part" : "no"}: ${why}` : ranks ? `yes, ${plural(ranks, "rank")}` : nobody;
+}
 
 /**
  * @param {JobKind | null} kind

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct arena;
+struct object;
 
 /* ranks: what the node agent tells of the ranks in a pod, in an annotation of the pod.
  *
@@ -16,8 +17,8 @@ struct arena;
 #define RANKS_ANNOTATION "muster.dev/ranks"
 #define RANKS_MAX        64 /* of one pod; at some 400 bytes each the annotation has 25 KiB */
 #define RANKS_WAIT_BYTES 32
-#define RANKS_REFRESH_MS 60000
 #define RANKS_LINE_BYTES 96
+#define RANKS_REFRESH_MS 60000
 
 /* Of a pod or a TorchrunJob: "off" leaves its processes alone, and then nothing is told of them. */
 #define OBSERVE_ANNOTATION "muster.dev/observe"
@@ -63,9 +64,9 @@ struct rank_report {
     int64_t since_ms; /* of the act; of idle: when it was last seen to do something */
     enum rank_phase phase;
     struct str wait; /* what the kernel says the main thread waits in; empty: unknown */
-    int64_t steps;
     struct str line; /* of the program, where its main thread is; empty: unknown, or it moves on */
     int64_t line_ms; /* there since then, in every look */
+    int64_t steps;
     int64_t last_ms;  /* end of the last step; 0: none */
     int64_t step_ms;  /* median time of a step; 0: not known yet */
     int64_t quiet_ms; /* the longest time that it was idle and then made another step */
@@ -97,5 +98,7 @@ struct str ranks_text(struct arena *arena, const struct rank_report *reports, si
 struct str ranks_unwatched_text(struct arena *arena, const char *why);
 /* These words; empty: there are none. */
 struct str ranks_unwatched(struct arena *arena, struct str text);
+/* Why a pod tells of no ranks, in words, and what to do; empty: it does, or it is too early to say. */
+struct str ranks_why(struct arena *arena, const struct object *pod);
 /* At most RANKS_MAX; what is no report is left out: anybody who may edit the pod can write it. */
 size_t ranks_parse(struct arena *arena, struct str text, struct rank_report *ret);

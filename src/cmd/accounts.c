@@ -185,6 +185,8 @@ static void accounts_load(struct accounts *accounts)
         entry_take(entry, &spent);
         entry->spent.account = spent.account;
         entry->spent.run = spent.run;
+        entry->spent.observed = spent.observed;
+        memcpy(entry->spent.why, spent.why, sizeof(spent.why));
         entry->written = true;
     }
 }
@@ -554,7 +556,13 @@ static void pod_heard(struct accounts *accounts,
     struct entry *entry = map_get(&accounts->entries, job);
     struct str text = object_annotation(pod, RANKS_ANNOTATION);
 
-    if (!entry || !text.len)
+    if (!entry)
+        return;
+    if (spent_hear(&entry->spent, pod)) {
+        entry->written = false;
+        entry_look(accounts, entry);
+    }
+    if (!text.len)
         return;
     struct rank_report *reports = ARENA_ARRAY(&arena, struct rank_report, RANKS_MAX);
     size_t count = ranks_parse(&arena, text, reports);

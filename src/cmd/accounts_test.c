@@ -376,3 +376,30 @@ TEST(gpus_of_a_spare_pod_are_idle_until_it_takes_a_place)
     EXPECT(str_contains(last_line(&stage, &out), STR("\"nodes\":[\"n-w\",\"n-s\"]")));
     stage_close(&stage);
 }
+
+TEST(whether_its_ranks_are_observed_is_kept_with_the_account)
+{
+    static const char *const told[] = {
+        "'muster.dev/ranks':'[{\\'unwatched\\':\\'it is so\\'}]'",
+        "'muster.dev/ranks':'[{\\'rank\\':0,\\'act\\':\\'stepping\\'}]'",
+    };
+    static const char *const says[] = {"\"unobserved\":\"it is so\"", "\"observed\":true"};
+    _cleanup_(buf_done) struct buf out = {0};
+    struct stage stage;
+
+    stage_open(&stage);
+    synced(&stage);
+    tell_trainjob(&stage, API_ADDED, "");
+    tell_jobset(&stage, "");
+    tell_part(&stage, API_ADDED);
+    for (size_t i = 0; i < COUNT_OF(told); i++) {
+        tell(
+            &stage, &kind_pod, API_MODIFIED,
+            "{'metadata':{'name':'p','namespace':'ns','uid':'p','annotations':{%s}" OWNED(
+                "batch/v1", "Job", "job") "},'spec':{'nodeName':'n'},'status':{'phase':'Running'}}",
+            told[i]);
+        struct str line = last_line(&stage, &out);
+        EXPECT(str_contains(line, str_from(says[i])) && !str_contains(line, str_from(says[!i])));
+    }
+    stage_close(&stage);
+}

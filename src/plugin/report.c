@@ -28,6 +28,8 @@
 #define ASK_MS 30000
 /* Of the pods of every batch Job, by whoever made it. */
 #define BATCH_LABEL "batch.kubernetes.io/job-name"
+/* Of the pods that the job engine makes. */
+#define ROLE_LABEL "torchrun.ai/role"
 
 struct report_values {
     struct common_values common;
@@ -115,10 +117,11 @@ static int list_kind(struct session *session,
     return r;
 }
 
-/* Those that have no line. */
+/* Those that have no line. `pods` say whether their ranks are observed. */
 static int collect_kind(struct session *session,
                         const struct kind *kind,
                         struct str kept,
+                        struct view_objects pods,
                         struct buf *text,
                         struct err *err)
 {
@@ -131,6 +134,12 @@ static int collect_kind(struct session *session,
         if (str_contains(kept, jobs.items[i]->uid))
             continue;
         spent_of(session, jobs.items[i], &spent);
+        for (size_t j = 0; j < pods.count; j++) {
+            const struct object_owner *owner = object_controller(pods.items[j]);
+
+            if (owner && str_eq(owner->uid, jobs.items[i]->uid))
+                (void)spent_hear(&spent, pods.items[j]);
+        }
         spent_write(text, &spent);
     }
     return r;
@@ -271,11 +280,14 @@ static int report_draw(struct session *session,
                                   &selector, err);
     if (r < 0)
         return r;
+    struct view_objects pods = {0};
     struct str kept = report_kept(session, STR(""));
     buf_add(&text, kept);
+    if (!kept.len)
+        r = list_kind(session, &kind_pod, ROLE_LABEL, &pods, err);
     for (size_t i = 0; r == 0 && spent_kind(i); i++)
         if (!spent_is_by_pods(spent_kind(i)))
-            r = collect_kind(session, spent_kind(i), kept, &text, err);
+            r = collect_kind(session, spent_kind(i), kept, pods, &text, err);
     if (r == 0 && !kept.len)
         r = collect_all_by_pods(session, &text, err);
     if (r == 0 && !spent_report(out, &session->arena, buf_str(&text), &options) &&

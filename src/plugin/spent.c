@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 bool spent_add_node(struct spent *spent, struct str node)
 {
@@ -49,6 +50,10 @@ void spent_write(struct buf *out, const struct spent *spent)
         (void)json_set(line, STR("labels"), labels);
     for (size_t i = 0; i < spent->node_count; i++)
         (void)json_push(json_get(line, "nodes"), json_new_str(&arena, spent->nodes[i]));
+    if (spent->observed)
+        json_add_bool(&arena, line, "observed", true);
+    if (spent->why[0])
+        json_add_str(&arena, line, "unobserved", str_from(spent->why));
     if (!spent->account.end_ms)
         (void)json_set(line, STR("run"), account_run_json(&arena, &spent->run));
     json_write(out, line);
@@ -71,6 +76,9 @@ bool spent_read(struct arena *arena, struct str line, struct spent *ret)
     JSON_FOREACH(json_get(json, "nodes"), node)
         (void)spent_add_node(ret, json_str(node));
     account_run_read(json_get(json, "run"), &ret->run);
+    ret->observed = json_bool_or(json_get(json, "observed"), false);
+    (void)snprintf(ret->why, sizeof(ret->why), STR_FMT,
+                   STR_ARG(json_str(json_get(json, "unobserved"))));
     return ret->uid.len && ret->name.len && account_read(json_get(json, "account"), &ret->account);
 }
 
@@ -127,6 +135,7 @@ struct str spent_trim(struct arena *arena, struct str text)
 struct row {
     struct str key;
     size_t jobs;
+    size_t unobserved; /* of these */
     struct account_sums sums;
 };
 
@@ -134,6 +143,7 @@ struct report {
     struct arena *arena;
     struct map rows;
     struct row all;
+    struct json *unobserved; /* [{job, why}] */
 };
 
 static void sums_add(struct account_sums *to, const struct account_sums *from)
@@ -171,6 +181,7 @@ static void report_nodes(struct report *report, const struct spent *spent, struc
         none = sums;
     struct row *row = report_row(report, STR("(none)"));
     row->jobs++;
+    row->unobserved += spent->why[0] != '\0';
     sums_add(&row->sums, &none);
     for (int64_t i = 0; i < count; i++) {
         struct account_sums part = {0};
@@ -184,6 +195,7 @@ static void report_nodes(struct report *report, const struct spent *spent, struc
         }
         row = report_row(report, spent->nodes[i]);
         row->jobs++;
+        row->unobserved += spent->why[0] != '\0';
         sums_add(&row->sums, &part);
     }
 }
@@ -210,12 +222,20 @@ static void report_job(struct report *report,
         return;
     report->all.jobs++;
     sums_add(&report->all.sums, &sums);
+    if (spent->why[0]) {
+        report->all.unobserved++;
+        (void)json_push(report->unobserved,
+                        json_make(report->arena, "{job: $, observed: $, why: $}",
+                                  spent_key(report->arena, spent, SPENT_BY_JOB), spent->observed,
+                                  str_dup(report->arena, str_from(spent->why))));
+    }
     if (options->by == SPENT_BY_NODE) {
         report_nodes(report, spent, sums);
         return;
     }
     struct row *row = report_row(report, spent_key(report->arena, spent, options->by));
     row->jobs++;
+    row->unobserved += spent->why[0] != '\0';
     sums_add(&row->sums, &sums);
 }
 
@@ -241,6 +261,27 @@ static void table_row(struct table *table, const struct row *row)
 
 static const char *const by_words[] = {"queue", "user", "node", "job"};
 
+/* Of these hangs, checkpoints and repeated steps are not known: what their row says of training is more
+ * than it was. */
+static void report_notes(struct buf *out, const struct report *report)
+{
+    size_t count = 0;
+
+    JSON_FOREACH(report->unobserved, note) {
+        if (count++ == SPENT_NOTES_MAX) {
+            buf_addf(out, "and %zu more were not observed; -o json names them\n",
+                     report->all.unobserved - SPENT_NOTES_MAX);
+            return;
+        }
+        buf_addf(out,
+                 "%s" STR_FMT " is %s observed, so its time is training unless it waits: " STR_FMT
+                 "\n",
+                 count == 1 ? "\n" : "", STR_ARG(json_str(json_get(note, "job"))),
+                 json_bool_or(json_get(note, "observed"), false) ? "only in part" : "not",
+                 STR_ARG(json_str(json_get(note, "why"))));
+    }
+}
+
 static void report_table(struct buf *out,
                          const struct report *report,
                          const struct spent_options *options)
@@ -263,6 +304,7 @@ static void report_table(struct buf *out,
         table_row(&table, entry->value);
     table_row(&table, &report->all);
     table_write(out, &table, true);
+    report_notes(out, report);
 }
 
 /* Names of Kubernetes have no commas and quotes, but a job may name any text as its queue: RFC 4180. */
@@ -299,9 +341,10 @@ static void csv_row(struct buf *out, const struct row *row)
         buf_addf(out, ",%lld.%03lld", (long long)(row->sums.wall_ms[i] / 1000),
                  (long long)(row->sums.wall_ms[i] % 1000));
     if (ettr >= 0)
-        buf_addf(out, ",%lld.%03lld\n", (long long)(ettr / 1000), (long long)(ettr % 1000));
+        buf_addf(out, ",%lld.%03lld,%zu\n", (long long)(ettr / 1000), (long long)(ettr % 1000),
+                 row->unobserved);
     else
-        buf_add(out, STR(",\n"));
+        buf_addf(out, ",,%zu\n", row->unobserved);
 }
 
 static void report_csv(struct buf *out, const struct report *report, enum spent_by by)
@@ -311,7 +354,7 @@ static void report_csv(struct buf *out, const struct report *report, enum spent_
         buf_addf(out, ",%s_gpu_seconds", account_words[i]);
     for (size_t i = 0; i < ACCOUNT_STATES; i++)
         buf_addf(out, ",%s_seconds", account_words[i]);
-    buf_add(out, STR(",ettr\n"));
+    buf_add(out, STR(",ettr,unobserved_jobs\n"));
     MAP_FOREACH(&report->rows, entry)
         csv_row(out, entry->value);
 }
@@ -324,6 +367,7 @@ static struct json *row_json(struct arena *arena, const struct row *row, enum sp
     if (row->key.len)
         json_add_str(arena, out, by_words[by], row->key);
     json_add_i64(arena, out, "jobs", (int64_t)row->jobs);
+    json_add_i64(arena, out, "unobservedJobs", (int64_t)row->unobserved);
     struct json *gpu = json_add_object(arena, out, "gpuMilliseconds");
     struct json *wall = json_add_object(arena, out, "milliseconds");
     for (size_t i = 0; i < ACCOUNT_STATES; i++) {
@@ -350,6 +394,7 @@ static void report_tree(struct buf *out,
     MAP_FOREACH(&report->rows, entry)
         (void)json_push(json_get(root, "rows"), row_json(arena, entry->value, options->by));
     (void)json_set(root, STR("all"), row_json(arena, &report->all, options->by));
+    (void)json_set(root, STR("unobserved"), report->unobserved);
     if (options->form == SPENT_YAML) {
         yaml_write(out, root);
         return;
@@ -363,7 +408,7 @@ size_t spent_report(struct buf *out,
                     struct str text,
                     const struct spent_options *options)
 {
-    struct report report = {.arena = arena};
+    struct report report = {.arena = arena, .unobserved = json_new_array(arena)};
     struct last_lines lines = lines_last(arena, text);
 
     for (size_t i = 0; i < lines.count; i++) {

@@ -12,6 +12,7 @@ struct arena;
 struct buf;
 struct json;
 struct kind;
+struct object;
 struct selector;
 
 /* spent: what jobs spent their time on (api/account.h), a line of JSON each, in the file `accounts`
@@ -24,6 +25,9 @@ struct selector;
 #define SPENT_FILE      "accounts"
 #define SPENT_BYTES_MAX ((size_t)8 << 20)
 #define SPENT_NODES_MAX 64 /* of one job; its GPU time on further nodes counts for those */
+#define SPENT_WHY_BYTES 240
+#define SPENT_UID_BYTES 64
+#define SPENT_NOTES_MAX 10 /* jobs that a table names which were not observed */
 
 struct spent {
     struct str uid;
@@ -37,6 +41,10 @@ struct spent {
     size_t node_count;
     struct account account;
     struct account_run run; /* what its ranks do while it goes on */
+    /* Whether its ranks were told of (api/ranks.h), and why those of one of its pods are not: */
+    bool observed;
+    char why[SPENT_WHY_BYTES]; /* empty: they are, or nobody knows yet */
+    char why_pod[SPENT_UID_BYTES];
 };
 
 /* The kinds that are counted; NULL behind the last one. Those that are made of others come before
@@ -74,6 +82,10 @@ void spent_from_status(struct spent *spent,
                        const struct json *job,
                        const struct spent_state *state,
                        int64_t now_ms);
+/* What a pod of it says of being observed. True: that is new. */
+bool spent_hear(struct spent *spent, const struct object *pod);
+/* "yes", "no: WHY", "in part: WHY"; empty: nobody knows yet. */
+struct str spent_observed(struct arena *arena, const struct spent *spent);
 /* Adds a node; true: it was not there. */
 bool spent_add_node(struct spent *spent, struct str node);
 

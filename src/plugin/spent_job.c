@@ -1,7 +1,11 @@
 #include "api/account.h"
 #include "api/condition.h"
 #include "api/kind.h"
+#include "api/object.h"
+#include "api/ranks.h"
 #include "api/training.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -12,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* What an object says of the job that it is.
  *
@@ -254,4 +259,34 @@ void spent_from_status(struct spent *spent,
                                .gpus = state->gpus,
                                .state = account_state_of(&seen)},
         &spent->account);
+}
+
+/* ---- whether it is observed ---- */
+
+bool spent_hear(struct spent *spent, const struct object *pod)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct rank_report *reports = ARENA_ARRAY(&arena, struct rank_report, RANKS_MAX);
+    size_t count = ranks_parse(&arena, object_annotation(pod, RANKS_ANNOTATION), reports);
+    struct str why = count ? STR_NONE : ranks_why(&arena, pod);
+    bool cleared = count && spent->why[0] && str_is(pod->uid, spent->why_pod);
+    bool changed = cleared || (count && !spent->observed);
+
+    spent->observed = spent->observed || count;
+    if (cleared)
+        spent->why[0] = '\0';
+    if (!why.len)
+        return changed;
+    why = str_sub(why, 0, SPENT_WHY_BYTES - 1);
+    changed = !str_is(why, spent->why);
+    (void)snprintf(spent->why, sizeof(spent->why), STR_FMT, STR_ARG(why));
+    (void)snprintf(spent->why_pod, sizeof(spent->why_pod), STR_FMT, STR_ARG(pod->uid));
+    return changed;
+}
+
+struct str spent_observed(struct arena *arena, const struct spent *spent)
+{
+    if (!spent->why[0])
+        return spent->observed ? STR("yes") : STR_NONE;
+    return str_printf(arena, "%s: %s", spent->observed ? "in part" : "no", spent->why);
 }

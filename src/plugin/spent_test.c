@@ -1,5 +1,6 @@
 #include "api/account.h"
 #include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -263,4 +264,77 @@ TEST(a_job_of_another_group_is_not_ours)
     EXPECT(!spent_kind_of(STR("batch.volcano.sh/v1alpha1"), STR("Job")));
     EXPECT(!spent_kind_of(STR("v1"), STR("Job")) &&
            !spent_kind_of(STR("batch/v1"), STR("CronJob")));
+}
+
+/* A pod with these annotations, with ' for ". */
+static struct object *pod_with(const char *uid, const char *annotations)
+{
+    char text[1024];
+    struct object *pod = NULL;
+
+    (void)snprintf(text, sizeof(text),
+                   "{'metadata':{'name':'p','namespace':'team','uid':'%s','annotations':{%s}}}",
+                   uid, annotations);
+    for (char *c = text; *c; c++)
+        *c = *c == '\'' ? '"' : *c;
+    EXPECT(object_new(&kind_pod, str_from(text), &pod, NULL) == 0);
+    return pod;
+}
+
+#define TOLD      "'muster.dev/ranks':'[{\\'rank\\':0,\\'act\\':\\'stepping\\'}]'"
+#define UNWATCHED "'muster.dev/ranks':'[{\\'unwatched\\':\\'it is so; do that\\'}]'"
+
+TEST(whether_a_job_is_observed_is_said_and_if_not_why)
+{
+    static const struct {
+        const char *why;
+        const char *pods[3][2]; /* uid, annotations */
+        const char *says;
+        const char *note; /* of the report */
+    } rows[] = {
+        {"nobody knows yet", {{"1", ""}}, "", NULL},
+        {"its ranks tell of themselves", {{"1", TOLD}, {"2", TOLD}}, "yes", NULL},
+        {"they do not",
+         {{"1", UNWATCHED}, {"2", UNWATCHED}},
+         "no: it is so; do that",
+         "team/a is not observed, so its time is training unless it waits: it is so; do that\n"},
+        {"those of one pod do not",
+         {{"1", TOLD}, {"2", UNWATCHED}, {"1", TOLD}},
+         "in part: it is so; do that",
+         "team/a is only in part observed, so"},
+        {"they do by now", {{"1", UNWATCHED}, {"1", TOLD}}, "yes", NULL},
+        {"nobody is to look",
+         {{"1", "'muster.dev/observe':'off'"}},
+         "no: the annotation muster.dev/observe is \"off\"; take it off",
+         "team/a is not observed, so its time is training unless it waits: the annotation"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf text = {0}, out = {0};
+        struct spent spent = {.uid = STR("u"), .ns = STR("team"), .name = STR("a")}, read;
+
+        test_case(rows[i].why);
+        (void)account_note(&spent.account, (struct account_event){HOUR, 4, ACCOUNT_TRAINING, 0});
+        for (size_t j = 0; j < COUNT_OF(rows[i].pods) && rows[i].pods[j][0]; j++) {
+            _cleanup_(object_unrefp) struct object *pod =
+                pod_with(rows[i].pods[j][0], rows[i].pods[j][1]);
+
+            (void)spent_hear(&spent, pod);
+        }
+        spent_write(&text, &spent);
+        EXPECT(spent_read(&arena, buf_str(&text), &read));
+        EXPECT(str_is(spent_observed(&arena, &read), rows[i].says));
+        for (enum spent_form form = SPENT_TABLE; form <= SPENT_JSON; form++) {
+            struct spent_options options = {.by = SPENT_BY_JOB, .form = form, .now_ms = 9 * HOUR};
+
+            buf_clear(&out);
+            (void)spent_report(&out, &arena, buf_str(&text), &options);
+            const char *words = form == SPENT_TABLE
+                                    ? rows[i].note ? rows[i].note : "training unless"
+                                : form == SPENT_CSV ? ",1.000,1\n"
+                                                    : "\"unobservedJobs\": 1";
+            EXPECT(str_contains(buf_str(&out), str_from(words)) == (rows[i].note != NULL));
+        }
+    }
 }

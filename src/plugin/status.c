@@ -76,11 +76,8 @@ static uint64_t status_seen(struct view_objects objects)
     return seen;
 }
 
-static uint64_t status_add_pods(struct session *session, const char *job, struct buf *text)
+static uint64_t status_add_pods(struct session *session, struct view_objects pods, struct buf *text)
 {
-    struct view_objects pods = {0};
-
-    pods.items = job_pods(session, job, &pods.count, NULL);
     view_pods(text, &session->arena, pods, session->out.wraps_at);
     return status_seen(pods);
 }
@@ -142,7 +139,23 @@ static struct str failed_pod(struct arena *arena, struct json *failure)
                       STR_ARG(node));
 }
 
-static void status_text(struct session *session, const struct object *job, struct buf *text)
+/* The account knows it of pods that are gone, where there is one. */
+static struct str status_observed(struct session *session,
+                                  struct view_objects pods,
+                                  struct str phase,
+                                  struct spent *spent)
+{
+    for (size_t i = 0; i < pods.count; i++)
+        (void)spent_hear(spent, pods.items[i]);
+    struct str words = spent_observed(&session->arena, spent);
+    return words.len || !str_is(phase, "Running") ? words
+                                                  : STR("not yet: no rank has told of itself");
+}
+
+static void status_text(struct session *session,
+                        const struct object *job,
+                        struct view_objects pods,
+                        struct buf *text)
 {
     struct arena *arena = &session->arena;
     struct json *tree = object_json(job, arena);
@@ -152,6 +165,7 @@ static void status_text(struct session *session, const struct object *job, struc
     struct view_objects groups = {0};
     struct spent spent;
 
+    bool counted = report_of_job(session, job, &spent);
     if (!job_is_over(phase))
         session_list_if(session, &kind_podgroup, session->config.ns, NULL, &groups);
     view_line(text, "Job:", job->name);
@@ -169,7 +183,8 @@ static void status_text(struct session *session, const struct object *job, struc
     view_line(text, "Workspace:", object_annotation(job, JOB_REVISION));
     view_line(text, "Started:", json_str(json_get(status, "startTime")));
     view_line(text, "Completed:", json_str(json_get(status, "completionTime")));
-    if (report_of_job(session, job, &spent))
+    view_line(text, "Observed:", status_observed(session, pods, phase, &spent));
+    if (counted)
         view_line(text, "Time:", spent_words(arena, &spent, clock_now_ms()));
     if (failure) {
         view_line(text, "Failed pod:", failed_pod(arena, failure));
@@ -190,10 +205,12 @@ static int status_draw(struct session *session,
 
     if (r < 0)
         return r;
-    status_text(session, job, out);
+    struct view_objects pods = {0};
+    pods.items = job_pods(session, v->job, &pods.count, NULL);
+    status_text(session, job, pods, out);
     *ret_seen = job->revision + (array_is(object_json(job, &session->arena))
                                      ? status_add_jobs(session, v->job, out)
-                                     : status_add_pods(session, v->job, out));
+                                     : status_add_pods(session, pods, out));
     return 0;
 }
 

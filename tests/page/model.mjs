@@ -8,7 +8,7 @@ import { join } from "node:path";
 const folder = mkdtempSync(join(tmpdir(), "muster-model-")); // node takes .js for modules only where a package.json says so
 cpSync(process.argv[2], folder, { recursive: true });
 writeFileSync(join(folder, "package.json"), '{"type": "module"}');
-const { JOB_KINDS, Model, WATCHES, ranFor, runsOf, waitedFor } = await import(join(folder, "model.js"));
+const { JOB_KINDS, Model, WATCHES, observed, ranFor, runsOf, waitedFor } = await import(join(folder, "model.js"));
 rmSync(folder, { recursive: true });
 
 const GPU = "nvidia.com/gpu";
@@ -55,6 +55,20 @@ function gpusHaveTheirStates() {
     assert.deepEqual(cards.map(c => c.suspended), [[], [], ["paused"], [], [], []]);
     assert.deepEqual(cards.map(c => c.reserved), ["", "", "next", "", "", ""]);
     assert.deepEqual(cards.map(c => c.unhealthy), [false, false, false, false, false, true]);
+}
+
+function aJobSaysWhetherItIsObserved() {
+    const told = JSON.stringify([{ rank: 0, act: "stepping" }, { rank: 1, act: "stepping" }]), why = JSON.stringify([{ unwatched: "it is so; do that" }]);
+    const by = (pods, more = {}) => observed({ state: "running", started: 1000, pods, ...more }, more.now ?? 2000);
+    const trained = annotations => ({ ...pod("p", "n", { annotations }), metadata: { annotations, labels: { "torchrun.ai/role": "worker" } } });
+    const rows = [[[""], "not yet"], [[told, told], "yes, 4 ranks"], [[why, why], "no: it is so; do that"], [[told, why], "in part: it is so; do that"],
+        [["no json"], "not yet"], [["{}"], "not yet"]];
+    for (const [pods, words] of rows)
+        assert.equal(by(pods.map(ranks => trained({ "muster.dev/ranks": ranks }))), words);
+    assert.match(by([trained({ "muster.dev/observe": "off" })]), /^no: the annotation/);
+    assert.match(by([trained({})], { now: 200e3 }), /^no: nobody tells/);
+    assert.equal(by([trained({})], { state: "done" }), "");
+    assert.equal(by([pod("p", "n")]), "", "no training");
 }
 
 function nodesArePlacedByTopologyOrAGuess() {
@@ -119,6 +133,7 @@ function timesAddUp() {
 }
 
 gpusHaveTheirStates();
+aJobSaysWhetherItIsObserved();
 timesAddUp();
 nodesArePlacedByTopologyOrAGuess();
 changesLeadToTheSameAsTheState();

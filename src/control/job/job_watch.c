@@ -21,14 +21,6 @@
 static const char *const hang_words[] =
     {[JOB_HANG_RESTART] = "Restart", [JOB_HANG_REPORT] = "Report", [JOB_HANG_IGNORE] = "Ignore"};
 
-/* Why a pod tells of no ranks, in words; empty: nobody knows, or it is too early to say. */
-static struct str unwatched_words(const struct job_run *run, const struct object *pod)
-{
-    if (str_is(object_annotation(pod, OBSERVE_ANNOTATION), "off"))
-        return STR("the annotation " OBSERVE_ANNOTATION " is \"off\"");
-    return ranks_unwatched(run->arena, object_annotation(pod, RANKS_ANNOTATION));
-}
-
 /* The ranks of this generation. False: a pod that runs tells of none, *ret_why in words. */
 static bool gather(const struct job_run *run, struct watch_ranks *ret, struct str *ret_why)
 {
@@ -42,7 +34,7 @@ static bool gather(const struct job_run *run, struct watch_ranks *ret, struct st
             continue;
         complete = false;
         if (!ret_why->len)
-            *ret_why = unwatched_words(run, member->object);
+            *ret_why = ranks_why(run->arena, member->object);
     }
     return complete;
 }
