@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""result.py [--failing REGEX] NAME COMMAND...: run a long suite, keep what became of it, and compare with what is expected.
+"""result.py [--failing REGEX] [--keep REGEX] NAME COMMAND...: run a long suite, keep what became of it, and compare with what
+is expected.
 
 Writes build/results/NAME-DATE.txt: when, which commit, how long, what counted, what failed. tests/expected/NAME.txt has the
 tests that are known to fail, one a line with the reason behind it; no such file means none. Exits 0 when exactly these failed:
 one more is a regression, and one that passes now is to be taken off the list. REGEX finds a failed test's name in a line of
-output, in its first group; unless told, that is `failed: NAME`. A suite that exits with 77 was skipped.
+output, in its first group; unless told, that is `failed: NAME`. Lines that begin as --keep says are kept, too. A suite that exits
+with 77 was skipped.
 """
 
 import datetime
@@ -61,9 +63,10 @@ def commit():
 
 
 def main(argv):
-    failing = r"^failed: (\S+)"
-    if argv[:1] == ["--failing"]:
-        failing, argv = argv[1], argv[2:]
+    options = {"--failing": r"^failed: (\S+)", "--keep": None}
+    while argv[:1] and argv[0] in options:
+        options[argv[0]], argv = argv[1], argv[2:]
+    failing, keep = options.values()
     if len(argv) < 2:
         sys.exit(__doc__.strip().splitlines()[0])
     name, command = argv[0], argv[1:]
@@ -76,6 +79,7 @@ def main(argv):
     with open(path, "w") as f:
         f.write(f"{name}, {now:%Y-%m-%d %H:%M %z}, commit {commit()}, {time.monotonic() - began:.0f} s\n")
         f.write("".join(line + "\n" for line in [*COUNTS.findall(output)[-1:], *lines]))
+        f.write("".join(line + "\n" for line in output.splitlines() if keep and re.match(keep, line)))
         f.write("".join(f"failed: {test}\n" for test in sorted(set(re.findall(failing, output, re.MULTILINE)))))
     for line in lines:
         print(f"{name}: {line}")

@@ -4,9 +4,9 @@ each with what is to be said of it and whether it is proof, which restarts it.
 """
 
 import atexit
-import ctypes
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -174,15 +174,19 @@ def a_lock_at_exit():
         atexit.register(twice, threading.Lock())
 
 
-@hangs(r"rank 1 .*is at work", False)
+@hangs(r"rank 1 .*is at work .*at hanging.py:\d+ in endless", False)
 def an_endless_loop_in_c():
-    stuck(lambda: ctypes.CDLL(None).qsort(ctypes.create_string_buffer(1 << 20), 1 << 20, 1, spin))
+    stuck(endless)
 
 
-@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-def spin(_a, _b):
-    while True:
-        pass
+@hangs(r"2 of 2 use CPU time; rank 0 .*at hanging.py:\d+ in endless; rank 1 .*at hanging.py:\d+ in endless", False)
+def every_rank_in_the_same_line():
+    healthy.odd(endless if FIRST else lambda: None, who=(0, 1))
+
+
+def endless():
+    """As a regular expression is for some of its texts."""
+    re.match(r"(a+)+$", "a" * 60 + "b")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""others.py NAME SECONDS: more trainings that are well and look odd, from what people do around the libraries: other processes,
+files, signals, tools, and what a cluster does to a job (calm.py changes the jobs of the last two while they run). --list: all
+names.
+"""
+
+import ctypes
+import fcntl
+import mmap
+import multiprocessing
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import healthy
+from healthy import RANK, SECONDS, SHORT_S, STEPS, WORLD, aside, odd, program
+
+NAMES = []
+SHARED = os.path.join(tempfile.gettempdir(), f"calm-{os.environ.get('MASTER_PORT', '0')}")
+
+if sys.argv[1:2] != ["--list"]:
+    import torch
+    import torch.distributed as dist
+
+
+def other(function):
+    NAMES.append(function.__name__)
+    return program(function)
+
+
+# ---- processes ----
+
+@other
+def actors_over_sockets():
+    """As Ray's: processes with a mailbox each; the driver waits for what they answer, without a limit."""
+    ours, theirs = zip(*[socket.socketpair() for _ in range(3)])
+    for i, end in enumerate(theirs):
+        aside(lambda i=i, end=end: (end.recv(16), time.sleep(SECONDS * (i + 1) / 3), end.send(b"done")))
+
+    def ask():
+        for end in ours:
+            end.send(b"go")
+        for end in ours:
+            end.recv(16)
+    odd(ask)
+
+
+@other
+def frames_of_a_decoder():
+    """As ffmpeg is used: a child writes frames to a pipe, and the first one takes long."""
+    def read():
+        child = subprocess.Popen(["sh", "-c", f"sleep {SECONDS}; head -c 1000000 /dev/zero"], stdout=subprocess.PIPE)
+        while child.stdout.read(65536):
+            pass
+        child.wait()
+    odd(read)
+
+
+@other
+def a_queue_of_a_process():
+    """torch.multiprocessing: what a child has put into a queue."""
+    def wait():
+        items = multiprocessing.get_context("fork").Queue()
+        child = multiprocessing.get_context("fork").Process(target=lambda: (time.sleep(SECONDS), items.put(1)))
+        child.start()
+        items.get()
+        child.join()
+    odd(wait)
+
+
+@other
+def workers_that_stay():
+    """persistent_workers and prefetch: an epoch begins with a long look at the disk."""
+    class Epochs(torch.utils.data.Dataset):
+        seen = 0
+
+        def __len__(self):
+            return 20
+
+        def __getitem__(self, i):
+            self.seen += 1
+            time.sleep(SECONDS if self.seen == 11 and RANK == 0 else SHORT_S)
+            return torch.ones(8)
+    training = healthy.Training()
+    loader = torch.utils.data.DataLoader(Epochs(), batch_size=1, num_workers=2, persistent_workers=True, prefetch_factor=4)
+    for _ in range(2):
+        for x in loader:
+            training.optimizer.zero_grad()
+            training.model(x).sum().backward()
+            training.optimizer.step()
+
+
+@other
+def remote_procedure_calls():
+    """torch.distributed.rpc beside DDP."""
+    if not hasattr(dist, "rpc") or not dist.rpc.is_available():
+        print("torch.distributed.rpc is not here: this build has none", flush=True)
+        os._exit(77)
+    training = healthy.Training()
+    dist.rpc.init_rpc(f"worker{RANK}", rank=RANK, world_size=WORLD)
+    training.steps()
+    if RANK == 0:
+        dist.rpc.rpc_sync("worker1", time.sleep, args=(SECONDS,), timeout=0)
+    training.steps()
+    dist.rpc.shutdown()
+
+
+# ---- files ----
+
+@other
+def pages_of_a_mapped_file():
+    """A page of a file that is far away, now and then."""
+    with tempfile.TemporaryFile() as f:
+        f.truncate(64 * mmap.PAGESIZE)
+        pages = mmap.mmap(f.fileno(), 0)
+
+        def read():
+            for i in range(20):
+                time.sleep(SECONDS / 20)
+                pages[i * mmap.PAGESIZE] = pages[(i + 1) * mmap.PAGESIZE]
+        odd(read)
+
+
+@other
+def ranks_that_lock_a_file_in_turn():
+    """Who comes first prepares the data; the others wait for the lock and find it done."""
+    def prepare():
+        with open(SHARED + "-turn", "w") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            if not os.path.exists(SHARED + "-made"):
+                open(SHARED + "-made", "w").close()
+                time.sleep(SECONDS)
+    odd(prepare, who=(0, 1))
+
+
+@other
+def a_barrier_of_files():
+    """As scripts for MPI have it: a file a rank, and a look at the folder every few seconds."""
+    training = healthy.Training()
+    training.steps()
+    time.sleep(SECONDS if RANK == 0 else 0)
+    open(f"{SHARED}-here-{RANK}", "w").close()
+    while not all(os.path.exists(f"{SHARED}-here-{rank}") for rank in range(WORLD)):
+        time.sleep(2)
+    training.steps()
+
+
+@other
+def a_queue_of_checkpoints():
+    """A thread writes what it is given, one at a time; the training waits where that is too slow."""
+    todo = queue.Queue(maxsize=1)
+
+    def write():
+        while True:
+            state = todo.get()
+            time.sleep(SECONDS / 2)
+            torch.save(state, os.path.join(tempfile.gettempdir(), f"calm-{os.getpid()}.pt"))
+            todo.task_done()
+    threading.Thread(target=write, daemon=True).start()
+
+    def save():
+        for i in range(3):
+            todo.put({"step": i})
+        todo.join()
+    odd(save)
+
+
+# ---- time ----
+
+@other
+def a_rate_limit():
+    """All ranks ask a service that lets each ask once in so long."""
+    odd(lambda: time.sleep(SECONDS), who=(0, 1))
+
+
+@other
+def a_timer_by_signal():
+    """setitimer() and a handler: all threads wait for locks without a limit, and the kernel wakes one."""
+    def wait():
+        event = threading.Event()
+        signal.signal(signal.SIGALRM, lambda *_: event.set())
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        event.wait()
+    odd(wait)
+
+
+@other
+def a_signal_of_somebody():
+    """kill -USR1, as schedulers send it before they take a machine."""
+    def wait():
+        event, pid = threading.Event(), os.getpid()
+        signal.signal(signal.SIGUSR1, lambda *_: event.set())
+        aside(lambda: (time.sleep(SECONDS), os.kill(pid, signal.SIGUSR1)))
+        event.wait()
+    odd(wait)
+
+
+@other
+def stopped_and_continued_again_and_again():
+    """As cpulimit does it."""
+    pid = os.getpid()
+
+    def limit():
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(2.5)
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.5)
+    if RANK == 0:
+        aside(limit)
+    training = healthy.Training()
+    training.steps(4 * STEPS)
+
+
+# ---- tools ----
+
+@other
+def a_profiler():
+    """Some steps are recorded, and what was recorded is written and looked through."""
+    training = healthy.Training()
+    training.steps()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True) as profiler:
+        training.steps(10)
+    if RANK == 0:
+        profiler.export_chrome_trace(os.path.join(tempfile.mkdtemp(), "trace.json"))
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            profiler.key_averages().table()
+            time.sleep(1)
+    training.steps()
+
+
+@other
+def a_debugger_attached():
+    """gdb -p, and a person who looks around."""
+    pid, libc = os.getpid(), ctypes.CDLL(None, use_errno=True)
+    attach, detach, any_process = 16, 17, 0x59616d61  # of ptrace; PR_SET_PTRACER
+    libc.prctl(any_process, ctypes.c_ulong(-1), 0, 0, 0)
+
+    def debug():
+        libc.ptrace(attach, pid, None, None)
+        os.waitpid(pid, 0x40000000)  # __WALL
+        time.sleep(SECONDS)
+        libc.ptrace(detach, pid, None, None)
+    odd(lambda: (aside(debug), time.sleep(3)))
+
+
+@other
+def one_has_less_to_do():
+    """DDP's join(): who is done mirrors the collectives of the others, one of which is slow."""
+    training = healthy.Training()
+    with training.model.join():
+        for i in range(20 if RANK == 0 else 40):
+            time.sleep(SECONDS if i == 30 else SHORT_S)
+            training.optimizer.zero_grad()
+            training.loss().backward()
+            training.optimizer.step()
+
+
+# ---- clusters ----
+
+@other
+def suspended_and_resumed():
+    """With its pods kept: all of it stands still, and goes on where it was."""
+    healthy.Training().steps(8 * STEPS)
+
+
+@other
+def elastic_and_changed():
+    """One node less, and one more: torchrun forms its group anew."""
+    healthy.Training().steps(10 * STEPS, 0.1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--list":
+        print("\n".join(NAMES))
+    else:
+        torch.set_num_threads(1)
+        healthy.PROGRAMS[sys.argv[1]]()
+        print(f"done rank {RANK}", flush=True)
