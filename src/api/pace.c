@@ -63,6 +63,7 @@ static void take_work(struct pace *pace, const struct pace_sample *sample)
     int64_t used = sample->cpu_ms - pace->cpu_ms;
     int64_t window = sample->now_ms - pace->cpu_at_ms;
 
+    pace->ran = sample->looked && pace->cpu_at_ms && used * PACE_IDLE_PART > window;
     if (!sample->looked) {
         pace->cpu_at_ms = 0;
         pace->active_ms = sample->now_ms;
@@ -100,7 +101,8 @@ static enum rank_act pace_act(const struct pace *pace, const struct pace_sample 
     /* Who has done its work waits for nothing but its parent, which may look for others first. */
     if (sample->looked && (!sample->there || (ended && !sample->failed)))
         return RANK_GONE;
-    if (sample->looked && sample->state == 'T')
+    /* Who is stopped in turns (cpulimit) is found so in many looks, and runs between them. */
+    if (sample->looked && sample->state == 'T' && !pace->ran)
         return RANK_STOPPED;
     if (sample->looked && sample->state == 't')
         return RANK_TRACED;

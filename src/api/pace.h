@@ -53,6 +53,7 @@ struct pace {
     int64_t last_ms;
     int64_t seen_ms; /* the last sample */
     bool working;    /* at the last look */
+    bool ran;        /* it has used CPU time since the look before */
     int64_t cpu_ms;
     int64_t io_bytes;
     int64_t cpu_at_ms; /* 0: not looked at lately */

@@ -333,3 +333,32 @@ TEST(a_line_is_told_of_who_waits_and_of_who_works_in_it_for_long)
         EXPECT(!pace.report.line.len && !pace.report.line_ms);
     }
 }
+
+/* As cpulimit does it: of ten looks nine find it stopped, and it works between them. */
+TEST(who_is_stopped_in_turns_is_not_stopped)
+{
+    static const struct {
+        const char *why;
+        int64_t cpu_ms_each;
+        bool stopped;
+    } rows[] = {{"it runs a tenth of the time", 100, false}, {"it does not run", 0, true}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct pace pace = {0};
+        int64_t end = run_steps(&pace, 100 * S, 20, 100);
+
+        test_case(rows[i].why);
+        for (int64_t second = 1; second <= 60; second++) {
+            struct pace_sample sample = {.now_ms = end + second * S,
+                                         .steps = pace.steps,
+                                         .last_ms = end,
+                                         .there = true,
+                                         .state = 'T',
+                                         .cpu_ms = second * rows[i].cpu_ms_each};
+
+            sample.looked = pace_is_silent(&pace, &sample);
+            (void)pace_take(&pace, &sample);
+            EXPECT(second < 5 || (pace.report.act == RANK_STOPPED) == rows[i].stopped);
+        }
+    }
+}

@@ -240,11 +240,13 @@ static bool is_first(const struct rank_report *a, const struct rank_report *b)
 }
 
 /* Stopped, or dead and not buried: it does not come back by itself. But who stopped it may be about to
- * let it go on, and peers of a dead one that are at work may be so without it. */
+ * let it go on, and who stopped all of them means it; peers of a dead one that are at work may be so
+ * without it. */
 static struct watch_verdict judge_stopped(const struct gang *gang)
 {
     const struct watch_rank *first = NULL;
-    bool alone = gang->count - gang->acts[RANK_GONE] < 2;
+    size_t living = gang->count - gang->acts[RANK_GONE];
+    bool alone = living < 2 || gang->acts[RANK_STOPPED] == living; /* nobody waits for it */
 
     for (size_t i = 0; i < gang->count; i++) {
         const struct rank_report *r = &gang->ranks[i].report;

@@ -48,7 +48,7 @@ TEST(small_gangs_are_judged_by_the_same_rules)
          "; 1 rank waits for it"},
         {"of two that are stopped the first",
          3,
-         {{RANK_STOPPED, CODE, 50}, {RANK_STOPPED, CODE, 70}, {RANK_STOPPED, CODE, 60}},
+         {{RANK_STOPPED, CODE, 50}, {RANK_STOPPED, CODE, 70}, {RANK_IDLE, CODE, 60}},
          WATCH_HUNG,
          1,
          "is stopped by a signal"},
