@@ -39,12 +39,23 @@ CHANGES = {
     "suspended_and_resumed": [(0, {"suspend": True, "keepWhileSuspended": True}), (SECONDS, {"suspend": False})],
     "elastic_and_changed": [(0, {"elastic": {"minNodes": 1, "maxNodes": 1}}), (20, {"elastic": {"minNodes": 1, "maxNodes": 2}})],
 }
+NEEDS = {"fsspec_over_http": ["fsspec", "aiohttp"], "grpc_in_a_thread": ["grpc"], "hugging_face_trainer": ["transformers"],
+         "lightning": ["lightning"], "accelerate": ["accelerate"]}
 SPECS = {"elastic_and_changed": {"nprocPerNode": 1, "elastic": {"minNodes": 1, "maxNodes": 2}}}
 
 
 def listed(script):
     done = subprocess.run([sys.executable, os.path.join(HERE, script), "--list"], stdout=subprocess.PIPE, text=True, check=True)
     return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def missing(python):
+    """Programs whose packages this Python does not have, and which these are."""
+    modules = sorted({module for needs in NEEDS.values() for module in needs})
+    probe = "import importlib.util as u, sys; print(*[m for m in sys.argv[1:] if not u.find_spec(m)])"
+    done = subprocess.run([python, "-c", probe, *modules], stdout=subprocess.PIPE, text=True, check=True)
+    gone = set(done.stdout.split())
+    return {program: sorted(gone & set(needs)) for program, needs in NEEDS.items() if gone & set(needs)}
 
 
 def zoo_python(python):
@@ -210,7 +221,11 @@ def main(argv):
 
 def play_with(python, version, runs, at_once, counts):
     print(f"PyTorch {version}, {SECONDS:.0f} s each, {at_once} at once, a load of {LOAD}", flush=True)
-    begin = time.monotonic()
+    begin, gone = time.monotonic(), missing(python)
+    for run in [run for run in runs if run.program in gone]:
+        print(f"skipped: {run.program}: {' and '.join(gone[run.program])} is not here (tests/calm/packages.sh)", flush=True)
+        counts["skipped"] += 1
+    runs = [run for run in runs if run.program not in gone]
     with Muster(nodes=1, gpus_per_node=2 * at_once, flags=["--cpus-per-node", str(8 * JOBS_MAX), "--memory-per-node", "1024Gi"],
                 path_first=os.path.dirname(python)) as m:
         asked(m, "POST", API + "torchrunqueues", QUEUE)

@@ -216,7 +216,21 @@ def stopped_and_continued_again_and_again():
     if RANK == 0:
         aside(limit)
     training = healthy.Training()
-    training.steps(4 * STEPS)
+    for _ in range(12):
+        healthy.compute(1)
+        training.step()
+
+
+@other
+def all_are_stopped_for_a_while():
+    """kill -STOP for the whole training, by somebody who needs the machine for a moment."""
+    pid = os.getpid()
+    training = healthy.Training()
+    training.steps()
+    dist.barrier()
+    aside(lambda: (os.kill(pid, signal.SIGSTOP), time.sleep(SECONDS), os.kill(pid, signal.SIGCONT)))
+    time.sleep(2)
+    training.steps()
 
 
 # ---- tools ----

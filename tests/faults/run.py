@@ -42,28 +42,15 @@ FAULTS = {
     "corrupt": ("t-worker-0", r"SIGKILL|signal 9|137", True, False),
 }
 JOB = """
-apiVersion: torchrun.ai/v1alpha1
-kind: TorchrunQueue
-metadata: {{name: q}}
-spec:
-  nodeResources: {{gpus: 1, cpus: 4, memory: "{memory}"}}
-  storage:
-    shmSizePerGPU: 16Mi
-    checkpoints: {{enabled: true, size: 1Gi}}
+{"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunQueue", "metadata": {"name": "q"},
+ "spec": {"nodeResources": {"gpus": 1, "cpus": 4, "memory": "%(memory)s"},
+          "storage": {"shmSizePerGPU": "16Mi", "checkpoints": {"enabled": true, "size": "1Gi"}}}}
 ---
-apiVersion: torchrun.ai/v1alpha1
-kind: TorchrunJob
-metadata: {{name: t}}
-spec:
-  jobQueue: q
-  numNodes: 2
-  nprocPerNode: 2
-  command: python3 {script} {steps}
-  env:
-  - {{name: FAULT, value: "{fault}"}}
-  - {{name: FAULT_AT, value: "{fault_at}"}}
-  - {{name: MEMORY_BYTES, value: "{memory}"}}
-  reliability: {{restartMode: {mode}, warmProcesses: {warm}}}
+{"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunJob", "metadata": {"name": "t"},
+ "spec": {"jobQueue": "q", "numNodes": 2, "nprocPerNode": 2, "command": "python3 %(script)s %(steps)s",
+          "env": [{"name": "FAULT", "value": "%(fault)s"}, {"name": "FAULT_AT", "value": "%(fault_at)s"},
+                  {"name": "MEMORY_BYTES", "value": "%(memory)s"}],
+          "reliability": {"restartMode": "%(mode)s", "warmProcesses": %(warm)s}}}
 """
 
 
@@ -85,8 +72,12 @@ class Trial:
         memory = MEMORY if fault == "oom" else 64 << 30
         self.warm = mode == "Warm"
         steps, self.fault_at = STEPS[self.warm]
-        m.apply(JOB.format(script=os.path.join(HERE, "train.py"), steps=steps, fault_at=self.fault_at, fault=fault, memory=memory,
-                           mode="Pods" if mode == "Pods" else "InPlace", warm=str(self.warm).lower()))
+        made = JOB % {"script": os.path.join(HERE, "train.py"), "steps": steps, "fault_at": self.fault_at, "fault": fault,
+                      "memory": memory, "mode": "Pods" if mode == "Pods" else "InPlace", "warm": str(self.warm).lower()}
+        for kind, text in zip(("torchrunqueues", "torchrunjobs"), made.split("---")):
+            status, answer = m.rest.ask("POST", "/apis/torchrun.ai/v1alpha1/namespaces/default/" + kind, text)
+            if status != 201:
+                raise Failure(f"{kind}: {status} {answer.decode(errors='replace')}")
 
     def status(self):
         status = (self.m.get("torchrunjob", "t") or {}).get("status", {})
@@ -171,6 +162,7 @@ class Trial:
         result = {"named_s": time.time() - planted, "words": named["words"]}
         if restarts:
             wait_for(lambda: self.went_on() or self.unnoticed(), "a restart", 90, slowest=MOMENT)
+            result["restart_s"] = (self.restarted or time.time()) - planted
         else:
             if self.fault == "network":
                 self.link("up")
@@ -183,7 +175,7 @@ class Trial:
         result["right"] = named["pod"] == pod and bool(re.search(words, named["words"], re.DOTALL))
         result["end"] = end["phase"] == "Succeeded" and self.went_on() == restarts
         if self.warm and restarts and self.fault != "node":
-            result["end"] = result["end"] and "has torch imported" in self.m.kubectl("logs", "t-worker-0").stdout
+            result["end"] = result["end"] and "has torch imported" in self.m.said("t-worker-0")
         result.update(self.measured(planted))
         return result
 
@@ -251,12 +243,14 @@ def row(fault, mode, results):
     """(a row of the table, passed)"""
     whole = [r for r in results if "named_s" in r]
     if not whole:
-        return [fault, mode, "0", "-", "-", "-", "-", "-"], False
+        return [fault, mode, "0", "-", "-", "-", "-", "-", "-"], False
     names = [r["named_s"] for r in whole]
+    restarts = [r["restart_s"] for r in whole if "restart_s" in r]
     nexts = [r["next_s"] for r in whole if r["next_s"] is not None]
     passed = len(whole) == len(results) and all(r["right"] and r["end"] and r["error"] <= ACCOUNT_ERROR for r in whole)
     return [fault, mode, str(len(whole)), f"{statistics.median(names):.1f} ({max(names):.1f})",
             f"{sum(r['right'] for r in whole)} of {len(whole)}",
+            f"{statistics.median(restarts):.1f} ({max(restarts):.1f})" if restarts else "never",
             f"{statistics.median(nexts):.1f} ({max(nexts):.1f})" if nexts else "no restart",
             f"{max(r['lost'] for r in whole)}", f"{max(r['error'] for r in whole):.1f}"], passed
 
@@ -275,7 +269,7 @@ def main(faults):
                 continue
             done.append(apart(fault, mode))
             print(f"{fault} {mode}: {json.dumps(done[-1])}", flush=True)
-    rows = [["FAULT", "MODE", "RUNS", "NAMED AFTER s", "RIGHT", "NEXT STEP s", "STEPS LOST", "ACCOUNT %"]]
+    rows = [["FAULT", "MODE", "RUNS", "NAMED AFTER s", "RIGHT", "RESTARTED AFTER s", "NEXT STEP s", "STEPS LOST", "ACCOUNT %"]]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for (fault, mode), done in results.items():
         if "skip" in done[-1]:
