@@ -59,21 +59,23 @@ static bool enough_in_sum(const struct group *group, const int64_t *request)
 }
 
 /* ---- reclaim ---- */
+/* Its queue's quota speaks for it; see reclaim_spares(). */
+static bool spared(const struct search *search, const struct group *victim)
+{
+    double unit[SCHED_RESOURCES] = {0};
+
+    if (!search->reclaim.unset || group_policy(search->group)->without_proportion)
+        return false;
+    for (size_t i = 0; i < victim->pods.count; i++)
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            unit[r] += queue_units(r, victim->pods.items[i]->charge[r]);
+    return reclaim_spares(&search->reclaim, (int)victim->queue->index, unit);
+}
+
 static bool reclaim_victim(const struct search *search, const struct group *victim)
 {
     return common_victim(search, victim) && victim->queue != search->group->queue &&
-           !loses_nothing(search, victim);
-}
-
-/* Whether the group's queue stays within its fair share, without looking at any other queue. */
-static bool within_fair_share(const struct group *group, const int64_t *request)
-{
-    const struct queue *queue = group->queue;
-
-    for (int r = 0; r < SCHED_RESOURCES; r++)
-        if (queue_units(r, queue->allocated[r] + request[r]) > queue->fair[r])
-            return false;
-    return true;
+           !loses_nothing(search, victim) && !spared(search, victim);
 }
 
 static struct reclaim_queue reclaim_queue_of(const struct queue *queue)
@@ -82,12 +84,32 @@ static struct reclaim_queue reclaim_queue_of(const struct queue *queue)
 
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         to.quota[r] = queue->spec.quota[r].quota;
+        to.unset[r] = queue->spec.unset[r];
         to.limit[r] = queue->spec.quota[r].limit;
         to.fair[r] = queue->fair[r];
         to.allocated[r] = queue_units(r, queue->allocated[r]);
         to.fixed[r] = queue_units(r, queue->fixed[r]);
     }
     return to;
+}
+
+/* Whether the group's queue stays within its fair share, without looking at any other queue. */
+static bool within_fair_share(const struct group *group, const int64_t *request)
+{
+    const struct queue *own = group->queue;
+    double amounts[SCHED_RESOURCES];
+    bool within = true;
+    bool unset = false;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        amounts[r] = queue_units(r, request[r]);
+        within = within && queue_units(r, own->allocated[r] + request[r]) <= own->fair[r];
+        unset = unset || own->spec.unset[r];
+    }
+    if (within || !unset)
+        return within;
+    struct reclaim_queue queue = reclaim_queue_of(own);
+    return reclaim_within_share(&queue, amounts);
 }
 
 /* Whether any queue has something that may be taken. If not, and there is not enough free in sum,
@@ -108,8 +130,8 @@ static bool anything_to_take(const struct group *group, const int64_t *request)
             if (siblings[i] == own)
                 continue;
             struct reclaim_queue from = reclaim_queue_of(siblings[i]);
-            if (reclaim_keeps_fair_share(&from, from.allocated) ||
-                reclaim_guarantees_quota(&to, amounts, &from, from.allocated))
+            if (reclaim_keeps_fair_share(&from, from.allocated, NULL) ||
+                reclaim_guarantees_quota(&to, amounts, &from, from.allocated, NULL))
                 return true;
         }
     }
@@ -120,8 +142,11 @@ static void reclaim_queues(struct sched *sched, struct reclaim *reclaim)
 {
     reclaim->queue_count = sched->queues.count;
     reclaim->queues = ARENA_ARRAY(sched->arena, struct reclaim_queue, sched->queues.count + 1);
-    for (size_t i = 0; i < sched->queues.count; i++)
+    for (size_t i = 0; i < sched->queues.count; i++) {
         reclaim->queues[i] = reclaim_queue_of(sched->queues.items[i]);
+        for (int r = 0; r < SCHED_RESOURCES; r++)
+            reclaim->unset = reclaim->unset || reclaim->queues[i].unset[r];
+    }
 }
 
 static bool reclaim_for(struct sched *sched, struct group *group)

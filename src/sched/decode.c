@@ -485,6 +485,8 @@ void decode_queue(struct decode *decode, struct sched_queue *ret)
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         ret->quota[r].limit = strict ? 0 : SCHED_UNLIMITED;
         ret->quota[r].weight = !strict && json_is_null(json_get(resources, names[r])) ? 1 : 0;
+        ret->unset[r] = !strict && r != SCHED_GPU &&
+                        json_is_null(json_get(json_get(resources, names[r]), "quota"));
     }
     decode_by(decode, &queue_table, ret);
     ret->preempt_min_runtime_ms = i64_min(ret->preempt_min_runtime_ms, DURATION_MAX_MS);

@@ -217,7 +217,7 @@ static bool queue_says(const struct queue *queue, const struct sched_queue *spec
     if (!queue->known)
         return false;
     for (int r = 0; r < SCHED_RESOURCES; r++)
-        if (!quota_eq(&has->quota[r], &spec->quota[r]) ||
+        if (!quota_eq(&has->quota[r], &spec->quota[r]) || has->unset[r] != spec->unset[r] ||
             !amount_same(has->usage[r], spec->usage[r]))
             return false;
     return str_eq(has->name, spec->name) && str_eq(has->parent, spec->parent) &&

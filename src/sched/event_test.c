@@ -91,6 +91,7 @@ static const struct sched_model_limit a100_more = {STR("a100"), 8};
 static const struct sched_model_limit h100 = {STR("h100"), 4};
 QUEUE(quota, q->quota[SCHED_GPU].quota = 9)
 QUEUE(limit, q->quota[SCHED_CPU].limit = 9)
+QUEUE(unset, q->unset[SCHED_CPU] = true)
 QUEUE(weight, q->quota[SCHED_MEMORY].weight = 9)
 QUEUE(usage, q->usage[SCHED_GPU] = 0.5)
 QUEUE(parent, q->parent = STR("p"))
@@ -109,9 +110,9 @@ QUEUE(model_limit, q->models = &a100_more)
 TEST(a_queue_that_is_written_again_counts_where_any_field_of_it_is_another)
 {
     static void (*const changes[])(struct sched_queue *) = {
-        queue_quota,   queue_limit, queue_weight,    queue_usage,      queue_parent, queue_pool,
-        queue_created, queue_order, queue_priority,  queue_lends,      queue_loss,   queue_preempt,
-        queue_reclaim, queue_model, queue_no_models, queue_model_limit};
+        queue_quota,   queue_limit,   queue_weight, queue_usage,     queue_parent,     queue_pool,
+        queue_unset,   queue_created, queue_order,  queue_priority,  queue_lends,      queue_loss,
+        queue_preempt, queue_reclaim, queue_model,  queue_no_models, queue_model_limit};
 
     for (size_t i = 0; i < COUNT_OF(changes); i++) {
         struct sched_queue queue = {.name = STR("q"), .models = &a100, .model_count = 1};

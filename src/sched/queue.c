@@ -172,15 +172,30 @@ static int64_t amount_of(struct queue_side side, int r, bool request, bool poppe
     return popped && side.popped ? amount - side.popped[r] : amount;
 }
 
-static bool within_quota(struct queue_side side)
+bool queue_covers(const struct queue *queue,
+                  const int64_t held[static SCHED_RESOURCES],
+                  const int64_t request[static SCHED_RESOURCES])
 {
-    for (int r = 0; r < SCHED_RESOURCES; r++) {
-        double quota = side.queue->spec.quota[r].quota;
+    bool some = false;   /* of what it names is asked for */
+    bool others = false; /* of what it does not name */
 
-        if (!unlimited(quota) && queue_units(r, amount_of(side, r, true, false)) > quota)
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        double quota = queue->spec.quota[r].quota;
+
+        some = some || (request[r] > 0 && !queue->spec.unset[r]);
+        others = others || (request[r] > 0 && queue->spec.unset[r]);
+        if (!queue->spec.unset[r] && !unlimited(quota) &&
+            queue_units(r, held[r] + request[r]) > quota)
             return false;
     }
-    return true;
+    return some || !others;
+}
+
+static bool within_quota(struct queue_side side)
+{
+    static const int64_t nothing[SCHED_RESOURCES];
+
+    return queue_covers(side.queue, side.queue->allocated, side.request ? side.request : nothing);
 }
 
 static bool uses_what_it_has_no_share_of(struct queue_side side, const double *allocatable)

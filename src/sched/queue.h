@@ -105,6 +105,12 @@ static inline double queue_units(int r, int64_t amount)
     return r == SCHED_GPU ? (double)amount / GPU_MILLI : (double)amount;
 }
 
+/* Whether all that the queue names is within quota with `request` beside `held`, and some of the
+ * request is named: then what it does not name goes along. */
+bool queue_covers(const struct queue *queue,
+                  const int64_t held[static SCHED_RESOURCES],
+                  const int64_t request[static SCHED_RESOURCES]);
+
 /* Where a queue stands among those with the same parent, with what its best group asks for and what
  * was taken from it as victims (NULL: nothing). During a cycle nothing else counts, so that it holds
  * for as long as these and what the queue was allocated stay as they are. */

@@ -28,7 +28,8 @@ static bool quota_binds(const struct group *group, const struct queue *queue, in
 {
     double quota = queue->spec.quota[r].quota;
 
-    return !unlimited(quota) && !(quota <= 0 && queue->spec.lends && group->queue->spec.lends);
+    return !unlimited(quota) && !queue->spec.unset[r] &&
+           !(quota <= 0 && queue->spec.lends && group->queue->spec.lends);
 }
 
 enum queue_verdict queue_check(const struct group *group,
@@ -66,6 +67,9 @@ bool queue_guarantees(const struct group *group, const int64_t request[static SC
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             double quota = queue->spec.quota[r].quota;
 
+            /* What is lent is lent, whether a queue that lends says so of CPUs or not. */
+            if (queue->spec.unset[r] && !group->queue->spec.lends)
+                continue;
             if (request[r] > 0 && !unlimited(quota) &&
                 queue_units(r, queue->fixed[r] + queue->kept_fixed[r] + request[r]) > quota)
                 return false;
@@ -115,6 +119,9 @@ enum queue_verdict queue_grew(const struct group *group,
 
 bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES])
 {
+    static const int64_t nothing[SCHED_RESOURCES];
+    bool along = queue_covers(group->queue, nothing, request);
+
     for (const struct queue *queue = group->queue; queue; queue = queue->parent)
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             const struct sched_quota *quota = &queue->spec.quota[r];
@@ -122,9 +129,11 @@ bool queue_could_hold(const struct group *group, const int64_t request[static SC
 
             if (request[r] <= 0)
                 continue;
-            if ((queue == group->queue && amount > queue->fair[r]) ||
+            if ((queue == group->queue && amount > queue->fair[r] &&
+                 !(along && queue->spec.unset[r])) ||
                 (!unlimited(quota->limit) && amount > quota->limit) ||
-                (group_fixed(group) && !unlimited(quota->quota) && amount > quota->quota))
+                (group_fixed(group) && !unlimited(quota->quota) && !queue->spec.unset[r] &&
+                 amount > quota->quota))
                 return false;
         }
     return true;

@@ -19,24 +19,70 @@ static double queue_may_hold(const struct reclaim_queue *queue, int r)
     return !quota_unlimited(queue->limit[r]) && queue->limit[r] < most ? queue->limit[r] : most;
 }
 
+static const double nothing[SCHED_RESOURCES];
+
+/* Whether any of the amounts is of a resource that the queue names, or none of one that it does not.
+ */
+static bool names_some(const struct reclaim_queue *queue, const double *amounts)
+{
+    bool others = false;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        if (!queue->unset[r] && amounts[r] > 0)
+            return true;
+        others = others || amounts[r] > 0;
+    }
+    return !others;
+}
+
+/* Whether all that the queue names is within quota with the request, and some of the request is
+ * named: then the rest goes along. */
+static bool covers(const struct reclaim_queue *queue, const double *held, const double *request)
+{
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (!queue->unset[r] && !quota_unlimited(queue->quota[r]) &&
+            held[r] + request[r] > queue->quota[r])
+            return false;
+    return names_some(queue, request);
+}
+
+/* Work that is not preemptible stays within quota. */
+static bool over_fixed(const struct reclaim *reclaim, const struct reclaim_queue *queue, int r)
+{
+    return !reclaim->preemptible && !queue->unset[r] && !quota_unlimited(queue->quota[r]) &&
+           queue->fixed[r] + reclaim->request[r] > queue->quota[r];
+}
+
+bool reclaim_within_share(const struct reclaim_queue *queue, const double *request)
+{
+    bool along = covers(queue, queue->allocated, request);
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (!(along && queue->unset[r]) && queue->allocated[r] + request[r] > queue->fair[r])
+            return false;
+    return true;
+}
+
 bool reclaim_may_start(const struct reclaim *reclaim)
 {
     const struct reclaim_queue *queue = &reclaim->queues[reclaim->queue];
 
-    for (int r = 0; r < SCHED_RESOURCES; r++) {
-        if (queue->allocated[r] + reclaim->request[r] > queue->fair[r])
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (over_fixed(reclaim, queue, r))
             return false;
-        if (!reclaim->preemptible && !quota_unlimited(queue->quota[r]) &&
-            queue->fixed[r] + reclaim->request[r] > queue->quota[r])
-            return false;
-    }
-    return true;
+    return reclaim_within_share(queue, reclaim->request);
 }
 
-bool reclaim_keeps_fair_share(const struct reclaim_queue *from, const double *remaining)
+bool reclaim_keeps_fair_share(const struct reclaim_queue *from,
+                              const double *remaining,
+                              const double *unit)
 {
+    bool kept = unit && covers(from, remaining, nothing) && names_some(from, unit);
+
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         double most = queue_may_hold(from, r);
+        if (kept && from->unset[r])
+            continue;
         if (!quota_unlimited(most) && remaining[r] > most)
             return true;
     }
@@ -46,16 +92,17 @@ bool reclaim_keeps_fair_share(const struct reclaim_queue *from, const double *re
 bool reclaim_guarantees_quota(const struct reclaim_queue *to,
                               const double *request,
                               const struct reclaim_queue *from,
-                              const double *remaining)
+                              const double *remaining,
+                              const double *unit)
 {
-    bool over = false;
-
-    for (int r = 0; r < SCHED_RESOURCES; r++) {
-        if (!quota_unlimited(to->quota[r]) && to->allocated[r] + request[r] > to->quota[r])
-            return false;
-        over = over || (!quota_unlimited(from->quota[r]) && remaining[r] > from->quota[r]);
-    }
-    return over;
+    if (!covers(to, to->allocated, request))
+        return false;
+    if (unit)
+        return !covers(from, remaining, nothing) || !names_some(from, unit);
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (!quota_unlimited(from->quota[r]) && remaining[r] > from->quota[r])
+            return true;
+    return false;
 }
 
 static int queue_depth(const struct reclaim *reclaim, int queue)
@@ -103,12 +150,22 @@ bool reclaim_could_take(const struct reclaim *reclaim, int from)
 
     queues_part(reclaim, &to, &from);
     const struct reclaim_queue *own = &reclaim->queues[to];
-    for (int r = 0; r < SCHED_RESOURCES; r++)
-        if (!quota_unlimited(own->quota[r]) &&
-            own->allocated[r] + reclaim->request[r] > own->quota[r])
-            return reclaim_keeps_fair_share(&reclaim->queues[from],
-                                            reclaim->queues[from].allocated);
+    if (!covers(own, own->allocated, reclaim->request))
+        return reclaim_keeps_fair_share(&reclaim->queues[from], reclaim->queues[from].allocated,
+                                        NULL);
     return reclaim_above_quota(reclaim->request, &reclaim->queues[from]);
+}
+
+bool reclaim_spares(const struct reclaim *reclaim, int from, const double *unit)
+{
+    int to = reclaim->queue;
+    bool unset = false;
+
+    queues_part(reclaim, &to, &from);
+    const struct reclaim_queue *queue = &reclaim->queues[from];
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        unset = unset || queue->unset[r];
+    return unset && names_some(queue, unit) && covers(queue, queue->allocated, nothing);
 }
 
 static double *remaining_of(struct reclaim_queue *queue)
@@ -135,10 +192,12 @@ static bool stays_below(const struct reclaim *reclaim,
                         const struct reclaim_queue *sibling,
                         const bool involved[static SCHED_RESOURCES])
 {
+    bool along = names_some(to, reclaim->request) && covers(to, after, nothing);
+
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         double own = share_ratio(after[r], to->fair[r]);
 
-        if (!involved[r] || own <= 1 || !(sibling->fair[r] > 0))
+        if (!involved[r] || (along && to->unset[r]) || own <= 1 || !(sibling->fair[r] > 0))
             continue;
         if (own * reclaim->saturation >= share_ratio(sibling->remaining[r], sibling->fair[r]))
             return false;
@@ -156,8 +215,7 @@ static bool within_bounds(const struct reclaim *reclaim,
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             double base = queue->lost ? queue->remaining[r] : queue->allocated[r];
             after[r] = base + reclaim->request[r];
-            if (!reclaim->preemptible && !quota_unlimited(queue->quota[r]) &&
-                queue->fixed[r] + reclaim->request[r] > queue->quota[r])
+            if (over_fixed(reclaim, queue, r))
                 return false;
         }
         for (size_t s = 0; s < reclaim->queue_count; s++) {
@@ -181,9 +239,9 @@ static bool take_units(const struct reclaim *reclaim,
 
         queues_part(reclaim, &to, &from);
         const double *remaining = remaining_of(&reclaim->queues[from]);
-        if (!reclaim_keeps_fair_share(&reclaim->queues[from], remaining) &&
+        if (!reclaim_keeps_fair_share(&reclaim->queues[from], remaining, units[i].amount) &&
             !reclaim_guarantees_quota(&reclaim->queues[to], reclaim->request,
-                                      &reclaim->queues[from], remaining))
+                                      &reclaim->queues[from], remaining, units[i].amount))
             return false;
         for (int q = units[i].queue; q >= 0; q = reclaim->queues[q].parent) {
             double *left = remaining_of(&reclaim->queues[q]);

@@ -60,7 +60,8 @@ struct sched;
       "consolidation moves groups that the minimum run time protects", "it leaves them alone")     \
     X(UNSET_LIMIT_ZERO, "unset-limit-zero",                                                        \
       "a resource that a queue does not mention has the limit 0: nothing that asks for it runs",   \
-      "a resource that is not mentioned is not limited, and has quota 0 and weight 1")             \
+      "it is not limited and has weight 1; CPUs and memory without a quota go along with GPUs "    \
+      "that are within theirs, and bound nothing that is not preemptible")                         \
     X(MIG_PACKING, "mig-packing", "bin-packing does not look at MIG instances",                    \
       "pods that ask for MIG instances go to the node with the fewest free ones")                  \
     X(CLAIM_PER_POD, "claim-per-pod",                                                              \

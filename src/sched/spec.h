@@ -380,6 +380,9 @@ struct sched_queue {
     int64_t created_ms;
     int64_t priority; /* the API's default is 100; the decoder fills it in */
     struct sched_quota quota[SCHED_RESOURCES];
+    /* CPUs and memory that it has no quota of because it says nothing of one: they go along with what
+     * it does name, within quota, and bound nothing that is not preemptible. */
+    bool unset[SCHED_RESOURCES];
     double usage[SCHED_RESOURCES];  /* share of the cluster used over the window, 0..1 */
     int64_t preempt_min_runtime_ms; /* -1: inherited */
     int64_t reclaim_min_runtime_ms;

@@ -236,8 +236,8 @@ static bool run_strategy(const struct json *test)
     amounts_of(json_get(test, "reclaimer_resources"), request);
     amounts_of(json_get(test, "reclaimee_remaining_share"), remaining);
     bool got = str_is(json_str(json_get(test, "strategy")), "maintain_fair_share")
-                   ? reclaim_keeps_fair_share(&from, remaining)
-                   : reclaim_guarantees_quota(&to, request, &from, remaining);
+                   ? reclaim_keeps_fair_share(&from, remaining, NULL)
+                   : reclaim_guarantees_quota(&to, request, &from, remaining, NULL);
     bool want = json_bool_or(json_at(test, "expected.reclaimable"), false);
     return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
 }
@@ -273,7 +273,7 @@ static bool run_keeps(const struct json *test)
     double remaining[SCHED_RESOURCES] = {0};
 
     amounts_of(json_get(test, "reclaimee_remaining"), remaining);
-    bool got = reclaim_keeps_fair_share(&from, remaining);
+    bool got = reclaim_keeps_fair_share(&from, remaining, NULL);
     bool want = json_bool_or(json_at(test, "expected.result"), false);
     return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
 }
@@ -292,7 +292,7 @@ static bool run_deserved(const struct json *test)
         amounts_of(json_get(test, "reclaimee_remaining"), remaining);
     for (int r = 0; r < SCHED_RESOURCES && !json_get(test, "reclaimer"); r++)
         to.quota[r] = SCHED_UNLIMITED;
-    bool got = reclaim_guarantees_quota(&to, request, &from, remaining);
+    bool got = reclaim_guarantees_quota(&to, request, &from, remaining, NULL);
     bool want = json_bool_or(json_at(test, "expected.result"), false);
     return got == want || differs(test, "%s, expected the opposite", got ? "allowed" : "refused");
 }

@@ -240,13 +240,21 @@ def all_named(case, group, pods):
 
 
 def within_quota(case, group, pods):
+    """What its queues name is within their quotas, and speaks for all that goes along with it."""
     want, used = case.request(pods), case.used()
     for queue in case.cluster.ancestors(group.queue):
+        if not speaks_for(queue, want):
+            return False
         for r in RESOURCES:
             quota = queue.quota.get(r)
             if want[r] and quota is not None and used[queue.name][r] + want[r] > quota:
                 return False
     return True
+
+
+def speaks_for(queue, want):
+    """Does the queue name any of what is asked for? Of the rest it guarantees nothing."""
+    return any(want[r] for r in queue.quota) or not any(want.values())
 
 
 def diverge(cluster, mine, theirs):
@@ -285,7 +293,8 @@ def may_lose(case, victims):
     def legal(order):
         used = case.used()
         for pods, leaf, theirs in order:
-            if theirs is None or not over_quota(theirs, used[theirs.name]) or not over_quota(leaf, used[leaf.name]):
+            want = case.request(pods)
+            if theirs is None or any(speaks_for(q, want) and not over_quota(q, used[q.name]) for q in (theirs, leaf)):
                 return False
             for queue in case.cluster.ancestors(leaf.name):
                 for r, n in case.request(pods).items():
@@ -394,10 +403,10 @@ def judge_victims(case):
                             extra[r] += n
                 if theirs is None:
                     yield "victim-wrong", group.name, f"{pod.name} was reclaimed for its own queue ({e['message']})"
-                elif theirs.quota and not over_quota(theirs, {r: used[theirs.name][r] + extra[r] for r in RESOURCES}):
-                    if all(r in theirs.quota for r in RESOURCES):
-                        yield ("victim-quota", group.name,
-                               f"{theirs.name} was within its quota and lost {pod.name} ({e['message']})")
+                elif (speaks_for(theirs, case.request(case.running(group, step.before))) and
+                      not over_quota(theirs, {r: used[theirs.name][r] + extra[r] for r in RESOURCES})):
+                    yield ("victim-quota", group.name,
+                           f"{theirs.name} was within its quota and lost {pod.name} ({e['message']})")
 
 
 def promised(case, step):
