@@ -6,6 +6,7 @@
 #include "sched/allocate.h"
 #include "sched/arrange.h"
 #include "sched/closers.h"
+#include "sched/demand.h"
 #include "sched/event.h"
 #include "sched/group.h"
 #include "sched/hold.h"
@@ -174,6 +175,8 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     if (sched->cycle % SWEEP_CYCLES == 0)
         names_swept(sched);
     step_done(sched, SCHED_STEP_OPEN);
+    pools_counted(sched);
+    demands_counted(sched);
     queues_shared(sched);
     step_done(sched, SCHED_STEP_SHARES);
     sched->trying = true;

@@ -12,7 +12,6 @@
 #include "sched/pool.h"
 #include "sched/queue.h"
 #include "sched/resource.h"
-#include "sched/search.h"
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -92,32 +91,36 @@ static int64_t most_together(struct sched *sched,
 }
 
 /* Pods that keep away from their own kind need a domain each. */
-static bool too_few_domains(struct search *search, const struct pod *pod)
+static bool too_few_domains(struct sched *sched,
+                            const struct group *group,
+                            const struct pod_vec *tasks)
 {
+    const struct pod *pod = tasks->items[0];
     const struct sched_pod *spec = &pod->shape->spec;
     size_t values = 0;
 
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
         if (!affinity_term_means(&spec->anti_affinity[i], pod_ns(pod), pod))
             continue;
-        (void)most_together(search->sched, search->group->queue->pool, pod,
-                            spec->anti_affinity[i].topology_key, &values);
-        if (values < search->tasks.count)
+        (void)most_together(sched, group->queue->pool, pod, spec->anti_affinity[i].topology_key,
+                            &values);
+        if (values < tasks->count)
             return true;
     }
     return false;
 }
 
-static bool too_large_together(struct search *search, const struct pod *pod)
+static bool too_large_together(struct sched *sched,
+                               const struct group *group,
+                               const struct pod_vec *tasks)
 {
-    const struct sched_topology_want *want = search->group->sets[0].topology;
+    const struct sched_topology_want *want = group->sets[0].topology;
     size_t values = 0;
 
     if (!want->topology.len || !want->required.len)
         return false;
-    return most_together(search->sched, search->group->queue->pool, pod,
-                         topology_label(search->sched, want),
-                         &values) < (int64_t)search->tasks.count;
+    return most_together(sched, group->queue->pool, tasks->items[0], topology_label(sched, want),
+                         &values) < (int64_t)tasks->count;
 }
 
 int64_t tasks_held_empty(const struct sched *sched,
@@ -134,35 +137,34 @@ int64_t tasks_held_empty(const struct sched *sched,
     return held;
 }
 
-/* One pod that fits on no node, were it empty: so do all others of its shape until a node changes.
- * Somebody may have thousands of them, and every one is looked at in every cycle. */
-static bool one_fits_nowhere(struct search *search)
+bool pod_fits_nowhere(const struct sched *sched, const struct pool *pool, const struct pod *pod)
 {
-    const struct sched *sched = search->sched;
-    const struct pool *pool = search->group->queue->pool;
-    struct shape *shape = search->tasks.items[0]->shape;
+    struct shape *shape = pod->shape;
 
+    if (pod->claim_count)
+        return false;
     if (shape->empty.at != sched->nodes_version + 1 || shape->empty.pool != pool) {
         shape->empty.at = sched->nodes_version + 1;
         shape->empty.pool = pool;
-        shape->empty.none = tasks_held_empty(sched, pool, &search->tasks) < 1;
+        shape->empty.none = true;
+        for (size_t i = 0; shape->empty.none && i < pool->nodes.count; i++)
+            shape->empty.none = node_holds(sched, pod, pool->nodes.items[i]) < 1;
     }
     return shape->empty.none;
 }
 
-bool search_hopeless(struct search *search)
+bool tasks_hopeless(struct sched *sched, const struct group *group, const struct pod_vec *tasks)
 {
-    const struct pod *pod = search->tasks.items[0];
+    const struct pool *pool = group->queue->pool;
+    const struct pod *pod = tasks->items[0];
 
-    if (search->sched->config.plain || !tasks_alike(&search->tasks))
+    for (size_t i = 0; i < tasks->count; i++)
+        if (pod_fits_nowhere(sched, pool, tasks->items[i]))
+            return true;
+    if (!tasks_alike(tasks) ||
+        (tasks->count == 1 && !group->sets[0].topology->topology.len && pod->shape->open))
         return false;
-    if (search->tasks.count == 1 && one_fits_nowhere(search))
-        return true;
-    if (search->tasks.count == 1 && !search->group->sets[0].topology->topology.len &&
-        pod->shape->open)
-        return false;
-    return tasks_held_empty(search->sched, search->group->queue->pool, &search->tasks) <
-               (int64_t)search->tasks.count ||
-           too_large_together(search, pod) ||
-           (!group_policy(search->group)->without_filters && too_few_domains(search, pod));
+    return tasks_held_empty(sched, pool, tasks) < (int64_t)tasks->count ||
+           too_large_together(sched, group, tasks) ||
+           (!group_policy(group)->without_filters && too_few_domains(sched, group, tasks));
 }

@@ -82,15 +82,15 @@ static void queues_divide(struct sched *sched,
     for (int r = 0; r < SCHED_RESOURCES; r++) {
         for (size_t i = 0; i < count; i++) {
             const struct queue *queue = queues[i];
-            shares[i] = (struct share_queue){
-                .name = queue->name,
-                .created_ms = queue->spec.created_ms,
-                .priority = queue->spec.priority,
-                .quota = queue->spec.quota[r].quota,
-                .limit = queue->spec.quota[r].limit,
-                .weight = queue->spec.quota[r].weight,
-                .asked = queue_units(r, queue->allocated[r] + queue->asked[r]),
-                .usage = queue->has_usage ? queue->usage[r] : queue->spec.usage[r]};
+            shares[i] = (struct share_queue){.name = queue->name,
+                                             .created_ms = queue->spec.created_ms,
+                                             .priority = queue->spec.priority,
+                                             .quota = queue->spec.quota[r].quota,
+                                             .limit = queue->spec.quota[r].limit,
+                                             .weight = queue->spec.quota[r].weight,
+                                             .asked = queue_units(r, queue->demand[r]),
+                                             .usage = queue->has_usage ? queue->usage[r]
+                                                                       : queue->spec.usage[r]};
         }
         (void)share_divide(shares, count, total[r], pool->policy.k_value);
         for (size_t i = 0; i < count; i++)
@@ -124,23 +124,30 @@ static void ask_again(struct sched *sched, const struct pool *pool)
     }
 }
 
-void queues_shared(struct sched *sched)
+void pools_counted(struct sched *sched)
 {
     for (size_t i = 0; i < sched->pools.count; i++) {
         struct pool *pool = sched->pools.items[i];
-        double total[SCHED_RESOURCES];
-
         int64_t memory = pool->min_gpu_memory;
 
         if (sched->totals_dirty || sched->config.scheduler_name.len)
             pool_totals(sched, pool);
         if (pool->min_gpu_memory != memory)
             ask_again(sched, pool);
+    }
+    sched->totals_dirty = false;
+}
+
+void queues_shared(struct sched *sched)
+{
+    for (size_t i = 0; i < sched->pools.count; i++) {
+        struct pool *pool = sched->pools.items[i];
+        double total[SCHED_RESOURCES];
+
         for (int r = 0; r < SCHED_RESOURCES; r++)
             total[r] = queue_units(r, pool->total[r]);
         queues_divide(sched, pool, pool->tops.items, pool->tops.count, total);
     }
-    sched->totals_dirty = false;
 }
 
 /* ---- order ---- */

@@ -72,6 +72,8 @@ struct queue {
     int64_t asked[SCHED_RESOURCES]; /* waiting pods */
     int64_t kept[SCHED_RESOURCES];  /* during a cycle: of its limit, for groups that have aged */
     int64_t kept_fixed[SCHED_RESOURCES];
+    int64_t
+        demand[SCHED_RESOURCES]; /* what it holds, and what it could use beside that; demand.h */
     double fair[SCHED_RESOURCES];
     double usage[SCHED_RESOURCES]; /* as told; counts instead of the spec's */
     bool has_usage;
@@ -91,7 +93,9 @@ bool queue_has_models(const struct queue *queue);
 /* The user's account there; made where there is none. */
 struct payer *queue_payer(struct queue *queue, struct str user);
 
-/* Totals of the pools and the fair share of every queue, top down. Once a cycle. */
+/* Totals of the pools, and then, once queue->demand is there, the fair share of every queue, top
+ * down. Once a cycle. */
+void pools_counted(struct sched *sched);
 void queues_shared(struct sched *sched);
 
 /* Of a quota or a limit. */

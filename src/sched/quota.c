@@ -117,26 +117,36 @@ enum queue_verdict queue_grew(const struct group *group,
     return QUEUE_OK;
 }
 
-bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES])
+bool queue_bounds_allow(const struct group *group, const int64_t request[static SCHED_RESOURCES])
 {
-    static const int64_t nothing[SCHED_RESOURCES];
-    bool along = queue_covers(group->queue, nothing, request);
+    bool fixed = group_fixed(group);
 
+    if (group_policy(group)->without_proportion)
+        return true;
     for (const struct queue *queue = group->queue; queue; queue = queue->parent)
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             const struct sched_quota *quota = &queue->spec.quota[r];
             double amount = queue_units(r, request[r]);
 
-            if (request[r] <= 0)
-                continue;
-            if ((queue == group->queue && amount > queue->fair[r] &&
-                 !(along && queue->spec.unset[r])) ||
-                (!unlimited(quota->limit) && amount > quota->limit) ||
-                (group_fixed(group) && !unlimited(quota->quota) && !queue->spec.unset[r] &&
-                 amount > quota->quota))
+            if (request[r] > 0 &&
+                ((!unlimited(quota->limit) && amount > quota->limit) ||
+                 (fixed && quota_binds(group, queue, r) && amount > quota->quota)))
                 return false;
         }
     return true;
+}
+
+bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES])
+{
+    static const int64_t nothing[SCHED_RESOURCES];
+    const struct queue *queue = group->queue;
+    bool along = queue_covers(queue, nothing, request);
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        if (request[r] > 0 && queue_units(r, request[r]) > queue->fair[r] &&
+            !(along && queue->spec.unset[r]))
+            return false;
+    return queue_bounds_allow(group, request);
 }
 
 bool queue_allows_model(const struct sched *sched, const struct pod *pod, const struct node *node)

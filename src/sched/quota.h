@@ -41,8 +41,9 @@ enum queue_verdict queue_grew(const struct group *group,
                               const struct queue_sums before[static QUEUE_SUMS],
                               const struct queue **ret_queue,
                               enum sched_resource *ret_resource);
-/* Whether the group would be within its queue's fair share, and within every limit and quota, if
- * the queue held nothing else. */
+/* Whether the request would be within every limit and quota if the queues held nothing else; and
+ * within its queue's fair share too. */
+bool queue_bounds_allow(const struct group *group, const int64_t request[static SCHED_RESOURCES]);
 bool queue_could_hold(const struct group *group, const int64_t request[static SCHED_RESOURCES]);
 /* Whether GPUs of the node's model are left for the pod in its queue and those above. */
 bool queue_allows_model(const struct sched *sched, const struct pod *pod, const struct node *node);

@@ -100,7 +100,11 @@ struct sched;
     X(LARGEST_POD, "largest-pod",                                                                  \
       "a topology domain has room for a gang if it has it for as many pods that each ask for the " \
       "most that any of them does, and for a GPU for every pod that shares one",                   \
-      "it is tried where there is enough in sum, or, of pods that are all alike, enough places")
+      "it is tried where there is enough in sum, or, of pods that are all alike, enough places")   \
+    X(ALL_DEMAND, "all-demand",                                                                    \
+      "fair shares are divided by all that waits, also where it is held, incomplete or larger "    \
+      "than what there is or than a limit below allows, so that others have less",                 \
+      "they are divided by what could start")
 
 enum sched_quirk {
 #define SCHED_QUIRK_INDEX(name, ...) SCHED_QUIRK_INDEX_##name,

@@ -747,7 +747,8 @@ bool search_run(struct search *search)
 
     if (!search->tasks.count || tasks_claim_missing(&search->tasks, &lost))
         return false; /* room is of no use to it */
-    if (search_in_vain(search) || search_hopeless(search)) {
+    if (search_in_vain(search) || (!search->sched->config.plain &&
+                                   tasks_hopeless(search->sched, search->group, &search->tasks))) {
         search->sched->tally[search->action].filtered++;
         return false;
     }

@@ -38,7 +38,7 @@ struct undo_slots;
  *   derived    victims closers lists journal link leaving
  *   one pod    filter affinity fit fragment fragment_best place
  *   one gang   tasks topology keep arrange allocate
- *   evictions  order pending propose hopeless reclaim lost search action
+ *   evictions  order pending propose hopeless demand reclaim lost search action
  *   way in     decode decode_numa decode_pod event event_device event_pod event_group event_hold observe
  *   cycle      spot reserve explain hold plan verify verify_structures cycle
  *   way out    view explain_view policy */
