@@ -142,8 +142,8 @@ int sim_load_live(struct sim *sim,
                   const struct sim_change *change,
                   struct err *err)
 {
-    const struct kind *const kinds[] = {&kind_node, &kind_queue, &kind_priorityclass,
-                                        &kind_podgroup, &kind_pod};
+    const struct kind *const kinds[] = {&kind_node,      &kind_queue,    &kind_priorityclass,
+                                        &kind_namespace, &kind_podgroup, &kind_pod};
     struct json *list = json_new_object(sim->arena);
     struct live_cluster live = {.sim = sim, .change = change};
     struct look look;

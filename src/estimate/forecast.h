@@ -57,6 +57,7 @@ struct forecast_state {
     VEC(struct sched_node) nodes;
     VEC(struct sched_queue) queues;
     VEC(struct sched_priority_class) classes;
+    VEC(struct sched_namespace) namespaces;
     VEC(struct sched_topology) topologies;
     VEC(struct sched_pod) others; /* pods of no group: they stay */
     VEC(struct forecast_group) groups;

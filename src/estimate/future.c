@@ -128,6 +128,8 @@ static void put_all(struct future *future)
                          &state->policies.items[i].policy);
     for (size_t i = 0; i < state->classes.count; i++)
         sched_put_priority_class(future->sched, &state->classes.items[i]);
+    for (size_t i = 0; i < state->namespaces.count; i++)
+        sched_put_namespace(future->sched, &state->namespaces.items[i]);
     for (size_t i = 0; i < state->topologies.count; i++)
         sched_put_topology(future->sched, &state->topologies.items[i]);
     for (size_t i = 0; i < state->queues.count; i++)

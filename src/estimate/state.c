@@ -104,6 +104,10 @@ void state_add(struct state *state, const struct object *object)
         struct sched_topology topology;
         decode_topology(&decode, &topology);
         VEC_PUSH(state->arena, &to->topologies, topology);
+    } else if (object->kind == &kind_namespace) {
+        struct sched_namespace space;
+        decode_namespace(&decode, &space);
+        VEC_PUSH(state->arena, &to->namespaces, space);
     } else if (object->kind == &kind_priorityclass) {
         VEC_PUSH(
             state->arena, &to->classes,

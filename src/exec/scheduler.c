@@ -41,11 +41,17 @@
 /* Flow: on_change() feeds the core and the cache; the timer brings scheduler_turn(), which runs a
  * cycle and hands the plan to scheduler_apply.c. */
 
-static const struct kind *const watched[] = {&kind_queue,         &kind_priorityclass,
-                                             &kind_topology,      &kind_node,
-                                             &kind_deviceclass,   &kind_noderesourcetopology,
-                                             &kind_resourceslice, &kind_resourceclaim,
-                                             &kind_podgroup,      &kind_pod};
+static const struct kind *const watched[] = {&kind_queue,
+                                             &kind_priorityclass,
+                                             &kind_topology,
+                                             &kind_node,
+                                             &kind_deviceclass,
+                                             &kind_noderesourcetopology,
+                                             &kind_resourceslice,
+                                             &kind_resourceclaim,
+                                             &kind_namespace,
+                                             &kind_podgroup,
+                                             &kind_pod};
 #define REPORT_RETRY_MS 1000 /* after a write of a queue's status failed */
 #define WATCHES         COUNT_OF(watched)
 

@@ -28,7 +28,8 @@
 #include <uv.h>
 
 static const struct kind *const looked_at[] = {&kind_queue, &kind_priorityclass, &kind_topology,
-                                               &kind_node,  &kind_podgroup,      &kind_pod};
+                                               &kind_node,  &kind_namespace,     &kind_podgroup,
+                                               &kind_pod};
 
 /* A group that runs, or waits and was told when it starts. */
 struct tracked {

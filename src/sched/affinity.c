@@ -45,6 +45,7 @@ struct term {
     int64_t max_skew;
     int64_t min_domains;
     bool required;
+    bool counts; /* spread: the node that is being looked at is one of those that count */
 };
 
 struct term_vec VEC_FIELDS(struct term);
@@ -61,6 +62,19 @@ struct affinity {
     double score_min, score_max;
 };
 
+static bool expression_holds(const struct sched_expression *expression, struct str value)
+{
+    bool in = false;
+
+    for (size_t j = 0; j < expression->value_count; j++)
+        in = in || (str_is_set(value) && str_eq(expression->values[j], value));
+    return expression->op == SCHED_IN           ? in
+           : expression->op == SCHED_NOT_IN     ? !in
+           : expression->op == SCHED_EXISTS     ? str_is_set(value)
+           : expression->op == SCHED_NOT_EXISTS ? !str_is_set(value)
+                                                : false;
+}
+
 static bool selector_matches(const struct sched_selector *selector, const struct pod *pod)
 {
     if (!selector->set)
@@ -68,33 +82,46 @@ static bool selector_matches(const struct sched_selector *selector, const struct
     for (size_t i = 0; i < selector->expression_count; i++) {
         const struct sched_expression *expression = &selector->expressions[i];
         struct str value = STR_NONE;
-        bool in = false;
 
         for (size_t j = 0; j < pod->label_count; j++)
             if (str_eq(name_text(pod->labels[j].key), expression->key))
                 value = name_text(pod->labels[j].value);
-        for (size_t j = 0; j < expression->value_count; j++)
-            in = in || (str_is_set(value) && str_eq(expression->values[j], value));
-        bool holds = expression->op == SCHED_IN           ? in
-                     : expression->op == SCHED_NOT_IN     ? !in
-                     : expression->op == SCHED_EXISTS     ? str_is_set(value)
-                     : expression->op == SCHED_NOT_EXISTS ? !str_is_set(value)
-                                                          : false;
-        if (!holds)
+        if (!expression_holds(expression, value))
             return false;
     }
     return true;
 }
 
-bool affinity_term_means(const struct sched_pod_term *term,
+/* A namespace that is not known has no labels. */
+static bool selector_means(const struct sched_selector *selector,
+                           const struct sched_namespace *space)
+{
+    for (size_t i = 0; i < selector->expression_count; i++) {
+        const struct sched_expression *expression = &selector->expressions[i];
+        struct str value = STR_NONE;
+
+        for (size_t j = 0; space && j < space->label_count; j++)
+            if (str_eq(space->labels[j].key, expression->key))
+                value = space->labels[j].value;
+        if (!expression_holds(expression, value))
+            return false;
+    }
+    return selector->set;
+}
+
+bool affinity_term_means(const struct sched *sched,
+                         const struct sched_pod_term *term,
                          struct str own_ns,
                          const struct pod *pod)
 {
-    bool ns = term->all_namespaces || (!term->namespace_count && str_eq(own_ns, pod_ns(pod)));
+    struct str name = pod_ns(pod);
+    bool ns = !term->namespace_count && !term->namespace_selector.set && str_eq(own_ns, name);
 
     for (size_t i = 0; i < term->namespace_count; i++)
-        ns = ns || str_eq(term->namespaces[i], pod_ns(pod));
-    return ns && selector_matches(&term->selector, pod);
+        ns = ns || str_eq(term->namespaces[i], name);
+    return selector_matches(&term->selector, pod) &&
+           (ns || (term->namespace_selector.set &&
+                   selector_means(&term->namespace_selector, map_get(&sched->namespaces, name))));
 }
 
 static struct domain *domain_of(struct arena *arena, struct term *term, struct str value)
@@ -141,16 +168,27 @@ static void terms_open(struct arena *arena,
                  (struct term){.key = terms[i].topology_key, .weight = sign * terms[i].weight});
 }
 
-static void terms_count(struct arena *arena,
+static void terms_count(const struct affinity *affinity,
                         struct term *terms,
                         const struct sched_pod_term *specs,
                         size_t count,
-                        const struct pod *pod,
                         const struct pod *other)
 {
     for (size_t i = 0; i < count; i++)
-        if (affinity_term_means(&specs[i], pod_ns(pod), other))
-            term_count(arena, &terms[i], other);
+        if (affinity_term_means(affinity->sched, &specs[i], pod_ns(affinity->pod), other))
+            term_count(affinity->sched->arena, &terms[i], other);
+}
+
+/* Near is who is meant by all terms at once, wherever each of them looks. */
+static void near_count(struct affinity *affinity, const struct pod *other)
+{
+    const struct sched_pod *spec = &affinity->pod->shape->spec;
+
+    for (size_t i = 0; i < spec->affinity_count; i++)
+        if (!affinity_term_means(affinity->sched, &spec->affinity[i], pod_ns(affinity->pod), other))
+            return;
+    for (size_t i = 0; i < spec->affinity_count; i++)
+        term_count(affinity->sched->arena, &affinity->near.items[i], other);
 }
 
 /* Pods with anti-affinity keep others away too: each of their terms that means this pod becomes one
@@ -162,7 +200,8 @@ static void others_keep_away(struct affinity *affinity, const struct pod *other)
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
         struct term term = {.key = spec->anti_affinity[i].topology_key};
 
-        if (!affinity_term_means(&spec->anti_affinity[i], pod_ns(other), affinity->pod))
+        if (!affinity_term_means(affinity->sched, &spec->anti_affinity[i], pod_ns(other),
+                                 affinity->pod))
             continue;
         term_count(affinity->sched->arena, &term, other);
         VEC_PUSH(affinity->sched->arena, &affinity->away, term);
@@ -172,26 +211,39 @@ static void others_keep_away(struct affinity *affinity, const struct pod *other)
 static void spreads_open(struct affinity *affinity)
 {
     const struct sched_pod *spec = &affinity->pod->shape->spec;
-    struct arena *arena = affinity->sched->arena;
-    struct pool *pool = affinity->pod->group->queue->pool;
 
     if (QUIRK(affinity->sched, NO_SPREAD))
         return;
     for (size_t i = 0; i < spec->spread_count; i++) {
         const struct sched_spread *spread = &spec->spreads[i];
-        struct term term = {.key = spread->topology_key,
-                            .max_skew = spread->max_skew,
-                            .min_domains = spread->min_domains,
-                            .required = spread->required,
-                            .self = selector_matches(&spread->selector, affinity->pod)};
 
-        for (size_t n = 0; n < pool->nodes.count; n++) {
-            const struct node *node = pool->nodes.items[n];
-            struct str value = node_label(node, term.key);
-            if (str_is_set(value) && filter_allowed(affinity->sched, affinity->pod->shape, node))
-                (void)domain_of(arena, &term, value);
-        }
-        VEC_PUSH(arena, &affinity->spread, term);
+        VEC_PUSH(affinity->sched->arena, &affinity->spread,
+                 (struct term){.key = spread->topology_key,
+                               .max_skew = spread->max_skew,
+                               .min_domains = spread->min_domains,
+                               .required = spread->required,
+                               .self = selector_matches(&spread->selector, affinity->pod)});
+    }
+}
+
+/* Which constraints the node counts for, as Kubernetes does it: it has the labels of all of them
+ * that are as strict, and the pod may use it, as far as they ask for that. That there is a node makes
+ * its domain one that could be used, whatever runs there. */
+static void spreads_at(struct affinity *affinity, const struct node *node)
+{
+    const struct sched_pod *spec = &affinity->pod->shape->spec;
+
+    for (size_t i = 0; i < affinity->spread.count; i++) {
+        struct term *term = &affinity->spread.items[i];
+
+        term->counts = node->known && node->pool == affinity->pod->group->queue->pool &&
+                       (spec->spreads[i].any_selected || filter_selects(spec, node)) &&
+                       (spec->spreads[i].any_taints || filter_tolerates(spec, node, false));
+        for (size_t j = 0; term->counts && j < affinity->spread.count; j++)
+            term->counts = affinity->spread.items[j].required != term->required ||
+                           str_is_set(node_label(node, affinity->spread.items[j].key));
+        if (term->counts)
+            (void)domain_of(affinity->sched->arena, term, node_label(node, term->key));
     }
 }
 
@@ -203,15 +255,15 @@ static void count_pod(struct affinity *affinity, const struct pod *other)
     size_t near_soft = spec->affinity_preference_count;
 
     if (!other->victim || other->status != ST_RELEASING) /* nobody is near who is made to leave */
-        terms_count(arena, affinity->near.items, spec->affinity, spec->affinity_count, pod, other);
-    terms_count(arena, affinity->away.items, spec->anti_affinity, spec->anti_affinity_count, pod,
+        near_count(affinity, other);
+    terms_count(affinity, affinity->away.items, spec->anti_affinity, spec->anti_affinity_count,
                 other);
-    terms_count(arena, affinity->soft.items, spec->affinity_preferences, near_soft, pod, other);
+    terms_count(affinity, affinity->soft.items, spec->affinity_preferences, near_soft, other);
     if (spec->anti_affinity_preference_count)
-        terms_count(arena, affinity->soft.items + near_soft, spec->anti_affinity_preferences,
-                    spec->anti_affinity_preference_count, pod, other);
+        terms_count(affinity, affinity->soft.items + near_soft, spec->anti_affinity_preferences,
+                    spec->anti_affinity_preference_count, other);
     for (size_t i = 0; i < affinity->spread.count; i++)
-        if (str_eq(pod_ns(other), pod_ns(pod)) &&
+        if (affinity->spread.items[i].counts && str_eq(pod_ns(other), pod_ns(pod)) &&
             selector_matches(&spec->spreads[i].selector, other))
             term_count(arena, &affinity->spread.items[i], other);
     if (other->shape->spec.anti_affinity_count)
@@ -244,9 +296,13 @@ struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
                spec->anti_affinity_preference_count, -1);
     spreads_open(affinity);
     for (size_t i = 0; i < spec->affinity_count; i++)
-        affinity->near.items[i].self = affinity_term_means(&spec->affinity[i], pod_ns(pod), pod);
+        affinity->near.items[i].self =
+            affinity_term_means(sched, &spec->affinity[i], pod_ns(pod), pod);
     for (size_t n = 0; n < sched->nodes.count; n++) {
         const struct node *node = sched->nodes.items[n];
+
+        if (node)
+            spreads_at(affinity, node);
         for (size_t i = 0; node && i < node->pods.count; i++)
             if (node->pods.items[i] != pod)
                 count_pod(affinity, node->pods.items[i]);
@@ -323,14 +379,17 @@ static enum fit claims_fit(struct sched *sched, struct pod *pod, struct node *no
 static enum fit terms_fit(const struct affinity *affinity, const struct node *node)
 {
     enum fit fit = FIT_IDLE;
+    bool first = true; /* nobody is there whom it must be near, and it is one of them */
 
+    for (size_t i = 0; i < affinity->near.count; i++)
+        first = first && affinity->near.items[i].self && !affinity->near.items[i].total;
     for (size_t i = 0; i < affinity->near.count; i++) {
         const struct term *term = &affinity->near.items[i];
         const struct domain *domain = domain_find(term, node);
 
         if (!str_is_set(node_label(node, term->key)))
             return FIT_NO;
-        if ((!domain || domain->active + domain->releasing == 0) && (term->total || !term->self))
+        if ((!domain || domain->active + domain->releasing == 0) && !first)
             return FIT_NO;
     }
     for (size_t i = 0; i < affinity->away.count; i++) {
@@ -375,13 +434,15 @@ enum fit affinity_fit(const struct affinity *affinity,
     for (size_t i = 0; i < affinity->spread.count; i++) {
         const struct term *term = &affinity->spread.items[i];
 
-        if (!term->required || spread_holds(term, node, true))
+        if (!term->required)
             continue;
+        /* Who is on its way out counts no more, and is waited for where it is in the way. */
         if (!spread_holds(term, node, false)) {
             *ret_why = PLACE_SPREAD;
             return FIT_NO;
         }
-        fit = FIT_RELEASING;
+        if (!spread_holds(term, node, true))
+            fit = FIT_RELEASING;
     }
     return fit;
 }

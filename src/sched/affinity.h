@@ -14,7 +14,8 @@ struct sched;
 /* affinity: constraints between pods. */
 
 /* Whether a term of a pod in namespace own_ns selects `pod`. */
-bool affinity_term_means(const struct sched_pod_term *term,
+bool affinity_term_means(const struct sched *sched,
+                         const struct sched_pod_term *term,
                          struct str own_ns,
                          const struct pod *pod);
 /* Looks once at every pod the constraints could mean; NULL when there are none. */

@@ -536,3 +536,35 @@ TEST(where_nodes_have_roles_gpu_pods_and_others_go_to_their_own)
         cluster_close(&c);
     }
 }
+
+TEST(a_namespace_that_gets_another_label_or_goes_is_seen_by_those_who_select_it)
+{
+    struct sched_config config;
+    struct cluster c;
+
+    sched_config_default(&config);
+    three_nodes(&c, &config);
+    put(&c, &kind_namespace, "{'metadata':{'name':'far','labels':{'team':'red'}}}");
+    put_pod(&c,
+            &(struct manifest){.name = "there", .ns = "far", .node = "b", .labels = "'app':'x'"});
+    put_pod(&c, &(struct manifest){
+                    .name = "p",
+                    .node = "",
+                    .spec = "'affinity':{'podAffinity':{"
+                            "'requiredDuringSchedulingIgnoredDuringExecution':[{"
+                            "'topologyKey':'zone','labelSelector':{'matchLabels':{'app':'x'}},"
+                            "'namespaceSelector':{'matchLabels':{'team':'blue'}}}]}}"});
+    cluster_decide(&c, 1000);
+    EXPECT(is_among("-", place_of(&c, "p")));
+    put(&c, &kind_namespace, "{'metadata':{'name':'far','labels':{'team':'red'}}}");
+    EXPECT(!sched_needs_cycle(c.sched)); /* nothing new */
+    sched_drop_namespace(c.sched, STR("far"));
+    EXPECT(sched_needs_cycle(c.sched));
+    cluster_decide(&c, 1000);
+    EXPECT(is_among("-", place_of(&c, "p")));
+    put(&c, &kind_namespace, "{'metadata':{'name':'far','labels':{'team':'blue'}}}");
+    EXPECT(sched_needs_cycle(c.sched));
+    cluster_decide(&c, 1000);
+    EXPECT(is_among("b", place_of(&c, "p")));
+    cluster_close(&c);
+}

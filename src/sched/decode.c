@@ -556,3 +556,9 @@ void decode_claim(struct decode *decode, struct sched_claim *ret)
         .consumers = (int64_t)json_count(json_at(decode->tree, "status.reservedFor")),
     };
 }
+
+void decode_namespace(struct decode *decode, struct sched_namespace *ret)
+{
+    *ret = (struct sched_namespace){.name = decode->object->name};
+    ret->labels = labels_of(decode, &ret->label_count);
+}

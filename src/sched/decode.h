@@ -38,6 +38,7 @@ void decode_group(struct decode *decode, struct sched_group *ret);
 void decode_queue(struct decode *decode, struct sched_queue *ret);
 void decode_topology(struct decode *decode, struct sched_topology *ret);
 void decode_claim(struct decode *decode, struct sched_claim *ret);
+void decode_namespace(struct decode *decode, struct sched_namespace *ret);
 
 struct sched_expression *decode_expressions(struct arena *arena,
                                             const struct json *list,

@@ -363,52 +363,75 @@ static void take_devices(struct decode *decode, struct sched_pod *pod)
     }
 }
 
-static struct sched_selector selector_of(struct arena *arena, const struct json *selector)
+static struct sched_expression is_value(struct arena *arena,
+                                        struct str key,
+                                        enum sched_operator op,
+                                        struct str value)
+{
+    struct str *values = ARENA_NEW(arena, struct str);
+
+    *values = value;
+    return (struct sched_expression){.key = key, .op = op, .values = values, .value_count = 1};
+}
+
+/* `term` has matchLabelKeys and mismatchLabelKeys, which mean the pod's own values of these labels;
+ * NULL: it has none. */
+static struct sched_selector selector_of(const struct decode *decode,
+                                         const struct json *selector,
+                                         const struct json *term)
 {
     const struct json *labels = json_get(selector, "matchLabels");
+    const struct json *own = json_at(decode->tree, "metadata.labels");
+    const struct json *same = json_get(term, "matchLabelKeys");
+    const struct json *other = json_get(term, "mismatchLabelKeys");
     struct sched_selector ret = {.set = !json_is_null(selector)};
     size_t count = 0;
     struct sched_expression *expressions =
-        decode_expressions(arena, json_get(selector, "matchExpressions"), &count);
+        decode_expressions(decode->arena, json_get(selector, "matchExpressions"), &count);
     struct sched_expression *all =
-        ARENA_ARRAY(arena, struct sched_expression, count + json_count(labels) + 1);
+        ARENA_ARRAY(decode->arena, struct sched_expression,
+                    count + json_count(labels) + json_count(same) + json_count(other) + 1);
 
     for (size_t i = 0; i < count; i++)
         all[i] = expressions[i];
-    JSON_FOREACH(labels, label) {
-        struct str *value = ARENA_NEW(arena, struct str);
-        *value = json_str(label);
-        all[count++] = (struct sched_expression){
-            .key = json_key(label), .op = SCHED_IN, .values = value, .value_count = 1};
-    }
+    JSON_FOREACH(labels, label)
+        all[count++] = is_value(decode->arena, json_key(label), SCHED_IN, json_str(label));
+    for (int o = 0; o < 2; o++)
+        JSON_FOREACH(o ? other : same, key) {
+            const struct json *value = json_get_str(own, json_str(key));
+
+            if (value)
+                all[count++] = is_value(decode->arena, json_str(key), o ? SCHED_NOT_IN : SCHED_IN,
+                                        json_str(value));
+        }
     ret.expressions = all;
     ret.expression_count = count;
     return ret;
 }
 
-static const struct sched_pod_term *pod_terms(struct arena *arena,
+static const struct sched_pod_term *pod_terms(const struct decode *decode,
                                               const struct json *list,
                                               bool weighted,
                                               size_t *ret_count)
 {
+    struct arena *arena = decode->arena;
     struct sched_pod_term *terms = ARENA_ARRAY(arena, struct sched_pod_term, json_count(list) + 1);
     size_t count = 0;
 
     JSON_FOREACH(list, item) {
         const struct json *term = weighted ? json_get(item, "podAffinityTerm") : item;
         const struct json *namespaces = json_get(term, "namespaces");
-        const struct json *ns_selector = json_get(term, "namespaceSelector");
         struct str *names = ARENA_ARRAY(arena, struct str, json_count(namespaces) + 1);
         size_t n = 0;
 
         JSON_FOREACH(namespaces, name)
             names[n++] = json_str(name);
         terms[count++] = (struct sched_pod_term){
-            .selector = selector_of(arena, json_get(term, "labelSelector")),
+            .selector = selector_of(decode, json_get(term, "labelSelector"), term),
             .topology_key = json_str(json_get(term, "topologyKey")),
             .namespaces = names,
             .namespace_count = n,
-            .all_namespaces = json_is(ns_selector, JSON_OBJECT),
+            .namespace_selector = selector_of(decode, json_get(term, "namespaceSelector"), NULL),
             .weight = json_i64_or(json_get(item, "weight"), 0),
         };
     }
@@ -453,13 +476,12 @@ static void take_affinity(struct decode *decode, struct sched_pod *pod)
                                  &pod->node_term_count);
     pod->node_preferences =
         node_terms(decode->arena, json_get(node, soft), true, &pod->node_preference_count);
-    pod->affinity = pod_terms(decode->arena, json_get(near, hard), false, &pod->affinity_count);
-    pod->anti_affinity =
-        pod_terms(decode->arena, json_get(away, hard), false, &pod->anti_affinity_count);
+    pod->affinity = pod_terms(decode, json_get(near, hard), false, &pod->affinity_count);
+    pod->anti_affinity = pod_terms(decode, json_get(away, hard), false, &pod->anti_affinity_count);
     pod->affinity_preferences =
-        pod_terms(decode->arena, json_get(near, soft), true, &pod->affinity_preference_count);
+        pod_terms(decode, json_get(near, soft), true, &pod->affinity_preference_count);
     pod->anti_affinity_preferences =
-        pod_terms(decode->arena, json_get(away, soft), true, &pod->anti_affinity_preference_count);
+        pod_terms(decode, json_get(away, soft), true, &pod->anti_affinity_preference_count);
 }
 
 static struct sched_port port_of(const struct json *port)
@@ -511,14 +533,17 @@ static void take_constraints(struct decode *decode, struct sched_pod *pod)
                                                                     : SCHED_NO_SCHEDULE});
     }
     JSON_FOREACH(json_get(spec, "topologySpreadConstraints"), item)
-        VEC_PUSH(decode->arena, &spreads,
-                 (struct sched_spread){
-                     .selector = selector_of(decode->arena, json_get(item, "labelSelector")),
-                     .topology_key = json_str(json_get(item, "topologyKey")),
-                     .max_skew = json_i64_or(json_get(item, "maxSkew"), 1),
-                     .min_domains = json_i64_or(json_get(item, "minDomains"), 0),
-                     .required =
-                         !str_is(json_str(json_get(item, "whenUnsatisfiable")), "ScheduleAnyway")});
+        VEC_PUSH(
+            decode->arena, &spreads,
+            (struct sched_spread){
+                .selector = selector_of(decode, json_get(item, "labelSelector"), item),
+                .any_selected = str_is(json_str(json_get(item, "nodeAffinityPolicy")), "Ignore"),
+                .any_taints = !str_is(json_str(json_get(item, "nodeTaintsPolicy")), "Honor"),
+                .topology_key = json_str(json_get(item, "topologyKey")),
+                .max_skew = json_i64_or(json_get(item, "maxSkew"), 1),
+                .min_domains = json_i64_or(json_get(item, "minDomains"), 0),
+                .required =
+                    !str_is(json_str(json_get(item, "whenUnsatisfiable")), "ScheduleAnyway")});
     pod->node_selector = selector.items;
     pod->node_selector_count = selector.count;
     pod->tolerations = tolerations.items;

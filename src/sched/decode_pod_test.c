@@ -258,7 +258,7 @@ TEST(what_a_pod_wants_and_prefers_of_others_is_read_with_namespaces_and_weights)
 
     EXPECT(pod.affinity_count == 1 && str_is(pod.affinity[0].topology_key, "zone"));
     EXPECT(pod.affinity[0].namespace_count == 2 && str_is(pod.affinity[0].namespaces[1], "y"));
-    EXPECT(!pod.affinity[0].all_namespaces && pod.anti_affinity[0].all_namespaces);
+    EXPECT(!pod.affinity[0].namespace_selector.set && pod.anti_affinity[0].namespace_selector.set);
     EXPECT(pod.affinity_preference_count == 1 && pod.affinity_preferences[0].weight == 7);
     EXPECT(str_is(pod.affinity_preferences[0].topology_key, "rack"));
     EXPECT(pod.anti_affinity_preference_count == 1);

@@ -307,3 +307,34 @@ void sched_drop_topology(struct sched *sched, struct str name)
     sched->nodes_version++;
     sched->changed = true;
 }
+
+/* ---- namespaces ---- */
+static bool space_says(const struct sched_namespace *has, const struct sched_namespace *spec)
+{
+    if (has->label_count != spec->label_count)
+        return false;
+    for (size_t i = 0; i < spec->label_count; i++)
+        if (!str_eq(has->labels[i].key, spec->labels[i].key) ||
+            !str_eq(has->labels[i].value, spec->labels[i].value))
+            return false;
+    return true;
+}
+
+void sched_put_namespace(struct sched *sched, const struct sched_namespace *spec)
+{
+    const struct sched_namespace *has = map_get(&sched->namespaces, spec->name);
+
+    if (has && space_says(has, spec))
+        return;
+    struct sched_namespace *packed = pack_namespace(spec);
+    mem_free(map_set(&sched->namespaces, packed->name, packed));
+    sched->changed = true;
+}
+
+void sched_drop_namespace(struct sched *sched, struct str name)
+{
+    struct sched_namespace *space = map_remove(&sched->namespaces, name);
+
+    sched->changed = sched->changed || space;
+    mem_free(space);
+}

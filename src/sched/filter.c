@@ -139,6 +139,16 @@ static bool roles_fit(const struct shape *shape, const struct node *node)
                                                            : node->spec.cpu_worker;
 }
 
+bool filter_selects(const struct sched_pod *spec, const struct node *node)
+{
+    for (size_t i = 0; i < spec->node_selector_count; i++) {
+        struct str value = node_label(node, spec->node_selector[i].key);
+        if (!str_is_set(value) || !str_eq(value, spec->node_selector[i].value))
+            return false;
+    }
+    return !spec->node_affinity || node_terms_match(node, spec->node_terms, spec->node_term_count);
+}
+
 enum place_filter filter_static(const struct shape *shape, const struct node *node)
 {
     const struct sched_pod *spec = &shape->spec;
@@ -151,12 +161,7 @@ enum place_filter filter_static(const struct shape *shape, const struct node *no
         return PLACE_OK;
     if (spec->legacy_mig || spec->invalid.len)
         return PLACE_GPU_TYPE;
-    for (size_t i = 0; i < spec->node_selector_count; i++) {
-        struct str value = node_label(node, spec->node_selector[i].key);
-        if (!str_is_set(value) || !str_eq(value, spec->node_selector[i].value))
-            return PLACE_SELECTOR;
-    }
-    if (spec->node_affinity && !node_terms_match(node, spec->node_terms, spec->node_term_count))
+    if (!filter_selects(spec, node))
         return PLACE_SELECTOR;
     if (!filter_tolerates(spec, node, false))
         return PLACE_TAINT;

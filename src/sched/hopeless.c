@@ -100,7 +100,7 @@ static bool too_few_domains(struct sched *sched,
     size_t values = 0;
 
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
-        if (!affinity_term_means(&spec->anti_affinity[i], pod_ns(pod), pod))
+        if (!affinity_term_means(sched, &spec->anti_affinity[i], pod_ns(pod), pod))
             continue;
         (void)most_together(sched, group->queue->pool, pod, spec->anti_affinity[i].topology_key,
                             &values);

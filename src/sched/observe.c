@@ -44,6 +44,10 @@ static int observe_put(struct sched *sched, struct decode *decode)
         struct sched_topology topology;
         decode_topology(decode, &topology);
         sched_put_topology(sched, &topology);
+    } else if (kind == &kind_namespace) {
+        struct sched_namespace space;
+        decode_namespace(decode, &space);
+        sched_put_namespace(sched, &space);
     } else if (kind == &kind_resourceclaim) {
         struct sched_claim claim;
         decode_claim(decode, &claim);
@@ -80,6 +84,8 @@ static void observe_drop(struct sched *sched, const struct object *object)
         sched_drop_priority_class(sched, object->name);
     else if (str_is(str_from(kind->name), "Topology"))
         sched_drop_topology(sched, object->name);
+    else if (kind == &kind_namespace)
+        sched_drop_namespace(sched, object->name);
     else if (kind == &kind_resourceclaim)
         sched_drop_claim(sched, object->ns, object->name);
     else if (kind == &kind_resourceslice)

@@ -126,6 +126,7 @@ static const struct sched_pod_term *pack_pod_terms(struct pack *pack,
     for (size_t i = 0; i < count; i++) {
         struct sched_pod_term item = items[i];
         pack_selector(pack, &item.selector);
+        pack_selector(pack, &item.namespace_selector);
         item.topology_key = pack_str(pack, item.topology_key);
         item.namespaces = pack_strs(pack, item.namespaces, item.namespace_count);
         if (copy)
@@ -292,6 +293,15 @@ static struct sched_topology fill_topology(struct pack *pack, const struct sched
     return topology;
 }
 
+static struct sched_namespace fill_namespace(struct pack *pack, const struct sched_namespace *from)
+{
+    return (struct sched_namespace){
+        .name = pack_str(pack, from->name),
+        .labels = pack_labels(pack, from->labels, from->label_count),
+        .label_count = from->label_count,
+    };
+}
+
 static struct sched_pod fill_shape(struct pack *pack, const struct sched_pod *from)
 {
     return (struct sched_pod){
@@ -379,6 +389,17 @@ void pack_topology(const struct sched_topology *topology,
                    void **ret_block)
 {
     PACK(topology, fill_topology);
+}
+
+struct sched_namespace *pack_namespace(const struct sched_namespace *space)
+{
+    struct pack counting = {.used = sizeof(*space)};
+    (void)fill_namespace(&counting, space);
+    struct sched_namespace *packed = mem_alloc(counting.used);
+    struct pack filling = {.p = (char *)packed, .used = sizeof(*packed)};
+    *packed = fill_namespace(&filling, space);
+    assert(filling.used == counting.used);
+    return packed;
 }
 
 void pack_shape(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block)

@@ -11,6 +11,7 @@
 void pack_node(const struct sched_node *node, struct sched_node *ret, void **ret_block);
 /* The spec itself is at the head of the block; the caller frees it with mem_free(). */
 struct sched_group *pack_group(const struct sched_group *group);
+struct sched_namespace *pack_namespace(const struct sched_namespace *space);
 void pack_queue(const struct sched_queue *queue, struct sched_queue *ret, void **ret_block);
 void pack_claim(const struct sched_claim *claim, struct sched_claim *ret, void **ret_block);
 void pack_topology(const struct sched_topology *topology,

@@ -51,8 +51,8 @@ struct sched *sched_new(const struct sched_config *config)
     struct sched *sched = MEM_NEW(struct sched);
     struct map *maps[] = {&sched->nodes_by_name,  &sched->pods_by_key, &sched->groups_by_key,
                           &sched->queues_by_name, &sched->classes,     &sched->topologies,
-                          &sched->claims,         &sched->shapes,      &sched->pools_by_name,
-                          &sched->names,          &sched->resource_ids};
+                          &sched->namespaces,     &sched->claims,      &sched->shapes,
+                          &sched->pools_by_name,  &sched->names,       &sched->resource_ids};
     const struct str names[] = {STR("cpu"), STR("memory"), STR("nvidia.com/gpu"), STR("pods")};
 
     sched->devices = MEM_NEW(struct devices);
@@ -237,6 +237,8 @@ static void objects_free(struct sched *sched)
         heap_str_free(topology->name);
         mem_free(topology);
     }
+    MAP_FOREACH(&sched->namespaces, entry)
+        mem_free(entry->value);
     MAP_FOREACH(&sched->claims, entry) {
         struct claim *claim = entry->value;
         claim->known = false;
@@ -305,8 +307,8 @@ void sched_free(struct sched *sched)
         heap_str_free(sched->resources.items[i]);
     struct map *maps[] = {&sched->nodes_by_name,  &sched->pods_by_key, &sched->groups_by_key,
                           &sched->queues_by_name, &sched->classes,     &sched->topologies,
-                          &sched->claims,         &sched->shapes,      &sched->pools_by_name,
-                          &sched->names,          &sched->resource_ids};
+                          &sched->namespaces,     &sched->claims,      &sched->shapes,
+                          &sched->pools_by_name,  &sched->names,       &sched->resource_ids};
     for (size_t i = 0; i < COUNT_OF(maps); i++)
         map_done(maps[i]);
     VEC_DONE(&sched->nodes);

@@ -308,6 +308,9 @@ void sched_put_priority_class(struct sched *sched, const struct sched_priority_c
 void sched_drop_priority_class(struct sched *sched, struct str name);
 void sched_put_topology(struct sched *sched, const struct sched_topology *topology);
 void sched_drop_topology(struct sched *sched, struct str name);
+/* Namespaces, whose labels the affinity of pods may ask for. */
+void sched_put_namespace(struct sched *sched, const struct sched_namespace *space);
+void sched_drop_namespace(struct sched *sched, struct str name);
 void sched_put_claim(struct sched *sched, const struct sched_claim *claim);
 void sched_drop_claim(struct sched *sched, struct str ns, struct str name);
 void sched_put_slice(struct sched *sched, const struct sched_slice *slice);

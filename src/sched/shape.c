@@ -66,7 +66,7 @@ static void key_pod_terms(struct buf *key, const struct sched_pod_term *items, s
     for (size_t i = 0; i < count; i++) {
         key_selector(key, &items[i].selector);
         key_str(key, items[i].topology_key);
-        key_i64(key, items[i].all_namespaces);
+        key_selector(key, &items[i].namespace_selector);
         key_i64(key, items[i].weight);
         key_i64(key, (int64_t)items[i].namespace_count);
         for (size_t j = 0; j < items[i].namespace_count; j++)
@@ -114,7 +114,8 @@ static void key_constraints(struct buf *key, const struct sched_pod *pod)
         key_str(key, pod->spreads[i].topology_key);
         key_i64(key, pod->spreads[i].max_skew);
         key_i64(key, pod->spreads[i].min_domains);
-        key_i64(key, pod->spreads[i].required);
+        key_i64(key, pod->spreads[i].required + pod->spreads[i].any_selected * 2 +
+                         pod->spreads[i].any_taints * 4);
     }
 }
 

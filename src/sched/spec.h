@@ -59,8 +59,8 @@ struct sched_pod_term {
     struct str topology_key;
     const struct str *namespaces; /* none and no selector: the pod's own */
     size_t namespace_count;
-    bool all_namespaces; /* an empty namespaceSelector */
-    int64_t weight;      /* preferred terms */
+    struct sched_selector namespace_selector; /* an empty one: all */
+    int64_t weight;                           /* preferred terms */
 };
 
 struct sched_spread {
@@ -69,6 +69,16 @@ struct sched_spread {
     int64_t max_skew;
     int64_t min_domains; /* 0: unset */
     bool required;       /* DoNotSchedule */
+    /* Nodes that the pod may not go to count all the same: those that it does not select, those with
+     * taints that it does not tolerate. */
+    bool any_selected;
+    bool any_taints;
+};
+
+struct sched_namespace {
+    struct str name;
+    const struct sched_label *labels;
+    size_t label_count;
 };
 
 /* ---- node ---- */

@@ -46,7 +46,7 @@ struct sched {
     struct sched_config config;
     struct arena config_arena;
     struct map nodes_by_name, pods_by_key, groups_by_key, queues_by_name, classes, topologies,
-        claims, shapes, pools_by_name, names;
+        namespaces, claims, shapes, pools_by_name, names;
     VEC(struct node *) nodes; /* by slot; NULL holes */
     VEC(struct queue *) queues;
     size_t nodes_full;         /* slots of nodes below this are taken */
