@@ -286,6 +286,7 @@ static int home_bring_job(struct homecoming *home, const struct object *object, 
 
     home->plan.arena = &session->arena;
     home->plan.record = &home->record;
+    home->plan.id = home->id;
     home->plan.job = home->job;
     int r = home_await_end(session, home->job, object, &sources, &count, err);
 

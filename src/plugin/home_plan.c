@@ -6,6 +6,7 @@
 #include "plugin/home_record.h"
 #include "system/errors.h"
 #include "system/files.h"
+#include "tool/clock.h"
 #include "workspace/disk.h"
 #include "workspace/hash.h"
 #include "workspace/manifest.h"
@@ -160,10 +161,15 @@ bool home_plan_wants(void *user, struct str path, struct str *ret_as)
         int order = str_cmp(plan->list.files.items[middle].path, path);
 
         if (order == 0) {
-            const struct home_item *item = &plan->items[middle];
+            struct home_item *item = &plan->items[middle];
+            struct str above = manifest_parent(path);
 
+            plan->now = item;
             plan->sink->expect = item->old.inode ? &item->old : NULL;
             plan->sink->drop = item->own;
+            plan->sink->twin = item->verdict == HOME_ASIDE && !item->own
+                                   ? str_c(plan->arena, path) + above.len + (above.len ? 1 : 0)
+                                   : NULL;
             *ret_as = item->as;
             return item->verdict != HOME_SAME;
         }
@@ -181,6 +187,22 @@ static void home_placed(void *user, const char *path, const struct results_id *i
 
     home_record_add(plan->arena, plan->record,
                     str_printf(plan->arena, STR_FMT "%s", STR_ARG(plan->below), path), id);
+    if (plan->id && clock_monotonic_ms() - plan->noted_ms >= HOME_NOTE_MS) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        (void)home_record_write(&arena, plan->id, plan->record, NULL);
+        plan->noted_ms = clock_monotonic_ms();
+    }
+}
+
+/* Both have written the same, or an earlier copy was killed before it could note what it brought. */
+static void home_same(void *user)
+{
+    struct home_plan *plan = user;
+
+    plan->now->verdict = HOME_SAME;
+    plan->aside_count--;
+    plan->same_count++;
 }
 
 /* One folder a job in RESULTS_REPLACED, for HOME_REPLACED_S. */
@@ -208,5 +230,6 @@ void home_plan_sink(struct home_plan *plan, struct results_sink *sink)
     plan->sink = sink;
     sink->aside = str_printf(plan->arena, ".%s", plan->job).p;
     sink->placed = home_placed;
+    sink->same = home_same;
     sink->placed_user = plan;
 }

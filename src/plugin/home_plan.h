@@ -26,10 +26,13 @@ struct home_plan {
     struct arena *arena;
     const char *job;
     struct home_record *record; /* what came before, and what comes */
+    const char *id;             /* of the record, which is written meanwhile; NULL: it is not */
+    int64_t noted_ms;
     struct str below;        /* where in the record's folder, with a slash at its end, or empty */
     struct result_list list; /* of the job's files, by path */
     struct home_item *items; /* for each */
     struct results_sink *sink;
+    struct home_item *now; /* that is being written */
     size_t aside_count;
     size_t same_count;
     uint64_t bytes; /* of those that come */
@@ -38,7 +41,9 @@ struct home_plan {
 enum home_verdict home_judge(const struct home_place *place, int64_t since_ns);
 /* Fills the items; `folder` with `below`. */
 int home_plan_make(struct home_plan *plan, const char *folder, struct err *err);
-/* What comes goes there, and is noted in the record one by one: what came is known, however the rest ends. */
+/* What comes goes there, and is noted in the record one by one, which is written every HOME_NOTE_MS: what came is
+ * known, however the rest ends. */
+#define HOME_NOTE_MS 1000
 void home_plan_sink(struct home_plan *plan, struct results_sink *sink);
 /* As results_wants_fn, for that sink. */
 bool home_plan_wants(void *user, struct str path, struct str *ret_as);

@@ -66,6 +66,8 @@ TEST(a_file_that_changed_at_home_is_never_replaced)
 /* A folder, what its job has of it, and a person at work in it. */
 #define MODEL_PATHS 6
 #define MODEL_JOB   "job"
+#define MODEL_QUICK 20  /* sequences; MUSTER_MODEL_SEQUENCES says another number */
+#define MODEL_KILL  400 /* steps into and out of the kernel: a pull of six files takes as many */
 struct model {
     char home[64];
     struct arena arena;
@@ -78,6 +80,7 @@ struct model {
     unsigned next;
     unsigned seed;
     bool moved;
+    bool named; /* the volume has no files without a name */
 };
 static const char *const model_paths[MODEL_PATHS] = {"a", "b", "d/x", "d/y", "e/f/w", "e/z"};
 
@@ -179,6 +182,7 @@ static void model_pull(struct model *m, bool edits)
     if (edits)
         model_edit(m);
     EXPECT(results_sink_open(&sink, m->home, false, &err) == 0);
+    sink.named = m->named;
     home_plan_sink(&plan, &sink);
     for (size_t i = 0; i < plan.list.files.count; i++) {
         struct result_file *file = &plan.list.files.items[i];
@@ -193,6 +197,30 @@ static void model_pull(struct model *m, bool edits)
     }
     results_sink_done(&sink);
     home_record_sort(&m->record);
+}
+
+static void model_pull_alone(void *user)
+{
+    model_pull(user, false);
+}
+
+/* Something has a name that only a copy under way gives. */
+static bool model_is_left(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool left = false;
+
+    for (struct dirent *e; dir && !left && (e = readdir(dir));) {
+        char path[512];
+
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%.200s", folder, e->d_name);
+        left = strncmp(e->d_name, ".muster-pull-", 13) == 0 || model_is_left(path);
+    }
+    if (dir)
+        closedir(dir);
+    return left;
 }
 
 static void model_check(struct model *m, bool pulled)
@@ -210,10 +238,20 @@ static void model_check(struct model *m, bool pulled)
 
 TEST(nothing_of_the_persons_or_the_jobs_is_lost_by_edits_moves_and_pulls)
 {
-    for (unsigned seed = 1; seed <= 200; seed++) {
-        struct model m = {.home = "/tmp/muster-model-XXXXXX", .seed = seed};
-        char command[160];
+    const char *begin = getenv("MUSTER_MODEL_SEED");
+    const char *many = getenv("MUSTER_MODEL_SEQUENCES");
+    uint64_t first = 1;
+    uint64_t sequences = MODEL_QUICK;
 
+    EXPECT(!begin || str_to_u64(str_from(begin), &first));
+    EXPECT(!many || str_to_u64(str_from(many), &sequences));
+    for (unsigned seed = (unsigned)first; seed < first + sequences; seed++) {
+        struct model m = {.home = "/tmp/muster-model-XXXXXX", .seed = seed, .named = seed % 4 == 0};
+        char command[320];
+        char words[32];
+
+        (void)snprintf(words, sizeof(words), "seed %u", seed);
+        test_case(words);
         EXPECT(mkdtemp(m.home) != NULL);
         (void)snprintf(command, sizeof(command),
                        "mkdir %s-moved && printf moved-x >%s-moved/x && printf moved-y >%s-moved/y",
@@ -229,16 +267,18 @@ TEST(nothing_of_the_persons_or_the_jobs_is_lost_by_edits_moves_and_pulls)
         m.record.since_ns = home_moment(m.home) + 1;
         for (int step = 0; step < 12; step++) {
             bool pulled = false;
-            unsigned what = model_random(&m, 4);
+            unsigned what = model_random(&m, 5);
 
-            test_case("");
             if (what == 0)
                 model_edit(&m);
             else if (what < 3)
                 model_name(&m, "job", m.files[model_random(&m, MODEL_PATHS)].written);
-            else
+            else if (what == 3)
                 model_pull(&m, model_random(&m, 2)), pulled = true;
+            else /* it is killed, at any moment, and nobody has noted what it brought */
+                EXPECT(test_killed(model_pull_alone, &m, model_random(&m, MODEL_KILL)) >= 0);
             model_check(&m, pulled);
+            EXPECT(m.named || !model_is_left(m.home));
         }
         (void)snprintf(command, sizeof(command), "rm -rf %s %s-moved", m.home, m.home);
         EXPECT(system(command) == 0);

@@ -34,6 +34,19 @@ int file_open_unnamed(const char *folder)
     return open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 }
 
+int file_open_nameless(int folder_fd)
+{
+    return openat(folder_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
+
+int file_give_name(int fd, int folder_fd, const char *name)
+{
+    char path[32];
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, path, folder_fd, name, AT_SYMLINK_FOLLOW);
+}
+
 int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat *ret)
 {
     char again[32];
@@ -56,14 +69,14 @@ int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat
     return fd >= 0 ? fd : r;
 }
 
-int file_rename_new(int parent_fd, const char *from, const char *to)
+int file_rename_new(struct file_name from, struct file_name to)
 {
-    return renameat2(parent_fd, from, parent_fd, to, RENAME_NOREPLACE);
+    return renameat2(from.folder_fd, from.name, to.folder_fd, to.name, RENAME_NOREPLACE);
 }
 
-int file_exchange(int parent_fd, const char *a, const char *b)
+int file_exchange(struct file_name a, struct file_name b)
 {
-    return renameat2(parent_fd, a, parent_fd, b, RENAME_EXCHANGE);
+    return renameat2(a.folder_fd, a.name, b.folder_fd, b.name, RENAME_EXCHANGE);
 }
 
 int private_file_open(struct private_file *file, const char *name)
@@ -137,18 +150,34 @@ int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat
     return -ENOENT; /* gone meanwhile */
 }
 
-int file_rename_new(int parent_fd, const char *from, const char *to)
+int file_open_nameless(int folder_fd)
 {
-    int r = renameatx_np(parent_fd, from, parent_fd, to, RENAME_EXCL);
+    (void)folder_fd;
+    errno = ENOTSUP;
+    return -1;
+}
+
+int file_give_name(int fd, int folder_fd, const char *name)
+{
+    (void)fd;
+    (void)folder_fd;
+    (void)name;
+    errno = ENOTSUP;
+    return -1;
+}
+
+int file_rename_new(struct file_name from, struct file_name to)
+{
+    int r = renameatx_np(from.folder_fd, from.name, to.folder_fd, to.name, RENAME_EXCL);
 
     if (r < 0 && errno == ENOTSUP)
         errno = EINVAL;
     return r;
 }
 
-int file_exchange(int parent_fd, const char *a, const char *b)
+int file_exchange(struct file_name a, struct file_name b)
 {
-    int r = renameatx_np(parent_fd, a, parent_fd, b, RENAME_SWAP);
+    int r = renameatx_np(a.folder_fd, a.name, b.folder_fd, b.name, RENAME_SWAP);
 
     if (r < 0 && errno == ENOTSUP)
         errno = EINVAL;

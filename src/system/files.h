@@ -13,6 +13,10 @@ struct timespec file_clock(void);
 
 /* A new file for writing in a folder, without a name; -1 and errno. */
 int file_open_unnamed(const char *folder);
+/* The same for reading too, to be given a name later; -1: there is none where the folder is. */
+int file_open_nameless(int folder_fd);
+/* Its name, if nothing has it; -1 and errno: EEXIST. */
+int file_give_name(int fd, int folder_fd, const char *name);
 
 /* What stands at a name and is no regular file, or one of another volume than `device`: *ret says which. */
 #ifdef __linux__
@@ -24,11 +28,17 @@ int file_open_unnamed(const char *folder);
  * descriptor, or -errno; *ret is filled also with -FILE_OTHER_KIND. */
 int file_open_regular(int parent_fd, const char *name, dev_t device, struct stat *ret);
 
-/* Another name in the same folder for a file, if nothing has it; -1 and errno: EEXIST, or EINVAL where the volume cannot. */
-int file_rename_new(int parent_fd, const char *from, const char *to);
+/* A name in a folder. */
+struct file_name {
+    int folder_fd;
+    const char *name;
+};
 
-/* Two names of one folder change what they stand for, at once; -1 and errno: EINVAL where the volume cannot. */
-int file_exchange(int parent_fd, const char *a, const char *b);
+/* Another name for a file, if nothing has it; -1 and errno: EEXIST, or EINVAL where the volume cannot. */
+int file_rename_new(struct file_name from, struct file_name to);
+
+/* Two names change what they stand for, at once; -1 and errno: EINVAL where the volume cannot. */
+int file_exchange(struct file_name a, struct file_name b);
 
 /* A file that is read by its path and that no other user can read. On Linux it has no name and is in memory; elsewhere it
  * lies in the temporary folder until it is closed. */

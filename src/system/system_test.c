@@ -102,10 +102,18 @@ TEST(a_file_takes_a_new_name_only_where_nothing_has_it)
 
     place_write(&place, "file", "text");
     place_write(&place, "other", "kept");
-    EXPECT(file_rename_new(place.fd, "file", "other") < 0 && errno == EEXIST);
+    struct file_name file = {place.fd, "file"};
+    struct file_name other = {place.fd, "other"};
+    EXPECT(file_rename_new(file, other) < 0 && errno == EEXIST);
     EXPECT(unlinkat(place.fd, "other", 0) == 0);
-    EXPECT(file_rename_new(place.fd, "file", "other") == 0);
+    EXPECT(file_rename_new(file, other) == 0);
     EXPECT(faccessat(place.fd, "file", F_OK, 0) < 0);
+    int fd = file_open_nameless(place.fd);
+    if (fd < 0) /* not every file system has such files */
+        return;
+    EXPECT(file_give_name(fd, place.fd, "other") < 0 && errno == EEXIST);
+    EXPECT(file_give_name(fd, place.fd, "file") == 0 && close(fd) == 0);
+    EXPECT(faccessat(place.fd, "file", F_OK, 0) == 0);
 }
 
 TEST(times_of_a_file_are_those_that_it_was_given)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct buf;
 struct err;
@@ -60,8 +61,8 @@ int results_folder(int root_fd, struct str path);
 
 /* ---- the other end: files come to be in a folder, and nowhere else ----
  *
- * A file is written beside its place and appears whole. What is there already is replaced only
- * with `force`; a link in the way is never followed.
+ * A file has no name until it is whole (a name of our own where the volume cannot do that; what a killed copy left
+ * goes with the next). What is there already is replaced only with `force`; a link in the way is never followed.
  *
  * With `expect` it is replaced only if it is that very file: the two change places, and if another one
  * comes out it goes back. What was replaced is then in RESULTS_REPLACED/JOB. What may not be replaced has the
@@ -90,7 +91,11 @@ struct results_sink {
     void (*placed)(void *user,
                    const char *path,
                    const struct results_id *id); /* NULL: nobody asks */
-    void *placed_user;
+    /* What is written next goes beside this file of its folder, unless it is the same: then it is not
+     * needed, and `same` is told. NULL: none. */
+    const char *twin;
+    void (*same)(void *user);
+    void *placed_user;  /* of both */
     uint64_t bytes_max; /* of all files; 0: no limit */
     uint64_t bytes;
     size_t file_count;
@@ -103,8 +108,14 @@ struct results_sink {
     uint64_t have;
     uint32_t mode;
     struct results_id old; /* what may be replaced; no inode: nothing, or anything with `force` */
+    const char *target;    /* of the link that is being made; NULL: it is a file */
     char path[WS_PATH_MAX + 1];
-    char beside[64];
+    /* where it stands for now; no name: nowhere */
+    int at_fd;
+    char at_name[WS_NAME_MAX + 1];
+    struct disk_walk kept_walk; /* in RESULTS_REPLACED */
+    ino_t cleared;              /* the folder that was cleared of what was left */
+    bool named;                 /* as on a volume that has no files without a name */
 };
 
 /* Makes the folder, with its parents, where it is missing. */

@@ -6,18 +6,27 @@
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
 #include "workspace/results.h"
+#include "workspace/rules.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NS_PER_SECOND 1000000000LL
+#define SAME_BYTES    32768
+#define KEPT_PATH     (sizeof(RESULTS_REPLACED) + WS_PATH_MAX + WS_NAME_MAX + 16)
 #define ASIDE_MAX     9 /* files beside one that may not be replaced: NAME.JOB, NAME.JOB.2, ... */
-/* The pid keeps two at work in one folder apart. */
-#define BESIDE_NAME ".muster-pull-%d"
+/* Where a volume has no files without a name. The pid keeps two at work in one folder apart. */
+#define BESIDE_NAME  RULES_CUT_NAME "%d"
+#define BESIDE_BYTES (sizeof(RULES_CUT_NAME) + 11)
+#define LEFT_S       600 /* of another machine, whose processes we do not know, it may be at work */
 
 int64_t results_ns(struct timespec time)
 {
@@ -42,8 +51,13 @@ int results_sink_open(struct results_sink *sink, const char *folder, bool force,
 {
     int r = disk_make_folders(folder);
 
-    *sink = (struct results_sink){
-        .root_fd = -1, .force = force, .fd = -1, .parent_fd = -1, .walk = DISK_WALK_NONE};
+    *sink = (struct results_sink){.root_fd = -1,
+                                  .force = force,
+                                  .fd = -1,
+                                  .parent_fd = -1,
+                                  .at_fd = -1,
+                                  .walk = DISK_WALK_NONE,
+                                  .kept_walk = DISK_WALK_NONE};
     if (r == 0) {
         sink->root_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         r = sink->root_fd < 0 ? -errno : 0;
@@ -51,21 +65,30 @@ int results_sink_open(struct results_sink *sink, const char *folder, bool force,
     return r < 0 ? err_set(err, r, "%s: %s", folder, errno_words(-r)) : 0;
 }
 
+/* Where the file that is being written stands for now; no name: it has none. */
+static void forget_name(struct results_sink *sink)
+{
+    sink->at_fd = -1;
+    sink->at_name[0] = '\0';
+}
+
 /* What has been written of the file goes. */
 static void drop(struct results_sink *sink)
 {
-    if (sink->fd < 0)
-        return;
-    close(sink->fd);
-    (void)unlinkat(sink->parent_fd, sink->beside, 0);
+    if (sink->fd >= 0)
+        sink->cut_count++;
+    if (sink->at_name[0])
+        (void)unlinkat(sink->at_fd, sink->at_name, 0);
+    forget_name(sink);
+    disk_closep(&sink->fd);
     sink->fd = sink->parent_fd = -1;
-    sink->cut_count++;
 }
 
 void results_sink_done(struct results_sink *sink)
 {
     drop(sink);
     disk_walk_done(&sink->walk);
+    disk_walk_done(&sink->kept_walk);
     disk_closep(&sink->root_fd);
     sink->root_fd = -1;
 }
@@ -99,7 +122,34 @@ bool results_exists(int root_fd, struct str path)
     return there;
 }
 
-/* Opens the folder of a path that was checked, for a file beside its place. */
+/* What a copy left that was killed: nobody writes to it any more. Once a folder. */
+static void clear_left(struct results_sink *sink)
+{
+    struct stat st;
+    DIR *dir = NULL;
+    uint64_t pid;
+
+    if (fstat(sink->parent_fd, &st) < 0 || st.st_ino == sink->cleared)
+        return;
+    sink->cleared = st.st_ino;
+    int fd = openat(sink->parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && !(dir = fdopendir(fd)))
+        close(fd);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        struct str name = str_from(e->d_name);
+
+        if (str_starts(name, STR(RULES_CUT_NAME)) &&
+            str_to_u64(str_sub(name, strlen(RULES_CUT_NAME), name.len), &pid) && pid <= INT_MAX &&
+            kill((pid_t)pid, 0) < 0 && errno == ESRCH &&
+            fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            st.st_mtime < time(NULL) - LEFT_S)
+            (void)unlinkat(fd, e->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* Opens the folder of a path that was checked. */
 static int begin_at(struct results_sink *sink, struct str path, struct err *err)
 {
     const char *name;
@@ -114,15 +164,33 @@ static int begin_at(struct results_sink *sink, struct str path, struct err *err)
     if (sink->parent_fd < 0)
         return err_set(err, sink->parent_fd, "'%s': its folder is a link or not a folder (%s)",
                        sink->path, errno_words(-sink->parent_fd));
+    clear_left(sink);
     if (!sink->force && !sink->expect && !sink->aside &&
         fstatat(sink->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         r = err_set(err, -EEXIST, "'%s' is there already; --force replaces it", sink->path);
-    (void)snprintf(sink->beside, sizeof(sink->beside), BESIDE_NAME, (int)getpid());
-    if (r == 0)
-        (void)unlinkat(sink->parent_fd, sink->beside, 0);
-    else
+    if (r < 0)
         sink->parent_fd = -1;
     return r;
+}
+
+/* A name of our own in the file's folder. */
+static void name_beside(struct results_sink *sink)
+{
+    (void)snprintf(sink->at_name, sizeof(sink->at_name), BESIDE_NAME, (int)getpid());
+    sink->at_fd = sink->parent_fd;
+    (void)unlinkat(sink->at_fd, sink->at_name, 0);
+}
+
+/* Without a name: however we end, nothing of it is left. */
+static int open_new(struct results_sink *sink)
+{
+    sink->fd = sink->named ? -1 : file_open_nameless(sink->parent_fd);
+    if (sink->fd >= 0)
+        return 0;
+    name_beside(sink);
+    sink->fd = openat(sink->at_fd, sink->at_name,
+                      O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return sink->fd < 0 ? -errno : 0;
 }
 
 static int begin(struct results_sink *sink, const struct frame_blob *blob, struct err *err)
@@ -139,81 +207,185 @@ static int begin(struct results_sink *sink, const struct frame_blob *blob, struc
     sink->have = 0;
     sink->mode = blob->mode;
     r = begin_at(sink, blob->path, err);
-    if (r == 0) {
-        sink->fd = openat(sink->parent_fd, sink->beside,
-                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (sink->fd < 0)
-            r = err_set(err, -errno, "'%s': %s", sink->path, errno_words(errno));
+    if (r < 0)
+        return r;
+    r = open_new(sink);
+    if (r < 0) {
+        forget_name(sink);
+        sink->parent_fd = -1;
+        return err_set(err, r, "'%s': %s", sink->path, errno_words(-r));
+    }
+    return 0;
+}
+
+/* The file, or the link, gets this name if nothing has it. */
+static int place_new(struct results_sink *sink, struct file_name to)
+{
+    struct file_name from = {sink->at_fd, sink->at_name};
+    struct stat st;
+    int r;
+
+    if (sink->at_name[0])
+        r = file_rename_new(from, to);
+    else if (sink->target)
+        r = symlinkat(sink->target, to.folder_fd, to.name);
+    else
+        r = file_give_name(sink->fd, to.folder_fd, to.name);
+    if (r < 0 && sink->at_name[0] && errno == EINVAL) {
+        if (fstatat(to.folder_fd, to.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            return -EEXIST;
+        r = renameat(from.folder_fd, from.name, to.folder_fd, to.name);
     }
     if (r < 0)
-        sink->parent_fd = -1;
+        return -errno;
+    forget_name(sink);
+    return 0;
+}
+
+/* The same, and from there it goes on. */
+static int place_for_now(struct results_sink *sink, struct file_name to)
+{
+    int r = place_new(sink, to);
+
+    if (r == 0) {
+        sink->at_fd = to.folder_fd;
+        (void)snprintf(sink->at_name, sizeof(sink->at_name), "%s", to.name);
+    }
     return r;
 }
 
-static int place_new(struct results_sink *sink, const char *name)
-{
-    struct stat st;
-
-    if (file_rename_new(sink->parent_fd, sink->beside, name) == 0)
-        return 0;
-    if (errno != EINVAL)
-        return -errno;
-    if (fstatat(sink->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        return -EEXIST;
-    return renameat(sink->parent_fd, sink->beside, sink->parent_fd, name) < 0 ? -errno : 0;
-}
-
-/* What is replaced is kept as it is, unless it came from the same job. */
-static int keep_replaced(struct results_sink *sink, const char *from)
+static void ignore_private(int root_fd)
 {
     static const char ignore[] = WS_PRIVATE_DIR "/.gitignore";
-    struct disk_walk walk = DISK_WALK_NONE;
-    char path[sizeof(RESULTS_REPLACED) + sizeof(sink->path) + WS_NAME_MAX];
-    const char *name;
+    int fd = openat(root_fd, ignore, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
-    if (sink->drop)
-        return unlinkat(sink->parent_fd, from, 0) < 0 ? -errno : 0;
-    int n = snprintf(path, sizeof(path), RESULTS_REPLACED "/%s/%s",
-                     sink->aside ? sink->aside + 1 : "any", sink->path);
-    int parent = n < 0 || n > WS_PATH_MAX
-                     ? -ENAMETOOLONG
-                     : disk_parent(&walk, sink->root_fd, str_from(path), 0777, &name, NULL);
-    int r = parent < 0 ? parent : 0;
-
-    if (r == 0 && renameat(sink->parent_fd, from, parent, name) < 0)
-        r = -errno;
-    int fd = openat(sink->root_fd, ignore, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) {
         (void)disk_write(fd, STR("*\n"));
         close(fd);
     }
-    disk_walk_done(&walk);
+}
+
+/* The new file stands where the old one is to be kept, so that they can change places: whenever we are
+ * killed, each is in one of the two, and nothing in between. `path` has room for it. */
+static int place_kept(struct results_sink *sink, char path[static KEPT_PATH])
+{
+    struct file_name kept;
+    int r = -EEXIST;
+
+    for (int i = 1; r == -EEXIST && i <= ASIDE_MAX; i++) {
+        int n = snprintf(path, KEPT_PATH,
+                         i > 1 ? RESULTS_REPLACED "/%s/%s.%d" : RESULTS_REPLACED "/%s/%s",
+                         sink->aside ? sink->aside + 1 : "any", sink->path, i);
+
+        if (n < 0 || n > WS_PATH_MAX)
+            return -ENAMETOOLONG;
+        kept.folder_fd =
+            disk_parent(&sink->kept_walk, sink->root_fd, str_from(path), 0777, &kept.name, NULL);
+        if (kept.folder_fd < 0)
+            return kept.folder_fd;
+        r = place_for_now(sink, kept);
+    }
     return r;
 }
 
-/* The new file and the old one change places: so whatever is there at that moment is in our hands. If it is not
- * what was looked at, or cannot be kept, it goes back. -ESTALE: it did. */
-static int place_over(struct results_sink *sink, const char *name)
+/* A volume that cannot exchange: one after the other. The old one is in our folder all the time. */
+static int exchange_slowly(struct file_name kept, struct file_name place)
 {
-    struct stat st;
-    struct results_id out;
+    char old[BESIDE_BYTES];
 
-    if (file_exchange(sink->parent_fd, sink->beside, name) < 0) {
+    (void)snprintf(old, sizeof(old), BESIDE_NAME, (int)getpid());
+    if (renameat(place.folder_fd, place.name, kept.folder_fd, old) < 0)
+        return -errno;
+    if (renameat(kept.folder_fd, kept.name, place.folder_fd, place.name) < 0) {
         int why = -errno;
 
-        if (why == -EINVAL) /* a volume that cannot: one after the other */
-            why = keep_replaced(sink, name);
-        return why == 0 || why == -ENOENT ? place_new(sink, name) : why;
+        (void)renameat(kept.folder_fd, old, place.folder_fd, place.name);
+        return why;
     }
-    int r = fstatat(sink->parent_fd, sink->beside, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
-    out = r == 0 ? results_id(&st) : (struct results_id){0};
-    out.changed_ns = sink->old.changed_ns; /* the exchange itself has changed it */
-    if (r == 0 && !results_id_eq(&out, &sink->old))
-        r = -ESTALE;
+    return renameat(kept.folder_fd, old, kept.folder_fd, kept.name) < 0 ? -errno : 0;
+}
+
+static int exchange(struct results_sink *sink, const char *name)
+{
+    struct file_name kept = {sink->at_fd, sink->at_name};
+    struct file_name place = {sink->parent_fd, name};
+
+    if (file_exchange(kept, place) == 0)
+        return 0;
+    return errno == EINVAL ? exchange_slowly(kept, place) : -errno;
+}
+
+/* What came from the same job need not be kept, nor the folders that were made for it. */
+static void drop_kept(struct results_sink *sink, const char *path)
+{
+    char folder[KEPT_PATH];
+
+    (void)unlinkat(sink->at_fd, sink->at_name, 0);
+    for (struct str above = manifest_parent(str_from(path)); above.len;
+         above = manifest_parent(above)) {
+        (void)snprintf(folder, sizeof(folder), STR_FMT, STR_ARG(above));
+        if (unlinkat(sink->root_fd, folder, AT_REMOVEDIR) < 0)
+            break;
+        disk_walk_done(&sink->kept_walk);
+    }
+}
+
+/* A name of our own beside its place. */
+static int place_beside(struct results_sink *sink)
+{
+    char beside[BESIDE_BYTES];
+
+    (void)snprintf(beside, sizeof(beside), BESIDE_NAME, (int)getpid());
+    (void)unlinkat(sink->parent_fd, beside, 0);
+    return place_for_now(sink, (struct file_name){sink->parent_fd, beside});
+}
+
+/* The new file and the old one change places: so whatever is there at that moment is in our hands. If it is not
+ * what was looked at, it goes back. -ESTALE: it did, or it could not be kept. */
+static int place_over(struct results_sink *sink, const char *name)
+{
+    char path[KEPT_PATH];
+    struct stat st;
+    struct results_id out = {0};
+
+    int r = place_kept(sink, path);
+    if (r == -EXDEV && sink->drop) /* a volume inside the folder; it need not be kept */
+        r = place_beside(sink);
     if (r == 0)
-        r = keep_replaced(sink, sink->beside);
+        r = exchange(sink, name);
     if (r < 0)
-        (void)file_exchange(sink->parent_fd, sink->beside, name);
+        return r == -EEXIST || r == -EXDEV || r == -ENOENT || r == -ELOOP || r == -ENAMETOOLONG
+                   ? -ESTALE
+                   : r;
+    if (fstatat(sink->at_fd, sink->at_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        out = results_id(&st);
+    out.changed_ns = sink->old.changed_ns; /* the exchange itself has changed it */
+    if (!results_id_eq(&out, &sink->old)) {
+        (void)exchange(sink, name);
+        return -ESTALE;
+    }
+    if (sink->drop)
+        drop_kept(sink, path);
+    else
+        ignore_private(sink->root_fd);
+    forget_name(sink);
+    return 0;
+}
+
+/* Whatever is there. */
+static int place_force(struct results_sink *sink, const char *name)
+{
+    int r = place_new(sink, (struct file_name){sink->parent_fd, name});
+
+    if (r == -EEXIST && !sink->at_name[0]) {
+        r = place_beside(sink);
+        r = r == 0 ? -EEXIST : r;
+    }
+    if (r == -EEXIST) {
+        r = renameat(sink->at_fd, sink->at_name, sink->parent_fd, name) < 0 ? -errno : 0;
+        if (r == 0)
+            forget_name(sink);
+    }
     return r;
 }
 
@@ -242,7 +414,7 @@ static int place_aside(struct results_sink *sink, const char *name)
         if (strlen(name) + strlen(end) >= sizeof(other) || len + strlen(end) >= sizeof(sink->path))
             return -ENAMETOOLONG;
         (void)snprintf(other, sizeof(other), "%.*s%s", WS_NAME_MAX, name, end);
-        r = place_new(sink, other);
+        r = place_new(sink, (struct file_name){sink->parent_fd, other});
         if (r == 0)
             (void)snprintf(sink->path + len, sizeof(sink->path) - len, "%s", end);
     }
@@ -256,12 +428,34 @@ static int place(struct results_sink *sink)
     int r;
 
     if (sink->force)
-        return renameat(sink->parent_fd, sink->beside, sink->parent_fd, name) < 0 ? -errno : 0;
+        return place_force(sink, name);
     if (!sink->old.inode)
-        r = place_new(sink, name);
+        r = place_new(sink, (struct file_name){sink->parent_fd, name});
     else
         r = is_as_expected(sink, name) ? place_over(sink, name) : -ESTALE;
     return (r == -EEXIST || r == -ESTALE) && sink->aside ? place_aside(sink, name) : r;
+}
+
+/* Has the file that is there the very bytes that have come? */
+static bool is_same(const struct results_sink *sink, const char *name)
+{
+    struct stat new;
+    struct stat st;
+    bool same = fstat(sink->fd, &new) == 0;
+    int fd = same ? file_open_regular(sink->parent_fd, name, new.st_dev, &st) : -1;
+
+    same = fd >= 0 && st.st_size == new.st_size;
+    for (off_t at = 0; same && at < st.st_size;) {
+        char ours[SAME_BYTES];
+        char theirs[SAME_BYTES];
+        ssize_t got = pread(fd, ours, sizeof(ours), at);
+
+        same = got > 0 && pread(sink->fd, theirs, (size_t)got, at) == got &&
+               memcmp(ours, theirs, (size_t)got) == 0;
+        at += got;
+    }
+    disk_closep(&fd);
+    return same;
 }
 
 /* `fd` -1: of a link, whose name says what it is. */
@@ -283,6 +477,12 @@ static int finish(struct results_sink *sink, struct err *err)
     int r;
 
     (void)umask(mask);
+    if (sink->twin && is_same(sink, sink->twin)) {
+        sink->same(sink->placed_user);
+        drop(sink);
+        sink->cut_count--;
+        return 0;
+    }
     r = fchmod(sink->fd, ((sink->mode & 0777) & ~mask) | 0600) < 0 ? -errno : place(sink);
     if (r < 0) {
         drop(sink);
@@ -314,7 +514,7 @@ int results_put(struct results_sink *sink, const struct frame_blob *blob, struct
         drop(sink);
         return err_set(err, -EFBIG, "'%s': more content arrives than was announced", sink->path);
     }
-    r = disk_write(sink->fd, blob->bytes);
+    r = disk_write_sparse(sink->fd, blob->bytes);
     if (r < 0) {
         drop(sink);
         return err_set(err, r, "'%s': %s", sink->path, errno_words(-r));
@@ -337,11 +537,11 @@ int results_put_link(struct results_sink *sink, const struct ws_entry *entry, st
     if (r < 0)
         return r;
     (void)snprintf(target, sizeof(target), STR_FMT, STR_ARG(entry->target));
-    r = symlinkat(target, sink->parent_fd, sink->beside) < 0 ? -errno : place(sink);
+    sink->target = target;
+    r = place(sink);
+    sink->target = NULL;
     if (r == 0)
         tell_placed(sink, -1);
-    else
-        (void)unlinkat(sink->parent_fd, sink->beside, 0);
-    sink->parent_fd = -1;
+    drop(sink);
     return r < 0 ? err_set(err, r, "'%s': %s", sink->path, errno_words(-r)) : 0;
 }

@@ -8,12 +8,15 @@
 #include "workspace/results.h"
 #include "workspace/tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A job's folder and the one its results go to, gone afterwards. */
@@ -432,6 +435,132 @@ TEST(only_the_very_file_that_was_looked_at_is_replaced_and_it_is_kept)
     write_file(place.to, "b", "mine");
     EXPECT(put(&sink, "b", "theirs") == 0 && has(place.to, "b", "mine"));
     EXPECT(has(place.to, "b.job", "theirs") && sink.file_count == 4);
+    results_sink_done(&sink);
+}
+
+static void count_same(void *user)
+{
+    ++*(unsigned *)user;
+}
+
+static size_t count_below(const char *folder, const char *prefix)
+{
+    DIR *dir = opendir(folder);
+    size_t count = 0;
+
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[512];
+
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%.200s", folder, e->d_name);
+        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
+        count += count_below(path, prefix);
+    }
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* One file comes in two pieces over one that is kept, and one where nothing was. */
+struct copy {
+    const struct place *place;
+    struct results_id seen;
+    bool whole;
+};
+
+static void copy_both(void *user)
+{
+    const struct copy *copy = user;
+    struct frame_blob first = {.path = STR("a"), .size = 6, .mode = 0644, .bytes = STR("the")};
+    struct frame_blob last = {.path = STR("a"), .size = 6, .offset = 3, .bytes = STR("irs")};
+    struct results_sink sink;
+
+    EXPECT(results_sink_open(&sink, copy->place->to, false, NULL) == 0);
+    sink.aside = ".job";
+    sink.expect = &copy->seen;
+    EXPECT(results_put(&sink, &first, NULL) == 0);
+    EXPECT(!copy->whole || results_put(&sink, &last, NULL) == 0);
+    sink.expect = NULL;
+    EXPECT(!copy->whole || put(&sink, "b", "new") == 0);
+    if (copy->whole)
+        results_sink_done(&sink); /* else it is at work when it ends */
+}
+
+TEST(a_copy_that_is_killed_at_any_moment_leaves_nothing_and_loses_nothing)
+{
+    struct copy copy = {.whole = false};
+    int ended = 0;
+
+    for (unsigned steps = 0; ended == 0 && steps < 1000; steps++) {
+        _cleanup_(place_done) struct place place;
+        struct stat st;
+        char path[128];
+
+        place_open(&place);
+        copy.place = &place;
+        copy.whole = steps > 0;
+        EXPECT(mkdir(place.to, 0755) == 0);
+        write_file(place.to, "a", "mine");
+        (void)snprintf(path, sizeof(path), "%s/a", place.to);
+        EXPECT(stat(path, &st) == 0);
+        copy.seen = results_id(&st);
+        ended = test_killed(copy_both, &copy, copy.whole ? steps : 1000);
+        EXPECT(ended >= 0);
+        EXPECT(count_below(place.to, ".muster-pull-") == 0);
+        EXPECT(has(place.to, "a", "mine") ||
+               (has(place.to, "a", "theirs") && has(place.to, RESULTS_REPLACED "/job/a", "mine")));
+        ended = copy.whole ? ended : 0;
+    }
+    EXPECT(ended == 1);
+}
+
+TEST(what_a_killed_copy_left_where_it_needs_a_name_goes_with_the_next)
+{
+    const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    _cleanup_(place_done) struct place place;
+    struct results_sink sink;
+    char name[64];
+    int status;
+    pid_t dead = fork();
+
+    if (dead == 0)
+        _exit(0);
+    EXPECT(dead > 0 && waitpid(dead, &status, 0) == dead);
+    place_open(&place);
+    EXPECT(results_sink_open(&sink, place.to, false, NULL) == 0);
+    sink.named = true;
+    (void)snprintf(name, sizeof(name), ".muster-pull-%d", (int)dead);
+    write_file(place.to, name, "cut");
+    EXPECT(utimensat(sink.root_fd, name, long_ago, 0) == 0);
+    write_file(place.to, ".muster-pull-x", "somebody's"); /* no number: none of ours */
+    EXPECT(utimensat(sink.root_fd, ".muster-pull-x", long_ago, 0) == 0);
+    (void)snprintf(name, sizeof(name), ".muster-pull-%d", (int)getppid());
+    write_file(place.to, name, "at work");
+    EXPECT(utimensat(sink.root_fd, name, long_ago, 0) == 0);
+    EXPECT(count_below(place.to, ".muster-pull-") == 3);
+    EXPECT(put(&sink, "a", "theirs") == 0 && has(place.to, "a", "theirs"));
+    EXPECT(count_below(place.to, ".muster-pull-") == 2 && has(place.to, name, "at work"));
+    results_sink_done(&sink);
+}
+
+TEST(what_comes_beside_a_file_with_the_same_bytes_is_not_needed)
+{
+    _cleanup_(place_done) struct place place;
+    struct results_sink sink;
+    unsigned same = 0;
+
+    place_open(&place);
+    EXPECT(results_sink_open(&sink, place.to, false, NULL) == 0);
+    sink.aside = ".job";
+    sink.twin = "a";
+    sink.same = count_same;
+    sink.placed_user = &same;
+    write_file(place.to, "a", "both");
+    EXPECT(put(&sink, "a.job", "both") == 0 && !results_exists(sink.root_fd, STR("a.job")));
+    EXPECT(same == 1 && sink.file_count == 0 && sink.cut_count == 0);
+    EXPECT(put(&sink, "a.job", "else") == 0 && has(place.to, "a.job", "else"));
+    EXPECT(same == 1 && sink.file_count == 1 && has(place.to, "a", "both"));
     results_sink_done(&sink);
 }
 

@@ -354,7 +354,8 @@ TEST(sync_refuses_what_is_no_upload)
  * on disk is there after a sync, unless the person has edited that file here since the last one. */
 #define MODEL_WORKERS 2
 #define MODEL_STEPS   25
-#define MODEL_QUICK   12 /* sequences; MUSTER_MODEL_SEQUENCES says another number */
+#define MODEL_KILL    600 /* steps into and out of the kernel: more than a commit takes */
+#define MODEL_QUICK   12  /* sequences; MUSTER_MODEL_SEQUENCES says another number */
 
 static const char *const model_paths[] = {"a", "b", "d/a", "d/b", "d/e/c", "f/a"};
 #define MODEL_PATHS COUNT_OF(model_paths)
@@ -522,6 +523,23 @@ static void model_begin_sync(struct model *model, struct model_worker *worker, s
     worker->takes = !hash_eq(worker->worker.pull.tree.current->revision, revision);
 }
 
+/* A worker in a process of its own, until it has the revision. */
+struct model_killed {
+    struct model *model;
+    struct model_worker *worker;
+    struct hash revision;
+};
+
+static void model_take(void *user)
+{
+    struct model_killed *killed = user;
+    int64_t until_ms = clock_ms() + ANSWER_S_MAX * 1000;
+
+    model_start_worker(killed->model, killed->worker);
+    while (!hash_eq(killed->worker->worker.at, killed->revision) && clock_ms() < until_ms)
+        worker_turn(&killed->worker->worker);
+}
+
 static void model_sync(struct model *model)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -539,7 +557,10 @@ static void model_sync(struct model *model)
         for (size_t i = 0; i < MODEL_WORKERS; i++)
             worker_turn(&model->workers[i].worker);
         if (turn == dies_at) {
+            struct model_killed killed = {model, dies, revision};
+
             model_die(dies);
+            EXPECT(test_killed(model_take, &killed, (unsigned)model_draw(model, MODEL_KILL)) >= 0);
             model_start_worker(model, dies);
         }
         EXPECT(clock_ms() < until_ms);
@@ -655,9 +676,14 @@ TEST(sync_does_what_the_model_says_whatever_both_sides_do)
     uint64_t sequences = MODEL_QUICK;
     char words[32];
 
+    const char *begin = getenv("MUSTER_MODEL_SEED");
+    uint64_t first = 1;
+
     if (text)
         EXPECT(str_to_u64(str_from(text), &sequences));
-    for (uint64_t seed = 1; seed <= sequences; seed++) {
+    if (begin)
+        EXPECT(str_to_u64(str_from(begin), &first));
+    for (uint64_t seed = first; seed < first + sequences; seed++) {
         (void)snprintf(words, sizeof(words), "seed %llu", (unsigned long long)seed);
         test_case(words);
         model_run(seed);
