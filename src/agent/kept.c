@@ -91,7 +91,7 @@ static void burial_run(struct agent_work *work)
     if (folder)
         closedir(folder);
     results_burial_run(&burial->results, work->trash);
-    if (burial->results.from[0])
+    if (burial->results.from[0] && !burial->results.claim)
         look_through(burial, burial->results.all);
     trash_put(work->trash, burial->folder);
     if (burial->prune)
@@ -175,7 +175,25 @@ static void on_job_looked(void *user, const struct api_result *result)
     struct burial *burial = user;
 
     burial->results.job_is_there = results_job_is_there(&burial->results, result);
+    burial->results.strip =
+        burial->results.claim && results_claim_is_done(&burial->results, result);
     agent_work(burial->work.agent, &burial->work);
+}
+
+static void strip_run(struct agent_work *work)
+{
+    results_burial_run(&((struct burial *)work)->results, work->trash);
+}
+
+void kept_strip(const struct pod *pod)
+{
+    struct burial *burial = MEM_NEW(struct burial);
+
+    burial->work.run = strip_run;
+    if (!pod->deleted && !pod->object->deleted_ms && results_strip_prepare(pod, &burial->results))
+        agent_work(pod->agent, &burial->work);
+    else
+        mem_free(burial);
 }
 
 void kept_bury(const struct pod *pod)

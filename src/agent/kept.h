@@ -33,6 +33,8 @@ void kept_prune(const char *logs, const struct kept_limits *limits);
 
 /* Moves the logs and what the pod wrote, and removes its folder, in a worker thread. */
 void kept_bury(const struct pod *pod);
+/* The pod has ended: of its folder, what is as it was shipped goes, in a worker thread. */
+void kept_strip(const struct pod *pod);
 /* From the heartbeat: what is kept of pods' results is looked through now and then. */
 void kept_beat(struct agent *agent);
 

@@ -434,6 +434,7 @@ static void pod_finish(struct pod *pod)
     network_pod_changed(pod);
     pod->stage = POD_OVER;
     network_ports_changed(pod);
+    kept_strip(pod);
 }
 
 static void done_delete(void *user, const struct api_result *result)

@@ -4,9 +4,12 @@
 #include "agent/pod.h"
 #include "agent/results.h"
 #include "agent/trash.h"
+#include "agent/volume.h"
 #include "api/api.h"
+#include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -14,6 +17,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "cache/cache.h"
 #include "tool/files.h"
 #include "workspace/frame.h"
 #include "workspace/results.h"
@@ -29,10 +33,14 @@
 #include <unistd.h>
 
 #define GENERATION_LABEL "torchrun.ai/generation"
+#define ROLE_LABEL       "torchrun.ai/role"
 #define TRAINER          "trainer"
+#define WORKSPACE        "torchrun.ai/workspace" /* annotation of a job: "upload" */
 #define VOLUME           "folder" /* below a name, so that what a job owns is no entry of ours */
 #define SAID             "said"   /* beside it: the moment at which its end was announced */
 #define DEPTH_MAX        64 /* of folders that are measured, as many as results are read from */
+#define EARLIER_MAX      9  /* names that are tried: the job may have such folders itself */
+#define BURIAL_PATH      (RESULTS_KEPT_PATH + RESULTS_KEPT_NAME + 32)
 #define EMPTY_BYTES      FRAME_HEAD_BYTES /* of a turn that gave only the end of the stream */
 
 /* ---- in the loop ---- */
@@ -60,6 +68,43 @@ static struct str pod_folder_volume(const struct pod *pod)
     return STR_NONE;
 }
 
+/* The claim that the job made for its sync pod. One that outlives the job is its owner's. */
+static bool sync_burial_prepare(const struct pod *pod,
+                                const struct object_owner *owner,
+                                struct results_burial *ret)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str name = str_printf(&arena, STR_FMT "-workspace", STR_ARG(owner->name));
+    const struct object *claim = cache_get(pod->agent->cache, &kind_pvc, pod->ns, name);
+    const struct object_owner *of = claim ? object_controller(claim) : NULL;
+
+    if (!of || claim->deleted_ms || !str_eq(of->uid, owner->uid) ||
+        !str_is(json_str_at(pod->root, "spec.volumes.0.persistentVolumeClaim.claimName"), name.p))
+        return false;
+    (void)snprintf(ret->from, sizeof(ret->from), "%s",
+                   volume_claim_folder(&arena, pod->agent, claim));
+    ret->claim = true;
+    return true;
+}
+
+bool results_claim_is_done(const struct results_burial *burial, const struct api_result *result)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *job = result->code == 0 ? result->object : NULL;
+
+    return job && str_is(job->uid, burial->job_uid) &&
+           str_is(object_annotation(job, WORKSPACE), "upload") &&
+           json_str_at(object_json(job, &arena), "status.completionTime").len > 0;
+}
+
+bool results_strip_prepare(const struct pod *pod, struct results_burial *ret)
+{
+    if (!results_burial_prepare(pod, ret) || ret->claim)
+        return false;
+    ret->strip = true;
+    return true;
+}
+
 bool results_burial_prepare(const struct pod *pod, struct results_burial *ret)
 {
     const struct object_owner *owner = object_controller(pod->object);
@@ -67,9 +112,14 @@ bool results_burial_prepare(const struct pod *pod, struct results_burial *ret)
     struct str volume = pod_folder_volume(pod);
 
     *ret = (struct results_burial){0};
-    if (!owner || !str_is(owner->kind, "TorchrunJob") || !generation.len || !volume.len ||
-        !str_is(object_label(pod->object, "torchrun.ai/role"), "worker") ||
-        owner->name.len >= sizeof(ret->job) || owner->uid.len >= sizeof(ret->job_uid))
+    if (!owner || !str_is(owner->kind, "TorchrunJob") || owner->name.len >= sizeof(ret->job) ||
+        owner->uid.len >= sizeof(ret->job_uid))
+        return false;
+    (void)snprintf(ret->job, sizeof(ret->job), STR_FMT, STR_ARG(owner->name));
+    (void)snprintf(ret->job_uid, sizeof(ret->job_uid), STR_FMT, STR_ARG(owner->uid));
+    if (str_is(object_label(pod->object, ROLE_LABEL), "sync"))
+        return sync_burial_prepare(pod, owner, ret);
+    if (!generation.len || !volume.len || !str_is(object_label(pod->object, ROLE_LABEL), "worker"))
         return false;
     (void)snprintf(ret->from, sizeof(ret->from), "%s/volumes/" STR_FMT, pod->folder,
                    STR_ARG(volume));
@@ -77,8 +127,6 @@ bool results_burial_prepare(const struct pod *pod, struct results_burial *ret)
                    pod->agent->options.data_dir);
     (void)snprintf(ret->name, sizeof(ret->name), STR_FMT "_" STR_FMT "_" STR_FMT "_" STR_FMT,
                    STR_ARG(pod->ns), STR_ARG(pod->name), STR_ARG(generation), STR_ARG(owner->uid));
-    (void)snprintf(ret->job, sizeof(ret->job), STR_FMT, STR_ARG(owner->name));
-    (void)snprintf(ret->job_uid, sizeof(ret->job_uid), STR_FMT, STR_ARG(owner->uid));
     ret->settled = object_annotation(pod->object, RESULTS_ANNOTATION).len > 0;
     return true;
 }
@@ -135,12 +183,34 @@ static bool strip_shipped(const char *folder)
     return written || r < 0; /* of what cannot be read to its end, all is kept */
 }
 
+/* A pod of the same name and generation was before it, as in an elastic job: what that one wrote stays, in a folder
+ * of what this one wrote. */
+static void keep_earlier(const char *older, const char *path, struct trash *trash)
+{
+    char from[BURIAL_PATH + 32];
+    char to[BURIAL_PATH + 32];
+
+    (void)snprintf(from, sizeof(from), "%s/" VOLUME, older);
+    for (int i = 1; i <= EARLIER_MAX; i++) {
+        (void)snprintf(to, sizeof(to), "%s/" VOLUME "/" RESULTS_EARLIER "%d", path, i);
+        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 || errno != EEXIST)
+            break;
+    }
+    trash_put(trash, older);
+}
+
 void results_burial_run(const struct results_burial *burial, struct trash *trash)
 {
-    char path[RESULTS_KEPT_PATH + sizeof(burial->name) + 32];
+    char path[BURIAL_PATH];
+    char older[BURIAL_PATH];
 
     if (!burial->from[0])
         return;
+    if (burial->claim || burial->strip) {
+        if (burial->strip)
+            (void)strip_shipped(burial->from);
+        return;
+    }
     if (!burial->job_is_there && burial->settled) {
         kept_drop_job(burial, trash);
         return;
@@ -148,13 +218,18 @@ void results_burial_run(const struct results_burial *burial, struct trash *trash
     if (!strip_shipped(burial->from))
         return;
     (void)snprintf(path, sizeof(path), "%s/%s", burial->all, burial->name);
-    trash_put(trash, path); /* of an earlier pod of this generation */
+    (void)snprintf(older, sizeof(older), "%s/%s.older", burial->all, burial->name);
+    bool second = rename(path, older) == 0;
     if (files_make_folder(path, 0700, NULL) < 0)
         return;
-    (void)snprintf(path, sizeof(path), "%s/%s/" VOLUME, burial->all, burial->name);
-    if (rename(burial->from, path) < 0) { /* a mount, or there is none: nothing to keep */
-        (void)snprintf(path, sizeof(path), "%s/%s", burial->all, burial->name);
+    char volume[BURIAL_PATH + 8];
+    (void)snprintf(volume, sizeof(volume), "%s/" VOLUME, path);
+    if (rename(burial->from, volume) < 0) { /* a mount, or there is none: nothing to keep */
         (void)rmdir(path);
+        if (second)
+            (void)rename(older, path);
+    } else if (second) {
+        keep_earlier(older, path, trash);
     }
 }
 

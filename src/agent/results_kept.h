@@ -20,6 +20,10 @@ struct trash;
  * generation=newest: the newest there is, without a job of any job of that name. What its owner has at home, or
  * wanted to be gone (RESULTS_ANNOTATION of api/launch.h), goes with the job.
  *
+ * What was shipped is on the disk while the job needs it: in the claim of its sync pod, from where pods get it, and
+ * in the folder of each pod. What is as it was shipped goes from a pod's folder when the pod has ended, and from the claim when the
+ * sync pod of a job goes that is over; who sent it has it.
+ *
  * Kept are RESULTS_KEPT_BYTES_MAX a namespace, as much as `submit` copies home by itself, for RESULTS_KEPT_AGE_MS. The
  * oldest go first, and each is named RESULTS_KEPT_NOTICE_MS before in an event of its job: so nothing goes that is
  * younger than that. */
@@ -32,6 +36,7 @@ struct trash;
 #define RESULTS_KEPT_FOLDER    "results"
 #define RESULTS_KEPT_PATH      4096
 #define RESULTS_KEPT_NAME      768
+#define RESULTS_EARLIER        "earlier-" /* with a number: what a pod of the same name wrote before it */
 #define RESULTS_NEWEST_WORD    "newest"
 
 /* What is done with the folder of a pod that is removed; prepared in the loop, done in a worker
@@ -44,10 +49,16 @@ struct results_burial {
     char job_uid[64];
     bool job_is_there;
     bool settled; /* it is at home, or is not wanted */
+    bool claim;   /* `from` is that of a sync pod: nothing moves */
+    bool strip;   /* what is as it was shipped goes, and no more is done */
 };
 
 /* False: nothing of this pod is kept. */
 bool results_burial_prepare(const struct pod *pod, struct results_burial *ret);
+/* For a pod that has ended, and stays: what is as it was shipped goes. False: it has nothing of that kind. */
+bool results_strip_prepare(const struct pod *pod, struct results_burial *ret);
+/* What a look for the job of a claim says: it was sent by somebody, and nobody needs it any more. */
+bool results_claim_is_done(const struct results_burial *burial, const struct api_result *result);
 /* What a look for the job says. An answer that is none says nothing of the job, which may be there: its
  * files stay. */
 bool results_job_is_there(const struct results_burial *burial, const struct api_result *result);

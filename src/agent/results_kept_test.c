@@ -21,6 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define UPLOAD "\"torchrun.ai/workspace\":\"upload\""
+#define ENDED  "\"completionTime\":\"2001-09-09T01:46:40Z\""
+
 /* A data folder, and the volume of a pod that is removed. */
 struct scene {
     char data[64];
@@ -102,6 +105,22 @@ TEST(results_of_each_generation_are_kept_while_the_job_is_there)
     files_remove(scene.data);
 }
 
+/* A member of an elastic job is replaced within its generation. */
+TEST(what_a_pod_wrote_stays_when_one_of_its_name_and_generation_comes_after_it)
+{
+    struct scene scene;
+
+    scene_make(&scene);
+    scene_bury(&scene, "0", "first");
+    scene_bury(&scene, "0", "second");
+    EXPECT(scene_keeps(&scene, "0", "u1", "second"));
+    EXPECT(scene_keeps(&scene, "0", "u1", RESULTS_EARLIER "1/first"));
+    scene_bury(&scene, "0", RESULTS_EARLIER "1"); /* a file of its own */
+    EXPECT(scene_keeps(&scene, "0", "u1", RESULTS_EARLIER "1"));
+    EXPECT(scene_keeps(&scene, "0", "u1", RESULTS_EARLIER "2/" RESULTS_EARLIER "1/first"));
+    files_remove(scene.data);
+}
+
 TEST(results_of_a_job_in_another_namespace_stay)
 {
     struct scene scene;
@@ -146,6 +165,59 @@ TEST(of_a_pod_that_wrote_nothing_nothing_is_kept)
     (void)snprintf(path, sizeof(path), "%s/results/%s", scene.data, scene.burial.name);
     EXPECT(access(path, F_OK) < 0);
     files_remove(scene.data);
+}
+
+/* Of one who sent a folder, when its job is over; a job that waits or is suspended needs it again. */
+TEST(what_was_shipped_goes_from_the_claim_of_a_job_that_is_over)
+{
+    static const struct {
+        const char *why;
+        const char *annotations;
+        const char *status;
+        const char *uid;
+        bool done;
+    } rows[] = {
+        {"it is over", UPLOAD, ENDED, "u1", true},
+        {"it runs, or is suspended", UPLOAD, "", "u1", false},
+        {"its files came from elsewhere", "", ENDED, "u1", false},
+        {"another job of that name", UPLOAD, ENDED, "u0", false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct results_burial burial = {.claim = true};
+        struct object *job = NULL;
+        char text[512];
+
+        test_case(rows[i].why);
+        (void)snprintf(burial.job_uid, sizeof(burial.job_uid), "%s", rows[i].uid);
+        (void)snprintf(text, sizeof(text),
+                       "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunJob\","
+                       "\"metadata\":{\"name\":\"job\",\"namespace\":\"ns\",\"uid\":\"u1\","
+                       "\"annotations\":{%s}},\"status\":{%s}}",
+                       rows[i].annotations, rows[i].status);
+        EXPECT(object_new(&kind_torchrunjob, str_from(text), &job, NULL) == 0);
+        EXPECT(results_claim_is_done(&burial, &(struct api_result){.object = job}) == rows[i].done);
+        object_unref(job);
+    }
+    EXPECT(!results_claim_is_done(&(struct results_burial){.job_uid = "u1"},
+                                  &(struct api_result){.code = -ENOENT}));
+}
+
+TEST(a_claim_and_an_ended_pod_stay_in_their_place_with_what_was_written)
+{
+    struct scene scene;
+
+    for (int claim = 0; claim < 2; claim++) {
+        char path[RESULTS_KEPT_PATH + 8];
+
+        scene_make(&scene);
+        scene.burial.claim = claim;
+        scene.burial.strip = true;
+        scene_bury(&scene, "0", "model");
+        (void)snprintf(path, sizeof(path), "%s/model", scene.burial.from);
+        EXPECT(access(path, F_OK) == 0 && !scene_keeps(&scene, "0", "u1", "model"));
+        files_remove(scene.data);
+    }
 }
 
 /* The table of docs/results.md, as the node sees it: what becomes of a folder when its pod goes. */

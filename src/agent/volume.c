@@ -242,9 +242,9 @@ static int put_projected(const struct content *content, const struct json *sourc
 
 /* ---- volumes that are folders ---- */
 
-static const char *folder_of_claim(struct arena *arena,
-                                   const struct agent *agent,
-                                   const struct object *claim)
+const char *volume_claim_folder(struct arena *arena,
+                                const struct agent *agent,
+                                const struct object *claim)
 {
     return str_c(arena, str_printf(arena, "%s/volumes/" STR_FMT "_" STR_FMT "_" STR_FMT,
                                    agent->options.data_dir, STR_ARG(claim->ns),
@@ -261,7 +261,7 @@ void volume_claim_gone(struct agent *agent, const struct object *claim)
                                     "spec.persistentVolumeReclaimPolicy");
     /* Retain: the folder is the administrator's to look at, and to remove. */
     if (!str_is(policy, "Retain"))
-        agent_discard(agent, folder_of_claim(&arena, agent, claim));
+        agent_discard(agent, volume_claim_folder(&arena, agent, claim));
 }
 
 static const char *claim_folder(struct arena *arena, struct pod *pod, const struct json *volume)
@@ -271,7 +271,7 @@ static const char *claim_folder(struct arena *arena, struct pod *pod, const stru
         claim = str_printf(arena, STR_FMT "-" STR_FMT, STR_ARG(pod->name),
                            STR_ARG(json_str(json_get(volume, "name"))));
     const struct object *object = cache_get(pod->agent->cache, &kind_pvc, pod->ns, claim);
-    return object ? folder_of_claim(arena, pod->agent, object) : NULL;
+    return object ? volume_claim_folder(arena, pod->agent, object) : NULL;
 }
 
 /* Open to every user: who may use a volume is decided by who may mount it. */

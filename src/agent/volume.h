@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 struct agent;
+struct arena;
 struct buf;
 struct env;
 struct err;
@@ -33,5 +34,9 @@ mode_t volume_token_mode(const struct json *spec, int64_t *uid);
 void volume_refresh(struct agent *agent, const struct object *object);
 /* The pod's own labels or annotations may be others: so are the files that show them. */
 void volume_refresh_fields(struct pod *pod);
+/* Where what is in a claim lies. */
+const char *volume_claim_folder(struct arena *arena,
+                                const struct agent *agent,
+                                const struct object *claim);
 /* A claim was deleted: its folder goes, unless its volume's reclaim policy is Retain. */
 void volume_claim_gone(struct agent *agent, const struct object *claim);
