@@ -314,12 +314,26 @@ static void request_keep(struct results_stream *rs, const struct podio_results_r
                                        .curves = from->curves};
 }
 
-/* Whether the pod that is there is the one that is asked for. */
+/* Something is kept of that very generation, or on its way there. */
+static bool request_is_kept(const struct agent *agent, const struct podio_results_request *request)
+{
+    struct results_kept_request kept = {request->ns, request->pod, request->generation,
+                                        request->job_uid};
+    int fd = results_kept_open(agent->options.data_dir, &kept);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || agent->burials_open > 0;
+}
+
+/* Whether the pod that is there is the one that is asked for. By its number the generation of a pod that has
+ * replaced another, as in an elastic job, means that other. */
 static bool pod_is_meant(const struct pod *pod, const struct podio_results_request *request)
 {
-    return pod &&
-           (!request->generation.len || str_is(request->generation, RESULTS_NEWEST_WORD) ||
-            str_eq(object_label(pod->object, "torchrun.ai/generation"), request->generation));
+    if (!pod || !request->generation.len || str_is(request->generation, RESULTS_NEWEST_WORD))
+        return pod != NULL;
+    return str_eq(object_label(pod->object, "torchrun.ai/generation"), request->generation) &&
+           !request_is_kept(pod->agent, request);
 }
 
 static void stream_begin(struct results_stream *rs, const struct podio_results_request *request)
@@ -336,8 +350,9 @@ static void stream_begin(struct results_stream *rs, const struct podio_results_r
                       STR_ARG(request->pod));
         return;
     }
-    int fd = pod_is_meant(pod, request) ? pod_open_folder(pod, request, &rs->err) : -ENOENT;
-    if (fd == -ENOENT && request->generation.len && (newest || !pod_is_meant(pod, request))) {
+    bool meant = pod_is_meant(pod, request);
+    int fd = meant ? pod_open_folder(pod, request, &rs->err) : -ENOENT;
+    if (fd == -ENOENT && request->generation.len && (newest || !meant)) {
         rs->err = (struct err){0};
         request_keep(rs, request);
         stream_begin_kept(rs);
@@ -348,7 +363,7 @@ static void stream_begin(struct results_stream *rs, const struct podio_results_r
         return;
     }
     stream_begin_folder(rs, request, fd);
-    rs->stays = results_burial_prepare(pod, &burial) && !burial.settled;
+    rs->stays = results_burial_prepare(pod, &burial) && !burial.claim && !burial.settled;
     stream_link(&rs->stream, pod);
 }
 

@@ -53,6 +53,35 @@ int array_jobs(struct session *session,
     return r;
 }
 
+int array_all(struct session *session,
+              const char *array,
+              struct str indexes,
+              struct array_job **ret,
+              size_t *ret_count,
+              struct err *err)
+{
+    struct array_indexes all = {0};
+    const struct object **jobs = NULL;
+    size_t count = 0;
+    size_t at = 0;
+    int r = array_jobs(session, array, &jobs, &count, err);
+
+    if (r == 0)
+        r = array_parse(&session->arena, indexes, &all, err);
+    if (r < 0)
+        return r;
+    *ret = ARENA_ARRAY(&session->arena, struct array_job, all.count);
+    *ret_count = all.count;
+    for (size_t i = 0; i < all.count; i++) {
+        while (at < count && array_index(jobs[at]) < all.items[i])
+            at++;
+        (*ret)[i] = (struct array_job){
+            str_printf(&session->arena, "%s-%lld", array, (long long)all.items[i]).p,
+            at < count && array_index(jobs[at]) == all.items[i] ? jobs[at] : NULL};
+    }
+    return 0;
+}
+
 /* Phases that were told, by index. */
 struct array_told {
     char phase[ARRAY_INDEX_MAX + 1][16];

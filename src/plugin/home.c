@@ -313,23 +313,24 @@ static int home_bring_job(struct homecoming *home, const struct object *object, 
     return 0;
 }
 
-/* Each job of an array into a folder of its own. All are tried; the first that fails is told. */
-static int home_bring_array(struct homecoming *array, struct err *err)
+/* Each job of an array into a folder of its own, those that were deleted too. All are tried; the first that
+ * fails is told. */
+static int home_bring_array(struct homecoming *array, struct str indexes, struct err *err)
 {
     struct session *session = array->session;
-    const struct object **jobs = NULL;
+    struct array_job *jobs = NULL;
     size_t count = 0;
-    int r = array_jobs(session, array->job, &jobs, &count, err);
+    int r = array_all(session, array->job, indexes, &jobs, &count, err);
 
     for (size_t i = 0; i < count; i++) {
-        const char *name = str_c(&session->arena, jobs[i]->name);
+        const char *name = jobs[i].name;
         struct homecoming one = {.session = session, .job = name, .id = array->id};
         struct err why = {0};
 
         one.record = array->record;
         one.plan.below = str_printf(&session->arena, "%s/", name);
         one.folder = str_printf(&session->arena, "%s/%s", array->folder, name).p;
-        int got = home_bring_job(&one, jobs[i], &why);
+        int got = home_bring_job(&one, jobs[i].object, &why);
         array->record = one.record;
         if (got < 0 && got != -ESRCH && r == 0)
             r = err_set(err, got, "%s: %s", name, why.text);
@@ -348,7 +349,7 @@ int home_bring(struct session *session, const char *job, struct err *err)
     r = home_find(&home, object, err);
     if (r < 0)
         return r;
-    return object && array_is(object_json(object, &session->arena))
-               ? home_bring_array(&home, err)
-               : home_bring_job(&home, object, err);
+    struct str indexes = object ? json_str_at(object_json(object, &session->arena), ARRAY_INDEXES)
+                                : home.record.array;
+    return indexes.len ? home_bring_array(&home, indexes, err) : home_bring_job(&home, object, err);
 }

@@ -103,6 +103,8 @@ int home_record_write(struct arena *arena,
     struct json *text = json_make(
         arena, "{namespace: $, job: $, folder: $, since: $, most: $, server: $}", record->ns,
         record->job, record->folder, record->since_ns, record->bytes_max, record->server);
+    if (record->array.len)
+        json_add_str(arena, text, "array", record->array);
     struct json *files = json_add_array(arena, text, "files");
     int r = record_make_folder(folder, err);
 
@@ -250,7 +252,8 @@ int home_record_read(struct arena *arena,
                                     .folder = json_str(json_get(record, "folder")),
                                     .since_ns = json_i64_or(json_get(record, "since"), 0),
                                     .bytes_max = json_i64_or(json_get(record, "most"), 0),
-                                    .server = json_str(json_get(record, "server"))};
+                                    .server = json_str(json_get(record, "server")),
+                                    .array = json_str(json_get(record, "array"))};
         record_read_files(arena, record, ret);
         if (ret->folder.len && ret->folder.p[0] == '/')
             return 0;

@@ -31,6 +31,7 @@ struct home_record {
     int64_t since_ns;  /* when it was read, on the clock of its file system */
     int64_t bytes_max; /* of what may come by itself; 0: HOME_BYTES_MAX */
     struct str server; /* the API server of its cluster */
+    struct str array;  /* the indexes of an array; empty: it is none */
     struct home_files VEC_FIELDS(struct home_file) files; /* on the arena */
     size_t sorted;                                        /* the first so many of them, by path */
 };

@@ -1,8 +1,10 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "plugin/array.h"
 #include "plugin/home.h"
+#include "plugin/home_record.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
 #include "plugin/results.h"
@@ -243,6 +245,21 @@ static int find_rank(struct session *session,
     return (int)found;
 }
 
+/* Of the generation that is on, something is kept where a pod of an elastic job was replaced: that is meant. */
+static void take_replaced(struct session *session,
+                          const struct pull_source *source,
+                          int64_t generation,
+                          struct part *part)
+{
+    struct results_source kept = part->source;
+    struct result_list list = {0};
+
+    kept.pod = NULL;
+    kept.kept.generation = generation;
+    if (results_list(session, &kept, source->path, &list, NULL) == 0 && list.files.count)
+        part->source = kept;
+}
+
 /* The pods that are meant: all, that of a rank, or the first. */
 static int pull_pods(struct session *session,
                      const struct pull_source *source,
@@ -255,7 +272,11 @@ static int pull_pods(struct session *session,
     size_t count = 0;
     int r = results_sources(session, source->job, source->object, &sources, &count, err);
 
-    if (r == 0 && v->rank > 0 && !source->earlier)
+    if (r == 0 && v->rank > 0 && source->earlier)
+        return err_set(err, -EINVAL,
+                       "the ranks of pods that are gone are not known: --all copies from every pod "
+                       "of the generation");
+    if (r == 0 && v->rank > 0)
         r = find_rank(session, source->job, v, sources, count, err);
     if (r < 0)
         return r;
@@ -267,7 +288,8 @@ static int pull_pods(struct session *session,
         if (source->earlier) {
             parts[i].source.pod = NULL;
             parts[i].source.kept.generation = v->generation;
-        }
+        } else if (v->generation >= 0)
+            take_replaced(session, source, v->generation, &parts[i]);
         if (v->all)
             parts[i].to =
                 str_printf(&session->arena, "%s/rank-%lld", source->to, (long long)sources[i].index)
@@ -305,32 +327,50 @@ static int pull_job(struct session *session,
     return r;
 }
 
-/* Each job of an array into a folder of its own. One that has no pod has nothing. */
+/* Of an array that was deleted, the record of who submitted it knows the indexes. */
+static struct str pull_indexes(struct session *session,
+                               const char *job,
+                               const struct object *object)
+{
+    struct home_record record = {.ns = str_from(session->config.ns),
+                                 .job = str_from(job),
+                                 .server = str_from(session->config.server)};
+    char id[HOME_ID_BYTES + 1];
+
+    if (object)
+        return json_str_at(object_json(object, &session->arena), ARRAY_INDEXES);
+    if (home_record_find(&session->arena, &record, id, NULL) < 0 ||
+        home_record_read(&session->arena, str_from(id), record.ns, record.job, &record, NULL) < 0)
+        return STR_NONE;
+    return record.array;
+}
+
+/* Each job of an array into a folder of its own. One that has no pod, and of which nothing is kept, has nothing. */
 static int pull_array(struct session *session,
-                      const char *array,
-                      const char *to,
-                      struct str path,
+                      const struct pull_source *array,
+                      struct str indexes,
                       const struct pull_values *v,
                       struct err *err)
 {
-    const struct object **jobs = NULL;
+    struct array_job *jobs = NULL;
     size_t count = 0;
-    int r = array_jobs(session, array, &jobs, &count, err);
+    size_t nothing = 0;
+    int r = array_all(session, array->job, indexes, &jobs, &count, err);
 
     for (size_t i = 0; r == 0 && i < count; i++) {
-        const char *job = str_c(&session->arena, jobs[i]->name);
+        const char *to = str_printf(&session->arena, "%s/%s", array->to, jobs[i].name).p;
 
-        r = pull_job(session,
-                     &(struct pull_source){.job = job,
-                                           .object = jobs[i],
-                                           .to = str_printf(&session->arena, "%s/%s", to, job).p,
-                                           .path = path},
-                     v, err);
-        if (r == -ENOENT)
+        r = pull_job(
+            session,
+            &(struct pull_source){
+                .job = jobs[i].name, .object = jobs[i].object, .to = to, .path = array->path},
+            v, err);
+        if (r == -ENOENT && jobs[i].object)
             session_say(session, "%s", err->text);
+        nothing += r == -ENOENT;
         r = r == -ENOENT ? 0 : r;
     }
-    return r;
+    return r == 0 && !array->object && nothing == count ? -ENOENT : r;
 }
 
 static int pull(struct session *session,
@@ -351,11 +391,10 @@ static int pull(struct session *session,
     r = path.len ? manifest_check_path(path, err) : 0;
     if (r < 0)
         return r;
-    if (object && array_is(object_json(object, &session->arena)))
-        return pull_array(session, job, to, path, v, err);
-    r = pull_job(session,
-                 &(struct pull_source){.job = job, .object = object, .to = to, .path = path}, v,
-                 err);
+    struct pull_source source = {.job = job, .object = object, .to = to, .path = path};
+    struct str indexes = pull_indexes(session, job, object);
+    r = indexes.len ? pull_array(session, &source, indexes, v, err)
+                    : pull_job(session, &source, v, err);
     return r == -ENOENT && !object
                ? err_set(
                      err, r,

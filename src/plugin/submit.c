@@ -334,10 +334,13 @@ static void submit_warn_live(struct session *session, struct str command, const 
 /* Remembers for this person where the job comes from. */
 static int submit_record(struct session *session,
                          struct submit_request *request,
-                         const char *most,
+                         const struct submit_values *v,
+                         const struct json *job,
                          struct err *err)
 {
     char record[HOME_ID_BYTES + 1];
+    const char *most = v->results_max;
+    struct str array = v->array ? str_from(v->array) : json_str_at(job, "spec.array.indexes");
     int64_t bytes_max = 0;
     int r = home_record_name(record, err);
 
@@ -353,6 +356,7 @@ static int submit_record(struct session *session,
                                                    .folder = str_from(request->folder),
                                                    .since_ns = home_moment(request->folder),
                                                    .server = str_from(session->config.server),
+                                                   .array = str_sub(array, 0, str_find(array, '%')),
                                                    .bytes_max = bytes_max},
                              err);
 }
@@ -397,7 +401,7 @@ static int submit_build(struct session *session,
         (void)gethostname(host, sizeof(host) - 1);
         request.host = str_c(&session->arena, str_from(host));
         if (v->results && !v->dry_run)
-            r = submit_record(session, &request, v->results_max, err);
+            r = submit_record(session, &request, v, *ret_job, err);
     }
     if (r == 0)
         r = submit_make_writes(session, v, err);
