@@ -473,11 +473,44 @@ static int64_t start_ms(const struct train *t)
     return t->object->created_ms;
 }
 
+/* As many pods have succeeded as the job needs, or it says so itself. */
+static bool part_is_done(const struct train *t, const struct object *job)
+{
+    const struct json *tree = object_json(job, t->arena);
+    int64_t left = json_i64_or(json_at(tree, "spec.completions"), 1);
+    const struct object *pod = NULL;
+    size_t cursor = 0;
+
+    if (condition_is_true(json_get(tree, "status"), "Complete"))
+        return true;
+    while ((pod = cache_next_owned(t->input->cache, &kind_pod, job->uid, &cursor)))
+        left -=
+            str_is(json_str_at(object_json(pod, t->arena), "status.phase"), "Succeeded") ? 1 : 0;
+    return left <= 0;
+}
+
+/* All that it was to do has ended well, and its JobSet has yet to hear of that: after a restart of muster, its end is
+ * known from the pods first. */
+static bool work_is_done(const struct train *t)
+{
+    const struct object *job = NULL;
+    size_t cursor = 0;
+    int64_t left = 0;
+
+    JSON_FOREACH(json_at(t->set_tree, "spec.replicatedJobs"), part)
+        left += json_i64_or(json_get(part, "replicas"), 1);
+    if (left <= 0)
+        return false;
+    while ((job = cache_next_owned(t->input->cache, &kind_job, t->set->uid, &cursor)))
+        left -= part_is_done(t, job) ? 1 : 0;
+    return left <= 0;
+}
+
 static void judge_deadline(struct train *t)
 {
     int64_t seconds = t->spec.deadline_s;
 
-    if (seconds <= 0 || t->suspended)
+    if (seconds <= 0 || t->suspended || (t->set && work_is_done(t)))
         return;
     int64_t end = start_ms(t) + seconds * 1000;
     if (t->input->now_ms < end) {

@@ -197,6 +197,36 @@ TEST(a_deadline_passes_for_a_trainjob_without_a_jobset_too)
     }
 }
 
+/* Muster was down while the pods ended: its JobSet is the last to know. */
+TEST(what_has_succeeded_is_not_limited_by_the_deadline_of_a_trainjob)
+{
+    static const struct {
+        const char *why;
+        const char *job;
+        const char *pod;
+        bool exceeded;
+    } rows[] = {
+        {"its pods have succeeded", SET_JOB, POD_OF("a", "'status':{'phase':'Succeeded'}"), false},
+        {"one runs", SET_JOB, POD_OF("a", "'status':{'phase':'Running'}"), true},
+        {"nothing has begun", NULL, NULL, true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        begin(&scene, RUNTIME(NODE), JOB(",'activeDeadlineSeconds':10"));
+        if (rows[i].job)
+            scene_put(&scene, &kind_job, rows[i].job);
+        if (rows[i].pod)
+            scene_put(&scene, &kind_pod, rows[i].pod);
+        scene.now_ms += 60000;
+        scene_run(&scene, &trainjob_controller, "tj");
+        EXPECT(str_is(said(&scene, "reason"), "DeadlineExceeded") == rows[i].exceeded);
+        EXPECT((scene_get(&scene, &kind_jobset, "tj") == NULL) == rows[i].exceeded);
+    }
+}
+
 /* ---- the copy of the runtime ---- */
 
 static const char *image(struct scene *scene)
