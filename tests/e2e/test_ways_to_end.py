@@ -2,9 +2,12 @@
 
 import json
 import os
+import shutil
+import signal
 import time
 
-from harness import Muster, check, wait_for
+from harness import Muster, Skip, binary, check, run, wait_for
+from pods import shims
 from test_plugin_commands import FLAGS, QUEUE, need_torch
 from test_plugin_results import read
 
@@ -13,19 +16,38 @@ JOB = ("echo weights of $MUSTER_ARRAY_INDEX > model; ln -sf model latest; echo t
        "trap 'echo saved > last; exit 0' TERM; echo written; until [ -e $GO ]; do sleep 0.1; done; echo done > end")
 
 
+# Both end when they are let go.
+BARE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: late-pod}
+spec:
+  restartPolicy: Never
+  containers: [{name: c, image: none, command: [sh, -c, "until [ -e %s ]; do sleep 0.1; done"]}]
+"""
+TRAINJOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: late-too}
+spec:
+  runtimeRef: {name: torch-distributed}
+  trainer: {numNodes: 1, command: [sh, -c, "until [ -e %s ]; do sleep 0.1; done"]}
+"""
+
+
 class Folder:
     """A project of its own, and the job that is submitted from it."""
 
-    def __init__(self, m, name, *flags, follow=False):
+    def __init__(self, m, name, *flags, follow=False, command=JOB, queue="demo", gpus="1"):
         self.m, self.name = m, name
         self.path = os.path.join(m.folder, name)
-        os.mkdir(self.path)
+        os.makedirs(self.path, exist_ok=True)
         self.write("config", "mine\n")
-        argv = ["submit", "--queue", "demo", "--gpus", "1", "--name", name, "--env", f"GO=go-{name}", *flags]
+        argv = ["submit", "--queue", queue, "--gpus", gpus, "--name", name, "--env", f"GO=go-{name}", *flags]
         if follow:
-            self.process = m.spawn_torchrun(*argv, JOB, cwd=self.path)
+            self.process = m.spawn_torchrun(*argv, command, cwd=self.path)
         else:
-            m.torchrun(*argv, "--detach", JOB, cwd=self.path)
+            m.torchrun(*argv, "--detach", command, cwd=self.path)
 
     def write(self, name, text):
         with open(os.path.join(self.path, name), "w") as f:
@@ -82,6 +104,13 @@ def test_limits_conflicts_arrays_deletion_and_a_dead_muster_lose_nothing():
         m.torchrun("cancel", "array")
         for index in ("0", "1"):
             array.home((f"array-{index}/model", f"weights of {index}\n"))
+        wait_for(lambda: not [p for p in m.get("pods") if p["metadata"]["name"].startswith("array-")], "its pods to go", 60)
+        shutil.rmtree(os.path.join(array.path, "array-0"))
+        for argv, folder in (["--home"], array.path), (["--to", "copies"], os.path.join(m.folder, "copies")):
+            m.torchrun("pull", "array", *argv)  # by its name, though it was deleted
+            for index in ("0", "1"):
+                check(read(folder, f"array-{index}/last") == "saved\n", f"{folder}: its last words")
+                check(read(folder, f"array-{index}/model") == f"weights of {index}\n", f"{folder}: its results")
 
         # Deleted by somebody who asks nobody: it is kept, by its name.
         m.kubectl("delete", "torchrunjob", "gone")
@@ -89,21 +118,113 @@ def test_limits_conflicts_arrays_deletion_and_a_dead_muster_lose_nothing():
         m.torchrun("pull", "gone", "--home")
         gone.home(("model", "weights of\n"), ("last", "saved\n"))
 
-        # It ends well within its limit, and nobody is there to see it.
+        # They end well within their limits, and nobody is there to see it: a job, a pod by itself, a TrainJob.
+        go = os.path.join(m.folder, "go")
+        m.apply(BARE % go)
+        m.apply(TRAINJOB % go)
+        wait_for(lambda: (m.get("trainjobs", "late-too").get("status") or {}).get("phase") == "Running"
+                 and m.get("pods", "late-pod")["status"]["phase"] == "Running", "the pod and the TrainJob to run", 120)
         start = m.get("torchrunjobs", "late")["status"]["startTime"]
         limit = int(time.time() - time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%SZ")) + time.timezone) + 5
+        for name in ("trainjob/late-too", "pod/late-pod"):
+            m.kubectl("patch", name, "--type=merge", "-p", '{"spec": {"activeDeadlineSeconds": %d}}' % limit)
         m.kubectl("patch", "torchrunjob", "late", "--type=merge", "-p",
                   json.dumps({"spec": {"reliability": {"activeDeadlineSeconds": limit}}}))
+        ended = [(p["metadata"]["uid"], p["metadata"]["name"]) for p in m.get("pods")
+                 if p["metadata"]["name"].startswith("late-") and "-sync-" not in p["metadata"]["name"]]
         m.kill()
         for folder in working_folders(m):
             open(os.path.join(folder, "go-late"), "w").close()
+        open(go, "w").close()
         begun = time.time()
-        wait_for(lambda: time.time() > begun + 6 and has_ended(m), "the limit to pass, and the job to have ended", 60)
+        wait_for(lambda: time.time() > begun + 6 and all(has_ended(m, uid) for uid, _ in ended),
+                 f"the limit to pass, and {ended} to have ended", 60)
         m.start()
         wait_for(lambda: m.phase("late") in ("Succeeded", "Failed", "TimedOut"), "the job to be judged", 60)
         check(m.phase("late") == "Succeeded", m.torchrun("status", "late").stdout)
+        wait_for(lambda: m.get("pods", "late-pod")["status"]["phase"] != "Running", "the pod to be judged", 60)
+        check(m.get("pods", "late-pod")["status"]["phase"] == "Succeeded", str(m.get("pods", "late-pod")["status"]))
+        wait_for(lambda: m.get("trainjobs", "late-too")["status"]["phase"] != "Running", "the TrainJob to be judged", 60)
+        check(m.get("trainjobs", "late-too")["status"]["phase"] == "Complete", str(m.get("trainjobs", "late-too")["status"]))
         m.torchrun("pull", "late", "--home")
         late.home(("end", "done\n"), ("model", "weights of\n"))
+
+
+def test_nodes_queues_people_and_gangs_that_go_and_a_full_disk_lose_nothing():
+    need_torch()
+    with Muster(nodes=2, gpus_per_node=8, flags=[*FLAGS, "--pod-network=bridge"]) as m, Small(os.path.join(m.folder, "full")):
+        user = [binary("muster"), "user"]
+        run([*user, "add", "alice", "--uid", "70001", "--home", m.folder, "--kubeconfig", m.kubeconfig])
+        m.apply(QUEUE)
+        m.apply(QUEUE.replace("name: demo", "name: gone"))
+        m.apply(QUEUE.replace("name: demo", "name: hers, namespace: alice"))
+        full = Folder(m, "full", follow=True, command="dd if=/dev/zero bs=1M count=4 | tr '\\0' x > model; echo written")
+        queued = Folder(m, "queued", queue="gone")
+        elastic = Folder(m, "elastic", "--min-nodes", "1", "--max-nodes", "2", gpus="4")
+        lost = Folder(m, "lost")
+        Folder(m, "hers", "--namespace", "alice", queue="hers")
+        for folder in (queued, elastic, lost):
+            folder.written()
+        wait_for(lambda: "written" in m.torchrun("logs", "hers", "--namespace", "alice", ok=False).stdout,
+                 "hers to have written", 120)
+
+        # Your disk is full: nothing is half there, and all of it can go elsewhere.
+        said = full.process.communicate(timeout=120)[0]
+        check(full.process.returncode == 1 and "does not fit" in said and "pull full" in said, said)
+        check(os.listdir(full.path) == ["config"], str(os.listdir(full.path)))
+        m.torchrun("pull", "full", "--to", "roomy")
+        check(os.path.getsize(os.path.join(m.folder, "roomy", "model")) == 4 << 20, "what did not fit")
+        left = [os.path.join(folder, name) for folder, _, names in os.walk(m.data) for name in names if name == "config"
+                and "/pods/" in folder and os.path.exists(os.path.join(folder, "model"))
+                and os.path.getsize(os.path.join(folder, "model")) == 4 << 20]
+        check(not left, f"what was sent is kept in a pod that has ended: {left}")
+
+        # Its queue goes: who removes it is told, what runs goes on.
+        done = m.kubectl("delete", "torchrunqueue", "gone")
+        check("what runs goes on" in done.stderr, done.stderr)
+        m.torchrun("cancel", "queued")
+        queued.home(("model", "weights of\n"), ("config", "theirs\n"))
+
+        # A member of an elastic job is replaced: what it wrote is there, beside what its successor writes.
+        first = m.get("pods", "elastic-worker-1")["metadata"]["uid"]
+        m.torchrun("exec", "elastic", "--worker", "1", "--", "sh", "-c", "echo of the first > /app/epoch-1")
+        m.kubectl("delete", "pod", "elastic-worker-1")
+        wait_for(lambda: first not in [p["metadata"]["uid"] for p in m.get("pods")]
+                 and m.get("pods", "elastic-worker-1", ok=False), "another one", 60)
+        m.torchrun("pull", "elastic", "--all", "--generation", "0", "--to", "members")
+        check(read(m.folder, "members/rank-1/epoch-1") == "of the first\n", "of a member that was replaced")
+
+        # The machine goes, and comes back: what ran begins again, and what it had written is kept.
+        m.kill()
+        for pid in shims(m).values():
+            os.kill(pid, signal.SIGKILL)
+        m.start()
+        wait_for(lambda: m.get("torchrunjobs", "lost")["status"].get("restarts"), "the job to begin again", 120)
+        check("restarted" in m.torchrun("status", "lost").stdout, m.torchrun("status", "lost").stdout)
+        m.torchrun("pull", "lost", "--generation", "0", "--to", "before")
+        check(read(m.folder, "before/model") == "weights of\n", "before the machine went")
+
+        # A person goes, with her namespace: what her jobs wrote is kept by their names.
+        run([*user, "remove", "alice", "--kubeconfig", m.kubeconfig])
+        wait_for(lambda: not m.get("namespace", "alice", ok=False), "her namespace to go", 60)
+        m.torchrun("pull", "hers", "--namespace", "alice", "--to", "hers-kept")
+        check(read(m.folder, "hers-kept/model") == "weights of\n", "of somebody who has gone")
+
+
+class Small:
+    """A disk of its own with room for a megabyte."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __enter__(self):
+        os.mkdir(self.path)
+        done = run(["mount", "-t", "tmpfs", "-o", "size=1m", "small", self.path], ok=False)
+        if done.returncode != 0:
+            raise Skip(f"no disk of its own can be mounted: {done.stderr.strip()}")
+
+    def __exit__(self, *_):
+        run(["umount", self.path])
 
 
 def working_folders(m):
@@ -113,8 +234,8 @@ def working_folders(m):
             if "model" in names]
 
 
-def has_ended(m):
-    """The shim of a pod with the last file has written down that its container has ended."""
-    return any(os.path.exists(os.path.join(folder, "end")) and
-               any(name.endswith(".exit") for _, _, names in os.walk(os.path.join(folder, "..", "..", "c")) for name in names)
-               for folder in working_folders(m))
+def has_ended(m, uid):
+    """The shim of the pod has written down that its containers have ended."""
+    containers = os.path.join(m.data, "pods", uid, "c")
+    return all(any(name.endswith(".exit") for name in os.listdir(os.path.join(containers, container)))
+               for container in os.listdir(containers))

@@ -35,6 +35,11 @@ await main(async ({ page, troubles }) => {
     const said = await line.locator("svg").getAttribute("aria-label");
     if (!/expected to start between .* and .*, gave way at .* to default\/urgent/.test(said))
         troubles.push(`the line of a job that gave way says "${said}"`);
+    // It ran until it gave way, and waits since: that is drawn, and counted.
+    const [run, gave, wait] = await Promise.all(["rect.waiting", "rect.evicted", "rect.wait"].map(part =>
+        line.locator(part).evaluateAll(found => found.map(e => ["x", "width"].map(name => Number(e.getAttribute(name)))))));
+    if (run.length !== 1 || run[0][0] + run[0][1] > gave[0][0] + 1 || run[0][1] >= wait[0][1])
+        troubles.push(`the line of a job that gave way draws runs ${JSON.stringify(run)}, gave way at ${JSON.stringify(gave)}, waits ${JSON.stringify(wait)}`);
     const row = page.locator("section", { hasText: "Who made room for whom" }).locator("tbody tr").first();
     await row.locator("a", { hasText: "yields" }).waitFor();
     await row.locator("a", { hasText: "urgent" }).waitFor();
