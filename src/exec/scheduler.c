@@ -227,7 +227,9 @@ static void on_written(void *user, const struct applier_outcome *outcome)
     for (size_t i = 0; i < outcome->pod_count; i++) {
         const struct sched_pod_ref *pod = &outcome->pods[i];
 
-        if (outcome->evict)
+        if (outcome->refused)
+            sched_evict_refused(scheduler->core, pod, now_ms);
+        else if (outcome->evict)
             sched_evict_failed(scheduler->core, pod);
         else if (outcome->undone && outcome->undone[i])
             sched_bind_undone(scheduler->core, pod);

@@ -7,6 +7,7 @@
 #include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
@@ -22,6 +23,8 @@
 #include "exec/bind_annotations.h"
 #include "exec/claims_write.h"
 #include "exec/event.h"
+#include "exec/nominator.h"
+#include "exec/pod_write.h"
 #include "exec/reservations.h"
 #include "exec/resumer.h"
 #include "sched/sched.h"
@@ -30,7 +33,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 struct applier {
     struct applier_options options;
@@ -40,15 +42,7 @@ struct applier {
     struct map forming;         /* "namespace/group": the bind that makes a gang of it */
     size_t evictions;           /* under way */
     struct event_budget events; /* about single pods: a crowd is told by its groups */
-    struct map nominated;       /* pods that may have a nominated node: struct nomination */
-    bool looked;                /* for those that an earlier process nominated */
-};
-
-struct nomination {
-    uint64_t told; /* which node the pod was told last, as node_hash() */
-    size_t ns_len;
-    size_t len;
-    char key[]; /* "namespace/pod" */
+    struct nominator *nominator;
 };
 
 /* A write under way. Owns copies of what it names. */
@@ -58,6 +52,7 @@ struct call {
     struct call *previous;
     struct arena arena;
     bool evict;
+    bool refused; /* by a PodDisruptionBudget */
     struct sched_pod_ref *pods;
     struct str *nodes;
     size_t pod_count;
@@ -69,6 +64,7 @@ struct call {
     struct claims_write *claims;     /* of a bind; NULL: no pod of it has any */
     bool first_start;                /* of its gang */
     struct str words;                /* of an eviction: why */
+    bool suspend;                    /* of an eviction: the pod stays */
     struct str forms;                /* its key in applier.forming; empty: none */
     VEC(struct call *) followers; /* further binds of the group: what they add to must be there */
 };
@@ -117,24 +113,6 @@ static void call_free(struct call *call)
     mem_free(call);
 }
 
-static void tell_pod(struct api *api,
-                     const struct sched_pod_ref *pod,
-                     const char *reason,
-                     struct str message,
-                     bool warning,
-                     int64_t now_ms)
-{
-    event_send(api, &(struct event){.kind = &kind_pod,
-                                    .ns = pod->ns,
-                                    .name = pod->name,
-                                    .uid = pod->uid,
-                                    .reason = str_from(reason),
-                                    .message = message,
-                                    .warning = warning,
-                                    .component = APPLIER_COMPONENT,
-                                    .now_ms = now_ms});
-}
-
 static void tell_bound(struct call *call, const struct api_result *result)
 {
     struct api *api = call->applier->options.api;
@@ -145,12 +123,12 @@ static void tell_bound(struct call *call, const struct api_result *result)
         if (!event_budget_take(&call->applier->events, call->now_ms))
             return;
         if (result->code)
-            tell_pod(api, pod, "FailedBinding",
+            pod_tell(api, pod, "FailedBinding",
                      str_printf(&call->arena, "could not be bound to node " STR_FMT ": %s",
                                 STR_ARG(call->nodes[i]), result->err ? result->err->text : ""),
                      true, call->now_ms);
         else
-            tell_pod(api, pod, "Scheduled",
+            pod_tell(api, pod, "Scheduled",
                      str_printf(&call->arena, "bound to node " STR_FMT, STR_ARG(call->nodes[i])),
                      false, call->now_ms);
     }
@@ -171,6 +149,7 @@ static void call_done_as(struct call *call, int code, const bool *undone)
 
     options->done(options->user, &(struct applier_outcome){.code = code,
                                                            .evict = call->evict,
+                                                           .refused = call->refused,
                                                            .pods = call->pods,
                                                            .pod_count = call->pod_count,
                                                            .ns = call->ns,
@@ -338,7 +317,7 @@ static void resume_pod(struct applier *applier,
     call->first_start = first && bind->first_start;
     call_add(call, &bind->pod, bind->node);
     if (event_budget_take(&applier->events, now_ms))
-        tell_pod(
+        pod_tell(
             applier->options.api, &bind->pod, "Resume",
             str_printf(&call->arena, "has its GPUs on node " STR_FMT " again", STR_ARG(bind->node)),
             false, now_ms);
@@ -471,28 +450,7 @@ bool applier_is_waiting(const struct applier *applier)
     return applier->evictions > 0;
 }
 
-/* ---- evictions and nominations ---- */
-
-/* Strategic, because a pod's conditions are everybody's: each is merged by its type. */
-static void patch_status(struct applier *applier,
-                         const struct object *pod,
-                         struct arena *arena,
-                         struct json *status)
-{
-    struct json *body = json_new_object(arena);
-
-    json_set(body, STR("status"), status);
-    api_call(applier->options.api,
-             &(struct api_request){.verb = API_PATCH,
-                                   .kind = &kind_pod,
-                                   .ns = pod->ns,
-                                   .name = pod->name,
-                                   .uid = pod->uid,
-                                   .subresource = STR("status"),
-                                   .patch = API_PATCH_STRATEGIC,
-                                   .body = json_text(arena, body)},
-             api_ignore, NULL);
-}
+/* ---- evictions ---- */
 
 /* Why, with the name people know where the core names the pod group: "TorchrunJob default/urgent"
  * instead of "default/pg-urgent-...". */
@@ -519,27 +477,64 @@ static struct str evict_words(const struct applier *applier,
                       STR_ARG(str_sub(evict->message, at + name.len, evict->message.len)));
 }
 
-/* The condition that Kubernetes' own scheduler sets, so that whoever owns the pod can say why. */
-static void mark_evicted(struct applier *applier,
-                         const struct sched_pod_ref *evicted,
-                         struct str words,
-                         int64_t now_ms)
+/* The conditions that Kubernetes' own scheduler sets, so that whoever owns the pod can say why; not
+ * `on`: they are taken off a pod that was not evicted after all. */
+static void mark_evicted(struct applier *applier, const struct call *call, bool on)
 {
+    static const char *const types[] = {"DisruptionTarget",
+                                        /* Kubernetes' eviction puts its own words into that one. */
+                                        CONDITION_EVICTED};
     _cleanup_(arena_done) struct arena arena = {0};
+    const struct sched_pod_ref *evicted = &call->pods[0];
     const struct object *pod =
         cache_get(applier->options.cache, &kind_pod, evicted->ns, evicted->name);
+    struct json *status = json_new_object(&arena);
 
     if (!pod || !str_eq(pod->uid, evicted->uid))
         return;
-    struct json *status = json_new_object(&arena);
-    condition_set(&arena, status,
-                  &(struct condition){"DisruptionTarget", "True", "PreemptionByScheduler", words},
-                  now_ms);
-    /* Kubernetes' eviction puts its own words into that one. */
-    condition_set(&arena, status,
-                  &(struct condition){CONDITION_EVICTED, "True", "PreemptionByScheduler", words},
-                  now_ms);
-    patch_status(applier, pod, &arena, status);
+    struct json *list = on ? NULL : json_add_array(&arena, status, "conditions");
+    for (size_t i = 0; on && i < COUNT_OF(types); i++)
+        condition_set(&arena, status,
+                      &(struct condition){types[i], "True", "PreemptionByScheduler", call->words},
+                      call->now_ms);
+    for (size_t i = 0; !on && i < COUNT_OF(types); i++) {
+        struct json *gone = json_make(&arena, "{type: $}", types[i]);
+
+        json_set(gone, STR("$patch"), json_new_str(&arena, STR("delete")));
+        json_push(list, gone);
+    }
+    pod_patch_status(applier->options.api, pod, &arena, status);
+}
+
+/* A budget is no trouble of the server, which may answer with the same codes. */
+static bool is_refused(const struct api_result *result)
+{
+    int status = result->code && result->err ? result->err->http_status : 0;
+
+    return (status == 429 || status == 500) &&
+           str_contains(str_from(result->err->text), STR("isruption"));
+}
+
+/* What people read of it, once it is known. */
+static void tell_evicted(struct applier *applier,
+                         struct call *call,
+                         const struct api_result *result)
+{
+    struct api *api = applier->options.api;
+
+    if (!result->code)
+        pod_tell(api, &call->pods[0], call->suspend ? "Suspend" : "Evict", call->words, true,
+                 call->now_ms);
+    else if (call->refused && event_budget_take(&applier->events, call->now_ms))
+        pod_tell(api, &call->pods[0], "EvictionRefused",
+                 str_printf(&call->arena, "stays where it is (" STR_FMT "): %s",
+                            STR_ARG(call->words), result->err->text),
+                 false, call->now_ms);
+    if (call->suspend)
+        return;
+    /* Kubernetes' eviction has put its own words over ours. */
+    if (!result->code || call->refused)
+        mark_evicted(applier, call, !result->code);
 }
 
 static void on_evicted(void *user, const struct api_result *result)
@@ -550,9 +545,8 @@ static void on_evicted(void *user, const struct api_result *result)
     bool gone = result->err && result->err->http_status == 404;
 
     if (applier) {
-        /* Kubernetes' eviction has put its own words over ours. */
-        if (!result->code && call->words.len)
-            mark_evicted(applier, &call->pods[0], call->words, call->now_ms);
+        call->refused = !call->suspend && is_refused(result);
+        tell_evicted(applier, call, result);
         call_done(call, gone ? 0 : result->code);
         applier->evictions--;
     }
@@ -594,105 +588,22 @@ static void apply_evicts(struct applier *applier, const struct sched_plan *plan,
                   "{apiVersion: 'policy/v1', kind: 'Eviction', metadata: {namespace: $, "
                   "name: $}}",
                   evict->pod.ns, evict->pod.name);
-        struct str words = evict_words(applier, evict, &arena);
-        tell_pod(applier->options.api, &evict->pod, evict->suspend ? "Suspend" : "Evict", words,
-                 true, now_ms);
+        call->words = str_dup(&call->arena, evict_words(applier, evict, &arena));
+        call->suspend = evict->suspend;
         if (evict->suspend) {
             suspend_pod(applier, evict, call);
             continue;
         }
-        call->words = str_dup(&call->arena, words);
-        mark_evicted(applier, &evict->pod, words, now_ms);
+        mark_evicted(applier, call, true);
         api_call(applier->options.api,
-                 &(struct api_request){.verb = API_CREATE,
+                 &(struct api_request){.verb = evict->delete ? API_DELETE : API_CREATE,
                                        .kind = &kind_pod,
                                        .ns = evict->pod.ns,
                                        .name = evict->pod.name,
-                                       .subresource = STR("eviction"),
+                                       .subresource = evict->delete ? STR("") : STR("eviction"),
                                        .uid = evict->pod.uid,
-                                       .body = json_text(&arena, body)},
+                                       .body = evict->delete ? STR_NONE : json_text(&arena, body)},
                  on_evicted, call);
-    }
-}
-
-/* The hash of a node's name; 0: none. */
-static uint64_t node_hash(struct str node)
-{
-    return node.len ? str_hash(node, 1) | 1 : 0;
-}
-
-static void remember(struct applier *applier, struct str ns, struct str name, struct str node)
-{
-    size_t len = ns.len + 1 + name.len;
-    struct nomination *nomination = mem_alloc(sizeof(*nomination) + len);
-
-    *nomination = (struct nomination){.told = node_hash(node), .ns_len = ns.len, .len = len};
-    memcpy(nomination->key, ns.p, ns.len);
-    nomination->key[ns.len] = '/';
-    memcpy(nomination->key + ns.len + 1, name.p, name.len);
-    struct str key = {nomination->key, len};
-    if (applier->nominated.count >= APPLIER_NOMINATED_MAX || map_get(&applier->nominated, key))
-        mem_free(nomination);
-    else
-        map_set(&applier->nominated, key, nomination);
-}
-
-/* What an earlier process nominated. */
-static void remember_earlier(struct applier *applier)
-{
-    const struct object *pod;
-    size_t cursor = 0;
-
-    while ((pod = cache_next(applier->options.cache, &kind_pod, STR(""), &cursor))) {
-        _cleanup_(arena_done) struct arena arena = {0};
-        struct str node = STR_NONE;
-
-        /* Few pods have one: parsing them all would cost more than looking for the word. */
-        if (str_contains(pod->raw, STR("\"nominatedNodeName\"")))
-            node = json_str_at(object_json(pod, &arena), "status.nominatedNodeName");
-        if (node.len)
-            remember(applier, pod->ns, pod->name, node);
-    }
-}
-
-/* Says on the pod where it will go; an empty node: nowhere yet. */
-static void nominate(struct applier *applier, struct nomination *nomination, struct str node)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct str ns = {nomination->key, nomination->ns_len};
-    struct str name = {nomination->key + ns.len + 1, nomination->len - ns.len - 1};
-    const struct object *pod = cache_get(applier->options.cache, &kind_pod, ns, name);
-    struct json *status = json_new_object(&arena);
-
-    if (nomination->told == node_hash(node) || !pod || pod->deleted_ms)
-        return;
-    nomination->told = node_hash(node);
-    json_set(status, STR("nominatedNodeName"),
-             node.len ? json_new_str(&arena, node) : json_new_null(&arena));
-    patch_status(applier, pod, &arena, status);
-}
-
-static void apply_nominations(struct applier *applier, const struct sched_plan *plan)
-{
-    const struct applier_options *options = &applier->options;
-
-    if (!applier->looked)
-        remember_earlier(applier);
-    applier->looked = true;
-    for (size_t i = 0; i < plan->nominate_count; i++)
-        remember(applier, plan->nominates[i].pod.ns, plan->nominates[i].pod.name, STR(""));
-    MAP_FOREACH(&applier->nominated, entry) {
-        struct nomination *nomination = entry->value;
-        struct str ns = {nomination->key, nomination->ns_len};
-        struct str name = {nomination->key + ns.len + 1, nomination->len - ns.len - 1};
-        struct str node = STR("");
-        bool promised = options->is_promised(options->user, ns, name, &node);
-
-        nominate(applier, nomination, node);
-        if (promised)
-            continue;
-        map_remove(&applier->nominated, entry->key);
-        mem_free(nomination);
     }
 }
 
@@ -744,7 +655,7 @@ void applier_apply(struct applier *applier, const struct sched_plan *plan, int64
 {
     apply_evicts(applier, plan, now_ms);
     apply_binds(applier, plan, now_ms);
-    apply_nominations(applier, plan);
+    nominator_apply(applier->nominator, plan);
     apply_notes(applier, plan, now_ms);
 }
 
@@ -757,6 +668,11 @@ struct applier *applier_new(const struct applier_options *options)
                                                              .cache = options->cache,
                                                              .again = options->again,
                                                              .user = options->user});
+    applier->nominator =
+        nominator_new(&(struct nominator_options){.api = options->api,
+                                                  .cache = options->cache,
+                                                  .is_promised = options->is_promised,
+                                                  .user = options->user});
     return applier;
 }
 
@@ -773,9 +689,7 @@ void applier_free(struct applier *applier)
     for (size_t i = 0; i < applier->held.count; i++)
         call_free(applier->held.items[i]);
     VEC_DONE(&applier->held);
-    MAP_FOREACH(&applier->nominated, entry)
-        mem_free(entry->value);
-    map_done(&applier->nominated);
+    nominator_free(applier->nominator);
     map_done(&applier->forming);
     mem_free(applier);
 }

@@ -14,16 +14,13 @@ struct reservations;
  * nominations and what pod groups remember. */
 struct applier;
 
-/* Pods that may still carry a status.nominatedNodeName of ours: after each plan those that are no
- * longer promised that node lose it. More of them at once than this are not kept up with. */
-#define APPLIER_NOMINATED_MAX 100000
-
 #define APPLIER_COMPONENT "muster-scheduler" /* source of events */
 
 /* A bind (of a whole gang) or an eviction came back. */
 struct applier_outcome {
     int code; /* 0, or negative: take the decision back */
     bool evict;
+    bool refused; /* an eviction, by a PodDisruptionBudget */
     const struct sched_pod_ref *pods;
     size_t pod_count;
     struct str ns; /* of the group that it was for */

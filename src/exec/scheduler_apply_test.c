@@ -1,7 +1,11 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "exec/scheduler_apply.h"
@@ -12,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* The applier on an API that answers an eviction when the test says so, and counts binds. */
 struct stage {
@@ -26,7 +31,11 @@ struct stage {
     int outcome;   /* of the bind that came back last */
     int outcomes;  /* how many did */
     int evict_bad; /* evictions that came back and did not happen */
+    int refused;   /* of these by a budget */
     int ready;
+    int deletes;    /* of pods */
+    int events;     /* written */
+    char first[32]; /* reason of the first one */
 };
 
 static void stage_call(struct api *api,
@@ -36,6 +45,18 @@ static void stage_call(struct api *api,
 {
     struct stage *stage = (struct stage *)api;
 
+    if (request->verb == API_DELETE && request->kind == &kind_pod)
+        stage->deletes++;
+    if (request->verb == API_CREATE && request->kind == &kind_event) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct json *event = NULL;
+
+        stage->events++;
+        EXPECT(json_parse(&arena, request->body, &event, NULL) == 0);
+        if (stage->events == 1)
+            (void)snprintf(stage->first, sizeof(stage->first), STR_FMT,
+                           STR_ARG(json_str(json_get(event, "reason"))));
+    }
     if (!str_is(request->subresource, "eviction")) {
         done(user, &(struct api_result){0});
         return;
@@ -62,6 +83,7 @@ static void stage_done(void *user, const struct applier_outcome *outcome)
 
     if (outcome->evict) {
         stage->evict_bad += outcome->code != 0;
+        stage->refused += outcome->refused;
         return;
     }
     stage->outcome = outcome->code;
@@ -98,19 +120,19 @@ static bool stage_keeps_starts(void *user)
 }
 
 /* A plan that evicts one pod and binds another, which counts on what the first gives up. */
-static void stage_open(struct stage *stage, bool may_bind)
+static void stage_open_as(struct stage *stage, bool may_bind, bool delete)
 {
     static const struct api_ops ops = {.call = stage_call, .bind = stage_bind};
     static const struct sched_bind bind = {
         .pod = {.ns = STR("ns"), .name = STR("new"), .uid = STR("1")},
         .group = STR("g"),
         .node = STR("n")};
-    static const struct sched_evict evict = {
-        .pod = {.ns = STR("ns"), .name = STR("old"), .uid = STR("2")},
-        .group = STR("h"),
-        .for_ns = STR("ns"),
-        .for_group = STR("g"),
-        .message = STR("makes room")};
+    const struct sched_evict evict = {.delete = delete,
+                                      .pod = {.ns = STR("ns"), .name = STR("old"), .uid = STR("2")},
+                                      .group = STR("h"),
+                                      .for_ns = STR("ns"),
+                                      .for_group = STR("g"),
+                                      .message = STR("makes room")};
 
     *stage = (struct stage){.api = {.ops = &ops}, .may_bind = may_bind, .cache = cache_new(1)};
     stage->applier = applier_new(&(struct applier_options){.api = &stage->api,
@@ -127,14 +149,26 @@ static void stage_open(struct stage *stage, bool may_bind)
         1000);
 }
 
-static void stage_answer(struct stage *stage, int code, int status)
+static void stage_open(struct stage *stage, bool may_bind)
+{
+    stage_open_as(stage, may_bind, false);
+}
+
+static void stage_answer_with(struct stage *stage, int code, int status, const char *text)
 {
     struct err err = {.http_status = status};
+
+    (void)snprintf(err.text, sizeof(err.text), "%s", text);
 
     EXPECT(stage->evicted);
     if (stage->evicted)
         stage->evicted(stage->evicted_user,
                        &(struct api_result){.code = code, .err = code ? &err : NULL});
+}
+
+static void stage_answer(struct stage *stage, int code, int status)
+{
+    stage_answer_with(stage, code, status, "");
 }
 
 static void stage_close(struct stage *stage)
@@ -166,6 +200,50 @@ TEST(applier_gives_binds_back_that_no_longer_fit_when_an_eviction_is_refused)
     EXPECT(stage.evict_bad == 1);
     EXPECT(stage.asked == 1 && stage.binds == 0);
     EXPECT(stage.outcomes == 1 && stage.outcome == -EAGAIN && stage.ready == 1);
+    stage_close(&stage);
+}
+
+/* Who reads "preempted by" of a pod looks for another one that has its room. */
+TEST(a_pod_is_said_to_be_evicted_when_it_is)
+{
+    static const struct {
+        const char *why;
+        int code;
+        int status;
+        const char *text;
+        const char *event;
+        int refused;
+    } rows[] = {
+        {"it is", 0, 0, "", "Evict", 0},
+        {"a budget forbids it", -EAGAIN, 429,
+         "Cannot evict pod as it would violate the pod's disruption budget.", "EvictionRefused", 1},
+        {"several budgets do", -EIO, 500,
+         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
+         "support.",
+         "EvictionRefused", 1},
+        {"the server has enough to do", -EAGAIN, 429, "too many requests", "", 0},
+        {"it was gone already", -ENOENT, 404, "", "", 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage, false);
+        EXPECT(stage.events == 0);
+        stage_answer_with(&stage, rows[i].code, rows[i].status, rows[i].text);
+        EXPECT(stage.refused == rows[i].refused);
+        EXPECT(str_is(str_from(stage.first), rows[i].event));
+        stage_close(&stage);
+    }
+}
+
+TEST(a_pod_that_budgets_would_keep_is_deleted_where_the_plan_says_so)
+{
+    struct stage stage;
+
+    stage_open_as(&stage, true, true);
+    EXPECT(!stage.evicted && stage.deletes == 1 && stage.binds == 1);
     stage_close(&stage);
 }
 

@@ -195,6 +195,7 @@ static void mirror_saw(void *user, const struct sched_input *input)
     case SCHED_INPUT_POD:
     case SCHED_INPUT_POD_GONE:
     case SCHED_INPUT_EVICT_FAILED:
+    case SCHED_INPUT_EVICT_REFUSED:
     case SCHED_INPUT_BIND_UNDONE:
     case SCHED_INPUT_SHARE:
     case SCHED_INPUT_NAMES:

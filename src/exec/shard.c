@@ -145,10 +145,13 @@ static const char *const placement_takes[] = {"gpu", "cpu", NULL};
 static const char *const minruntime_takes[] = {
     "defaultPreemptMinRuntime", "defaultReclaimMinRuntime", "reclaimResolveMethod", NULL};
 static const char *const numa_takes[] = {"ignoreList", "reconstructAvailable", NULL};
-static const char *const args_take[] = {
-    "default-staleness-grace-period", "stuck-in-releasing-threshold",
-    "max-consolidation-preemptees",   "allow-consolidating-reclaim",
-    "restrict-node-scheduling",       NULL};
+static const char *const args_take[] = {"default-staleness-grace-period",
+                                        "stuck-in-releasing-threshold",
+                                        "max-consolidation-preemptees",
+                                        "allow-consolidating-reclaim",
+                                        "restrict-node-scheduling",
+                                        "refused-victims",
+                                        NULL};
 
 static const char *const *arguments_of(struct str plugin)
 {
@@ -245,6 +248,15 @@ static void read_plugin(struct reading *reading, const struct json *plugin)
     }
 }
 
+static void read_refused(struct reading *reading, struct str word)
+{
+    if (str_is(word, "Evict") || str_is(word, "Delete"))
+        reading->shard->policy.delete_refused = str_is(word, "Delete");
+    else if (word.len)
+        ignore(reading, "args.refused-victims: \"" STR_FMT "\" is neither Evict nor Delete",
+               STR_ARG(word));
+}
+
 static void read_args(struct reading *reading, const struct json *args)
 {
     struct sched_policy *policy = &reading->shard->policy;
@@ -258,6 +270,7 @@ static void read_args(struct reading *reading, const struct json *args)
         ignore(reading, "args.max-consolidation-preemptees: must be a whole number");
     read_bool(args, "allow-consolidating-reclaim", &policy->consolidating_reclaim);
     read_bool(args, "restrict-node-scheduling", &policy->restrict_nodes);
+    read_refused(reading, json_str(json_get(args, "refused-victims")));
     name_unknown(reading, args, STR("args"), args_take);
 }
 

@@ -79,6 +79,30 @@ TEST(a_shard_of_kai_0_17_says_when_a_pod_is_stuck_and_counts_in_weeks)
     EXPECT(!shard.ignored.len);
 }
 
+TEST(a_shard_says_what_becomes_of_victims_that_budgets_keep)
+{
+    static const struct {
+        const char *args;
+        bool delete;
+        bool ignored;
+    } rows[] = {
+        {"", false, false},
+        {"\"refused-victims\":\"Evict\"", false, false},
+        {"\"refused-victims\":\"Delete\"", true, false},
+        {"\"refused-victims\":\"delete\"", false, true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct shard shard;
+
+        test_case(rows[i].args);
+        read_text(&arena, str_printf(&arena, "{\"spec\":{\"args\":{%s}}}", rows[i].args).p, &shard);
+        EXPECT(shard.policy.delete_refused == rows[i].delete);
+        EXPECT((shard.ignored.len > 0) == rows[i].ignored);
+    }
+}
+
 TEST(a_plugin_of_gpus_packs_or_spreads_them_only_where_it_is_on)
 {
     static const struct {

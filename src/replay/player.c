@@ -193,6 +193,8 @@ static int read_input(struct player *player,
         sched_bind_failed(to, &pod);
     else if (str_is(key, "evictFailed"))
         sched_evict_failed(to, &pod);
+    else if (str_is(key, "evictRefused"))
+        sched_evict_refused(to, &pod, json_i64_or(json_index(of, 3), 0));
     else if (str_is(key, "bindUndone"))
         sched_bind_undone(to, &pod);
     else if (str_is(key, "written"))

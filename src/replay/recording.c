@@ -123,6 +123,13 @@ static struct json *line_of(struct arena *arena, const struct sched_input *input
     case SCHED_INPUT_POD_GONE: add_pod_name(arena, line, "podGone", input); break;
     case SCHED_INPUT_BIND_FAILED: add_pod_name(arena, line, "bindFailed", input); break;
     case SCHED_INPUT_EVICT_FAILED: add_pod_name(arena, line, "evictFailed", input); break;
+    case SCHED_INPUT_EVICT_REFUSED:
+        list = add_list(arena, line, "evictRefused");
+        push_str(arena, list, input->ns);
+        push_str(arena, list, input->name);
+        push_str(arena, list, input->uid);
+        push_i64(arena, list, input->now_ms);
+        break;
     case SCHED_INPUT_BIND_UNDONE: add_pod_name(arena, line, "bindUndone", input); break;
     case SCHED_INPUT_WRITTEN:
     case SCHED_INPUT_SHARE:

@@ -481,6 +481,8 @@ static void pod_put(struct sched *sched, const struct sched_pod *spec, const str
     if (pod) {
         decided = (struct decided){pod->status, pod->node, pod->evicting,
                                    str_eq(pod_uid(pod), spec->uid), pod->lent_for};
+        if (!decided.same_pod && pod->rare)
+            pod->rare->spared_ms = pod->rare->refusals = 0;
         if (home->node.len && !pod->home) /* it has left its GPUs, as the plan wanted */
             decided = (struct decided){.same_pod = decided.same_pod};
         whole = whole_aside(pod);
@@ -678,12 +680,14 @@ void sched_drop_pod(struct sched *sched, struct str ns, struct str name)
  * come after the pod was deleted, made again, and decided about again. */
 static struct pod *written_pod(struct sched *sched,
                                enum sched_input_kind kind,
-                               const struct sched_pod_ref *ref)
+                               const struct sched_pod_ref *ref,
+                               int64_t now_ms)
 {
     struct pod *pod = pod_get(sched, ref->ns, ref->name);
 
     tapped(sched,
-           &(struct sched_input){.kind = kind, .ns = ref->ns, .name = ref->name, .uid = ref->uid});
+           &(struct sched_input){
+               .kind = kind, .ns = ref->ns, .name = ref->name, .uid = ref->uid, .now_ms = now_ms});
     return pod && (!ref->uid.len || str_eq(pod_uid(pod), ref->uid)) ? pod : NULL;
 }
 
@@ -698,7 +702,7 @@ void pod_unplanned(struct sched *sched, struct pod *pod)
 
 void sched_bind_failed(struct sched *sched, const struct sched_pod_ref *ref)
 {
-    struct pod *pod = written_pod(sched, SCHED_INPUT_BIND_FAILED, ref);
+    struct pod *pod = written_pod(sched, SCHED_INPUT_BIND_FAILED, ref, 0);
 
     if (!pod || pod->observed_node || !is_decided(pod->status, pod->evicting) ||
         pod->status == ST_PIPELINED)
@@ -709,7 +713,7 @@ void sched_bind_failed(struct sched *sched, const struct sched_pod_ref *ref)
 
 void sched_bind_undone(struct sched *sched, const struct sched_pod_ref *ref)
 {
-    struct pod *pod = written_pod(sched, SCHED_INPUT_BIND_UNDONE, ref);
+    struct pod *pod = written_pod(sched, SCHED_INPUT_BIND_UNDONE, ref, 0);
 
     /* What events have said of it since then is newer. */
     if (!pod || pod->observed_node || pod->status != ST_BINDING)
@@ -719,10 +723,8 @@ void sched_bind_undone(struct sched *sched, const struct sched_pod_ref *ref)
     sched->changed = true;
 }
 
-void sched_evict_failed(struct sched *sched, const struct sched_pod_ref *ref)
+static void evict_undone(struct sched *sched, struct pod *pod)
 {
-    struct pod *pod = written_pod(sched, SCHED_INPUT_EVICT_FAILED, ref);
-
     if (!pod || !pod->evicting)
         return;
     pod->evicting = false;
@@ -731,4 +733,21 @@ void sched_evict_failed(struct sched *sched, const struct sched_pod_ref *ref)
     if (pod->status == ST_RELEASING && ST_IN(before, ST_ALLOCATED))
         pod_set(sched, pod, before, pod->node, pod_shares(pod), pod->share_count);
     sched->changed = true;
+}
+
+void sched_evict_failed(struct sched *sched, const struct sched_pod_ref *ref)
+{
+    evict_undone(sched, written_pod(sched, SCHED_INPUT_EVICT_FAILED, ref, 0));
+}
+
+void sched_evict_refused(struct sched *sched, const struct sched_pod_ref *ref, int64_t now_ms)
+{
+    struct pod *pod = written_pod(sched, SCHED_INPUT_EVICT_REFUSED, ref, now_ms);
+
+    if (pod) {
+        struct pod_rare *rare = pod_rare_make(pod);
+
+        rare->spared_ms = now_ms + rest_ms(&rare->refusals, SCHED_SPARE_MIN_MS, SCHED_SPARE_MAX_MS);
+    }
+    evict_undone(sched, pod);
 }

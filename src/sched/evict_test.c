@@ -552,3 +552,105 @@ TEST(where_too_many_are_searched_for_in_vain_a_cycle_searches_for_some_and_all_h
     EXPECT(cycles > 1 && cycles <= round);
     cluster_close(&c);
 }
+
+/* ---- evictions that budgets forbid ---- */
+
+static void refuse(struct cluster *cluster, const char *pod)
+{
+    sched_evict_refused(cluster->sched, &(struct sched_pod_ref){STR("ns"), str_from(pod), STR("")},
+                        cluster->now);
+}
+
+/* Two that could go, on a node each, and one that may send them away. */
+static void open_victims(struct cluster *cluster, bool delete_refused)
+{
+    struct sched_config config;
+
+    sched_config_default(&config);
+    config.policy.delete_refused = delete_refused;
+    cluster_open_as(cluster, &config);
+    cluster_queue(cluster, "q", 2, 2);
+    cluster_node(cluster, "a", 1);
+    cluster_node(cluster, "b", 1);
+    cluster_put(cluster, &(struct job){.name = "old", .gpus = 1, .priority = 50, .node = "a"});
+    cluster_put(cluster, &(struct job){.name = "older", .gpus = 1, .priority = 50, .node = "b"});
+    cluster_put(cluster, &(struct job){.name = "urgent", .gpus = 1, .priority = 75});
+}
+
+static const struct sched_evict *evict_of(const struct cluster *cluster, const char *pod)
+{
+    for (size_t i = 0; i < cluster->plan.evict_count; i++)
+        if (str_is(cluster->plan.evicts[i].pod.name, pod))
+            return &cluster->plan.evicts[i];
+    return NULL;
+}
+
+TEST(a_victim_whose_eviction_was_refused_is_left_alone_and_another_one_goes)
+{
+    struct cluster cluster;
+
+    open_victims(&cluster, false);
+    cluster_decide(&cluster, 1000);
+    const char *first = cluster_evicted(&cluster, "old-0") ? "old-0" : "older-0";
+    const char *second = cluster_evicted(&cluster, "old-0") ? "older-0" : "old-0";
+    EXPECT(cluster.plan.evict_count == 1 && cluster_evicted(&cluster, first));
+    refuse(&cluster, first);
+    cluster_decide(&cluster, 1000);
+    EXPECT(cluster.plan.evict_count == 1 && cluster_evicted(&cluster, second));
+    cluster_close(&cluster);
+}
+
+TEST(where_only_victims_are_left_whose_eviction_was_refused_the_pool_says_what_happens)
+{
+    static const struct {
+        const char *why;
+        bool delete;
+    } rows[] = {
+        {"nobody goes until they have been left alone for long enough", false},
+        {"one of them is deleted", true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct cluster cluster;
+
+        test_case(rows[i].why);
+        open_victims(&cluster, rows[i].delete);
+        for (int n = 0; n < 2; n++) {
+            cluster_decide(&cluster, 1000);
+            EXPECT(cluster.plan.evict_count == 1 && !cluster.plan.evicts[0].delete);
+            refuse(&cluster, cluster_evicted(&cluster, "old-0") ? "old-0" : "older-0");
+        }
+        cluster_decide(&cluster, 1000);
+        EXPECT(cluster.plan.evict_count == (rows[i].delete ? 1 : 0));
+        if (rows[i].delete)
+            EXPECT(cluster.plan.evicts[0].delete);
+        else
+            EXPECT(cluster.plan.next_wake_ms > cluster.now &&
+                   cluster.plan.next_wake_ms <= cluster.now + SCHED_SPARE_MIN_MS);
+        cluster_decide(&cluster, 2 * (int64_t)SCHED_SPARE_MIN_MS);
+        EXPECT(rows[i].delete || cluster.plan.evict_count == 1);
+        cluster_close(&cluster);
+    }
+}
+
+TEST(a_gang_of_which_a_budget_keeps_one_pod_stays_whole)
+{
+    struct cluster cluster;
+
+    cluster_open(&cluster, SCHED_QUIRKS_NONE);
+    cluster_queue(&cluster, "q", 4, 4);
+    cluster_node(&cluster, "a", 2);
+    cluster_node(&cluster, "b", 1);
+    cluster_put(&cluster,
+                &(struct job){.name = "gang", .pods = 2, .gpus = 1, .priority = 50, .node = "a"});
+    cluster_put(&cluster, &(struct job){.name = "one", .gpus = 1, .priority = 60, .node = "b"});
+    cluster_put(&cluster, &(struct job){.name = "urgent", .gpus = 1, .priority = 75});
+    cluster_decide(&cluster, 1000);
+    EXPECT(cluster_evicted(&cluster, "gang-0") && cluster_evicted(&cluster, "gang-1"));
+    refuse(&cluster, "gang-1");
+    sched_evict_failed(cluster.sched, &(struct sched_pod_ref){STR("ns"), STR("gang-0"), STR("")});
+    cluster_decide(&cluster, 1000);
+    EXPECT(!evict_of(&cluster, "gang-0") && !evict_of(&cluster, "gang-1"));
+    EXPECT(evict_of(&cluster, "one-0"));
+    cluster_close(&cluster);
+}

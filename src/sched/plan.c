@@ -473,6 +473,8 @@ static void emit_evict(struct sched *sched, struct plan *plan, struct pod *pod, 
                                   .for_group = by ? str_dup(sched->arena, by->name) : STR_NONE,
                                   .moved = moved,
                                   .suspend = pod->group->suspended_in == sched->cycle,
+                                  .delete = pod_is_spared(sched, pod) && pod->group->queue &&
+                                            group_policy(pod->group)->delete_refused,
                                   .message = evict_message(sched, pod)});
 }
 

@@ -39,6 +39,11 @@ struct pod_rare *pod_rare_make(struct pod *pod)
     return pod->rare;
 }
 
+bool pod_is_spared(const struct sched *sched, const struct pod *pod)
+{
+    return pod->rare && sched->now_ms < pod->rare->spared_ms;
+}
+
 void pod_hold(struct pod *pod, int64_t hold_ms)
 {
     if (hold_ms || pod->rare)

@@ -16,6 +16,7 @@ struct group;
 struct name;
 struct node;
 struct pod_zones;
+struct sched;
 
 /* pod: where it is, what it takes, and what is known of it. What is derived from where it is
  * changes through pod_set() alone; see journal.h. */
@@ -57,6 +58,8 @@ struct pod_rare {
     int64_t held_since_ms;         /* a stand-in: since the first cycle that saw it */
     struct name *ended_on;         /* first seen when it had failed, on that node; hold.h */
     int64_t ended_ms;              /* and when that was */
+    int64_t spared_ms;             /* its eviction was refused: nobody asks for it before then */
+    uint8_t refusals;              /* of its eviction, in a row */
 };
 
 struct pod_label {
@@ -161,6 +164,8 @@ static inline const uint8_t *pod_left_shares(const struct pod *pod)
 const struct pod_rare *pod_rare(const struct pod *pod);
 /* To change it. */
 struct pod_rare *pod_rare_make(struct pod *pod);
+/* Whether its eviction was refused lately. */
+bool pod_is_spared(const struct sched *sched, const struct pod *pod);
 void pod_hold(struct pod *pod, int64_t hold_ms);
 struct pod *pod_get(struct sched *sched, struct str ns, struct str name);
 /* Numbers of whole devices it has, copied. */

@@ -36,6 +36,7 @@ static const struct member switches[] = {
     {"lendExpected", offsetof(struct sched_policy, lend_expected)},
     {"restrictNodes", offsetof(struct sched_policy, restrict_nodes)},
     {"reclaimRuntimeByQueue", offsetof(struct sched_policy, reclaim_runtime_by_queue)},
+    {"deleteRefused", offsetof(struct sched_policy, delete_refused)},
     {"numa", offsetof(struct sched_policy, numa)},
     {"numaReported", offsetof(struct sched_policy, numa_reported)},
     {"withoutProportion", offsetof(struct sched_policy, without_proportion)},

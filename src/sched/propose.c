@@ -211,11 +211,20 @@ static uint32_t surplus_set(const struct group *group, bool *ret_one)
     return set;
 }
 
+bool propose_spares(struct search *search, const struct pod *pod)
+{
+    if (search->forced || !pod_is_spared(search->sched, pod))
+        return false;
+    search->spared = true;
+    sched_wake(search->sched, pod_rare(pod)->spared_ms);
+    return true;
+}
+
 /* The next victim unit of a group: one pod above a minimum, else a member more than it needs, else
  * all that is left. */
 static void next_unit(struct proposals *proposals, const struct group *group)
 {
-    const struct search *search = proposals->search;
+    struct search *search = proposals->search;
     struct arena *arena = search->sched->arena;
     bool one = false;
     uint32_t set = surplus_set(group, &one);
@@ -230,9 +239,14 @@ static void next_unit(struct proposals *proposals, const struct group *group)
 
         if (!is_active(pod) || (set != SET_NONE && !set_below(group, pod->set, set)))
             continue;
+        bool spared = propose_spares(search, pod);
+        if (spared && !one) { /* they go together or not at all */
+            proposals->pods.count = 0;
+            return;
+        }
         if (!one)
             VEC_PUSH(arena, &proposals->pods, pod);
-        else if (!last || pod_order(pod, last) > 0)
+        else if (!spared && (!last || pod_order(pod, last) > 0))
             last = pod;
     }
     if (last)

@@ -31,6 +31,8 @@ struct proposals {
 };
 
 void proposals_open(struct proposals *proposals, struct search *search, const struct pod *task);
+/* Whether the search leaves the pod alone, because its eviction was refused lately. */
+bool propose_spares(struct search *search, const struct pod *pod);
 /* Adds the next unit. False: there are no more. */
 bool propose(struct proposals *proposals);
 void proposals_close(struct proposals *proposals);

@@ -217,6 +217,8 @@ struct sched_policy {
     bool numa;
     bool numa_reported;    /* what zones have free is as nodes report it, not as pods add up */
     char numa_ignore[128]; /* resources that zones do not matter for, with commas between */
+    /* A pod whose eviction a PodDisruptionBudget forbids is deleted where nobody else can go. */
+    bool delete_refused;
     /* Leave out the rules of a KAI plugin. */
     bool without_proportion;
     bool without_filters;
@@ -325,6 +327,12 @@ void sched_drop_numa(struct sched *sched, struct str node);
  * one of that name with another uid, about which the write was not; no uid: any. */
 void sched_bind_failed(struct sched *sched, const struct sched_pod_ref *pod);
 void sched_evict_failed(struct sched *sched, const struct sched_pod_ref *pod);
+/* A PodDisruptionBudget forbade it. The pod is left alone from SCHED_SPARE_MIN_MS on, twice as long
+ * each time, and others are searched for in its place; where there are none, sched_policy says
+ * whether it is deleted. */
+#define SCHED_SPARE_MIN_MS 30000
+#define SCHED_SPARE_MAX_MS 480000
+void sched_evict_refused(struct sched *sched, const struct sched_pod_ref *pod, int64_t now_ms);
 /* It did happen, but the rest of its gang could not be bound, so that the pod is being deleted: it
  * holds its room until it is gone. */
 void sched_bind_undone(struct sched *sched, const struct sched_pod_ref *pod);
@@ -414,6 +422,7 @@ struct sched_evict {
     struct str for_group;
     bool moved;         /* room elsewhere is set aside for its successor */
     bool suspend;       /* it gives up its GPUs and stays, see api/suspend.h */
+    bool delete;        /* whatever budgets say, see sched_policy.delete_refused */
     struct str message; /* why, as a sentence */
 };
 
@@ -645,19 +654,20 @@ void sched_measure(struct sched *sched, void (*done)(void *user, enum sched_step
 /* Everything that goes into the core, and what comes out: enough to repeat it (replay/recording.h).
  * What is not said of a kind is empty. */
 enum sched_input_kind {
-    SCHED_INPUT_OBJECT,       /* change, object: sched_observe() */
-    SCHED_INPUT_POD,          /* pod: sched_put_pod() */
-    SCHED_INPUT_POD_GONE,     /* ns, name */
-    SCHED_INPUT_BIND_FAILED,  /* ns, name, uid */
-    SCHED_INPUT_EVICT_FAILED, /* ns, name, uid */
-    SCHED_INPUT_BIND_UNDONE,  /* ns, name, uid */
-    SCHED_INPUT_WRITTEN,      /* ns, name of the group, failed, now_ms */
-    SCHED_INPUT_SHARE,        /* name of the node, failed, now_ms */
-    SCHED_INPUT_POLICY,       /* name of the pool, policy */
-    SCHED_INPUT_NAMES,        /* ns, name, pool: scheduler, queue label, pool label */
-    SCHED_INPUT_USAGE,        /* name of the queue, usage */
-    SCHED_INPUT_FORGET,       /* name of the pool */
-    SCHED_INPUT_CYCLE,        /* now_ms, plan: after it */
+    SCHED_INPUT_OBJECT,        /* change, object: sched_observe() */
+    SCHED_INPUT_POD,           /* pod: sched_put_pod() */
+    SCHED_INPUT_POD_GONE,      /* ns, name */
+    SCHED_INPUT_BIND_FAILED,   /* ns, name, uid */
+    SCHED_INPUT_EVICT_FAILED,  /* ns, name, uid */
+    SCHED_INPUT_EVICT_REFUSED, /* ns, name, uid, now_ms */
+    SCHED_INPUT_BIND_UNDONE,   /* ns, name, uid */
+    SCHED_INPUT_WRITTEN,       /* ns, name of the group, failed, now_ms */
+    SCHED_INPUT_SHARE,         /* name of the node, failed, now_ms */
+    SCHED_INPUT_POLICY,        /* name of the pool, policy */
+    SCHED_INPUT_NAMES,         /* ns, name, pool: scheduler, queue label, pool label */
+    SCHED_INPUT_USAGE,         /* name of the queue, usage */
+    SCHED_INPUT_FORGET,        /* name of the pool */
+    SCHED_INPUT_CYCLE,         /* now_ms, plan: after it */
 };
 struct sched_input {
     enum sched_input_kind kind;

@@ -524,7 +524,7 @@ static bool slots_whole(struct search *search, const struct pod *task, int64_t g
 }
 
 /* Everybody who has to leave the node of a closer. QUICK_IMPOSSIBLE: somebody stays. */
-static enum quick node_victims(const struct search *search,
+static enum quick node_victims(struct search *search,
                                const struct queue *queue,
                                const struct node *node,
                                struct pod_vec *ret)
@@ -538,7 +538,7 @@ static enum quick node_victims(const struct search *search,
         if (!group || group->queue != queue || pod->set == SET_NONE || pod->left ||
             pod->status == ST_PIPELINED || !pod_holds(pod, RES_GPU))
             return QUICK_UNSURE;
-        if (!search->may_lose(search, group))
+        if (!search->may_lose(search, group) || propose_spares(search, pod))
             return QUICK_IMPOSSIBLE;
         if (group->semi || runtime_protects(search->sched, group, search->group, search->action))
             return QUICK_UNSURE;
@@ -739,10 +739,25 @@ static void search_note_vain(const struct search *search)
     shape->vain.contested = search->contested;
 }
 
+static bool search_once(struct search *search)
+{
+    enum quick quick = solve_alike(search);
+    bool solved = quick == QUICK_SOLVED || (quick == QUICK_UNSURE && solve_stepwise(search));
+
+    search_finish(search, solved);
+    return solved;
+}
+
+/* Where only those are left whose eviction a budget forbids, they can be deleted, if that is allowed.
+ * To move somebody is no reason. */
+static bool may_force(const struct search *search)
+{
+    return search->spared && search->action != SCHED_ACTION_CONSOLIDATE &&
+           group_policy(search->group)->delete_refused;
+}
+
 bool search_run(struct search *search)
 {
-    bool solved = false;
-
     struct pod *lost = NULL;
 
     if (!search->tasks.count || tasks_claim_missing(&search->tasks, &lost))
@@ -753,12 +768,12 @@ bool search_run(struct search *search)
         return false;
     }
     search->sched->searches++;
-    enum quick quick = solve_alike(search);
-    if (quick == QUICK_SOLVED)
-        solved = true;
-    else if (quick == QUICK_UNSURE)
-        solved = solve_stepwise(search);
-    search_finish(search, solved);
+    bool solved = search_once(search);
+    if (!solved && may_force(search)) {
+        search->forced = true;
+        search->recorded.count = 0;
+        solved = search_once(search);
+    }
     if (!solved)
         search_note_vain(search);
     return solved;

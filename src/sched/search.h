@@ -25,6 +25,8 @@ struct search {
     bool crowded;             /* in the last attempt a victim found its room before the group did */
     bool contested;           /* some attempt let the group in, at a price that was not allowed */
     struct pod_vec recorded;  /* victims kept from the pods before */
+    bool spared;              /* somebody was passed by whose eviction was refused lately */
+    bool forced;              /* nobody is */
 };
 
 /* True: the journal holds the whole solution. False: everything is as it was. */
