@@ -23,8 +23,12 @@ TEST(kept_drops_what_no_table_names_and_keeps_the_rest)
          "\"kubectl.kubernetes.io/last-applied-configuration\":\"{}\"}}}",
          "{\"metadata\":{\"name\":\"p\"}}", "kubectl's note, and the map it leaves empty"},
         {"{\"spec\":{\"containers\":[{\"name\":\"c\",\"env\":[{\"name\":\"A\",\"value\":\"b\"}],"
-         "\"args\":[\"x\"]}],\"volumes\":[]}}",
-         "{\"spec\":{\"containers\":[{\"name\":\"c\"}]}}", "inside lists too"},
+         "\"args\":[\"x\"]}],\"volumes\":[{\"name\":\"v\",\"persistentVolumeClaim\":{\"claimName\":"
+         "\"c\","
+         "\"readOnly\":true}},{\"name\":\"s\",\"secret\":{\"secretName\":\"s\"}}]}}",
+         "{\"spec\":{\"containers\":[{\"name\":\"c\"}],\"volumes\":[{\"name\":\"v\","
+         "\"persistentVolumeClaim\":{\"claimName\":\"c\"}},{\"name\":\"s\"}]}}",
+         "inside lists too; which claims a pod mounts"},
         {"{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"lastProbeTime\":null,\"status\":"
          "\"True\"}],\"startTime\":null}}",
          "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",

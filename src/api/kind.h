@@ -80,6 +80,12 @@ struct kind_crd {
     X(lease, "coordination.k8s.io", "v1", "Lease", "leases", "lease", "", "", true, false, false)  \
     X(storageclass, "storage.k8s.io", "v1", "StorageClass", "storageclasses", "storageclass",      \
       "sc", "", false, false, false)                                                               \
+    X(csidriver, "storage.k8s.io", "v1", "CSIDriver", "csidrivers", "csidriver", "", "", false,    \
+      false, false)                                                                                \
+    X(csinode, "storage.k8s.io", "v1", "CSINode", "csinodes", "csinode", "", "", false, false,     \
+      false)                                                                                       \
+    X(csistoragecapacity, "storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities",    \
+      "csistoragecapacity", "", "", true, false, false)                                            \
     X(crd, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions",  \
       "customresourcedefinition", "crd,crds", "api-extensions", false, true, false)                \
     X(pdb, "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget",   \
@@ -206,14 +212,8 @@ struct kind_crd {
       false, false, false)                                                                         \
     X(csr, "certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", \
       "certificatesigningrequest", "csr", "", false, true, false)                                  \
-    X(csidriver, "storage.k8s.io", "v1", "CSIDriver", "csidrivers", "csidriver", "", "", false,    \
-      false, false)                                                                                \
-    X(csinode, "storage.k8s.io", "v1", "CSINode", "csinodes", "csinode", "", "", false, false,     \
-      false)                                                                                       \
     X(volumeattachment, "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments",           \
-      "volumeattachment", "", "", false, true, false)                                              \
-    X(csistoragecapacity, "storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities",    \
-      "csistoragecapacity", "", "", true, false, false)
+      "volumeattachment", "", "", false, true, false)
 
 #define KIND_DECLARE(symbol, ...) extern const struct kind kind_##symbol;
 KINDS(KIND_DECLARE)

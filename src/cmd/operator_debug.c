@@ -23,9 +23,13 @@
 
 #define PIECE_BYTES ((size_t)256 << 10) /* written between two looks at the reader */
 
-static const struct kind *const told[] = {
-    &kind_queue,     &kind_priorityclass, &kind_topology, &kind_node,
-    &kind_namespace, &kind_podgroup,      &kind_pod,      NULL};
+static const struct kind *const told[] = {&kind_queue,        &kind_priorityclass,
+                                          &kind_topology,     &kind_node,
+                                          &kind_storageclass, &kind_csidriver,
+                                          &kind_csinode,      &kind_csistoragecapacity,
+                                          &kind_pv,           &kind_pvc,
+                                          &kind_namespace,    &kind_podgroup,
+                                          &kind_pod,          NULL};
 
 struct snapshot {
     VEC(const struct object *) objects;

@@ -33,6 +33,7 @@ void state_open(struct state *state, struct arena *arena, const struct sched *co
     *state = (struct state){.arena = arena, .groups = {.seed = 1}};
     state->forecast.now_ms = now_ms;
     state->forecast.config = *config;
+    state->forecast.config.volumes = false; /* where they will be nobody knows */
     state->forecast.config.scheduler_name = str_dup(arena, config->scheduler_name);
     state->forecast.config.queue_label = str_dup(arena, config->queue_label);
     state->forecast.config.pool_label = str_dup(arena, config->pool_label);

@@ -3,8 +3,12 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cache/cache.h"
+#include "control/core/status.h"
 #include "exec/event.h"
 #include "exec/scheduler_apply.h"
 #include "sched/sched.h"
@@ -48,4 +52,27 @@ void pod_patch_status(struct api *api,
                                    .patch = API_PATCH_STRATEGIC,
                                    .body = json_text(arena, body)},
              api_ignore, NULL);
+}
+
+void pod_tell_volume(struct api *api,
+                     const struct cache *cache,
+                     const struct sched_pod_ref *pod,
+                     struct str node,
+                     struct str claim,
+                     int64_t now_ms)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *object = cache_get(cache, &kind_pod, pod->ns, pod->name);
+    struct json *status = json_new_object(&arena);
+    struct str words = str_printf(&arena,
+                                  "has room on node " STR_FMT
+                                  "; waits for PersistentVolumeClaim " STR_FMT " to be bound",
+                                  STR_ARG(node), STR_ARG(claim));
+
+    if (!object)
+        return;
+    pod_tell(api, pod, "WaitingForVolume", words, false, now_ms);
+    condition_set(&arena, status,
+                  &(struct condition){"PodScheduled", "False", "WaitingForVolume", words}, now_ms);
+    pod_patch_status(api, object, &arena, status);
 }

@@ -50,6 +50,12 @@ static const struct kind *const watched[] = {&kind_queue,
                                              &kind_resourceslice,
                                              &kind_resourceclaim,
                                              &kind_namespace,
+                                             &kind_storageclass,
+                                             &kind_csidriver,
+                                             &kind_csinode,
+                                             &kind_csistoragecapacity,
+                                             &kind_pv,
+                                             &kind_pvc,
                                              &kind_podgroup,
                                              &kind_pod};
 #define REPORT_RETRY_MS 1000 /* after a write of a queue's status failed */
@@ -206,6 +212,8 @@ static void on_change(void *user, const struct api_change *change)
     case API_BOOKMARK:
     case API_CLOSED: break;
     }
+    if (applier_awaits_volumes(scheduler->applier))
+        arm(scheduler, 0);
     arm_for_change(scheduler);
 }
 
@@ -251,6 +259,16 @@ static bool is_promised(void *user, struct str ns, struct str pod, struct str *r
     const struct scheduler *scheduler = user;
 
     return sched_promised(scheduler->core, ns, pod, ret_node);
+}
+
+static enum sched_volumes volumes_of(void *user,
+                                     const struct sched_pod_ref *pod,
+                                     struct str node,
+                                     struct str *ret_claim)
+{
+    const struct scheduler *scheduler = user;
+
+    return sched_volumes(scheduler->core, pod, node, ret_claim);
 }
 
 static bool keeps_starts(void *user)
@@ -629,6 +647,15 @@ static void keep_base(struct scheduler *scheduler, const struct sched_config *co
     scheduler->base.pool_label = str_dup(&scheduler->base_arena, config->pool_label);
 }
 
+static void take_config(const struct scheduler_options *options, struct sched_config *ret)
+{
+    if (options->config)
+        *ret = *options->config;
+    else
+        sched_config_default(ret);
+    ret->volumes = true;
+}
+
 int scheduler_start(uv_loop_t *loop,
                     struct api *api,
                     const struct scheduler_options *options,
@@ -639,10 +666,7 @@ int scheduler_start(uv_loop_t *loop,
     struct sched_config config;
 
     (void)err; /* nothing of it fails today */
-    if (options->config)
-        config = *options->config;
-    else
-        sched_config_default(&config);
+    take_config(options, &config);
     scheduler->loop = loop;
     if (options->shadow)
         api = mute_api_init(&scheduler->mute, api);
@@ -674,6 +698,7 @@ int scheduler_start(uv_loop_t *loop,
                                               .is_promised = is_promised,
                                               .ready = on_ready,
                                               .again = on_turn_wanted,
+                                              .volumes = volumes_of,
                                               .user = scheduler});
     scheduler->reporter = reporter_new(&(struct reporter_options){.api = api,
                                                                   .cache = scheduler->cache,

@@ -27,6 +27,7 @@
 #include "exec/pod_write.h"
 #include "exec/reservations.h"
 #include "exec/resumer.h"
+#include "exec/volumes_write.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -41,6 +42,7 @@ struct applier {
     VEC(struct call *) held;    /* binds that wait for evictions */
     struct map forming;         /* "namespace/group": the bind that makes a gang of it */
     size_t evictions;           /* under way */
+    size_t parked;              /* binds that wait for volumes */
     struct event_budget events; /* about single pods: a crowd is told by its groups */
     struct nominator *nominator;
 };
@@ -62,6 +64,8 @@ struct call {
     struct api_binding *bindings;    /* of a bind */
     struct reservations_pod *shares; /* of a bind; NULL: no pod of it has any */
     struct claims_write *claims;     /* of a bind; NULL: no pod of it has any */
+    struct volumes_write *volumes;   /* of a bind; NULL: none has to be bound first */
+    bool parked;                     /* it waits for them */
     bool first_start;                /* of its gang */
     struct str words;                /* of an eviction: why */
     bool suspend;                    /* of an eviction: the pod stays */
@@ -290,6 +294,7 @@ static struct call *bind_call(struct applier *applier,
     }
     call_share(call, binds, count);
     call->claims = claims_write_new(&call->arena, binds, count, now_ms);
+    call->volumes = volumes_write_new(&call->arena, binds, count, now_ms);
     return call;
 }
 
@@ -360,14 +365,63 @@ static void on_claimed(void *user, int code, const struct err *err)
         api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
 }
 
+static void send_bind(struct call *call);
+
+static void on_volumes(void *user, int code, const struct err *err)
+{
+    struct call *call = user;
+
+    if (call->parked && call->applier)
+        call->applier->parked--;
+    call->parked = false;
+    call->volumes = NULL;
+    if (code || !call->applier)
+        on_bound(call, &(struct api_result){.code = code ? code : -ECANCELED, .err = err});
+    else
+        send_bind(call);
+}
+
+/* What the pods wait for now; nobody else says so, as they have their place. */
+static void on_volumes_wait(void *user, struct str claim)
+{
+    struct call *call = user;
+    struct applier *applier = call->applier;
+
+    if (!applier)
+        return;
+    call->parked = true;
+    applier->parked++;
+    for (size_t i = 0; i < call->pod_count; i++)
+        if (event_budget_take(&applier->events, call->now_ms))
+            pod_tell_volume(applier->options.api, applier->options.cache, &call->pods[i],
+                            call->nodes[i], claim, call->now_ms);
+    applier->options.again(applier->options.user);
+}
+
+static void send_volumes(struct call *call)
+{
+    const struct applier_options *options = &call->applier->options;
+
+    volumes_write_send(call->volumes, &(struct volumes_options){.api = options->api,
+                                                                .cache = options->cache,
+                                                                .state = options->volumes,
+                                                                .state_user = options->user,
+                                                                .done = on_volumes,
+                                                                .waits = on_volumes_wait,
+                                                                .user = call});
+}
+
 static void send_bind(struct call *call)
 {
-    const struct sched_pod_ref *gone = call->shares || call->claims ? gone_pod(call) : NULL;
+    const struct sched_pod_ref *gone =
+        call->shares || call->claims || call->volumes ? gone_pod(call) : NULL;
     struct err err = {0};
 
     if (gone) { /* its room is somebody else's by now: nothing may be reserved there */
         (void)err_set(&err, -ENOENT, "pod " STR_FMT " is gone", STR_ARG(gone->name));
         on_bound(call, &(struct api_result){.code = -ENOENT, .err = &err});
+    } else if (call->volumes) {
+        send_volumes(call);
     } else if (call->claims) {
         claims_write_send(call->claims, call->applier->options.api, call->applier->options.cache,
                           on_claimed, call);
@@ -440,9 +494,39 @@ static void release_held(struct applier *applier)
     options->ready(options->user);
 }
 
+/* The binds that wait for volumes: one whose pods are gone gives up its place. */
+static int64_t poll_volumes(struct applier *applier, int64_t now_ms)
+{
+    int64_t due_ms = INT64_MAX;
+
+    for (struct call *call = applier->calls, *next; applier->parked && call; call = next) {
+        const struct sched_pod_ref *gone = call->parked ? gone_pod(call) : NULL;
+        struct err err = {0};
+
+        next = call->next;
+        if (gone) {
+            (void)err_set(&err, -ENOENT, "pod " STR_FMT " is gone", STR_ARG(gone->name));
+            on_volumes(call, -ENOENT, &err);
+        } else if (call->parked) {
+            int64_t at_ms = volumes_write_poll(call->volumes, now_ms);
+
+            due_ms = at_ms < due_ms ? at_ms : due_ms;
+        }
+    }
+    return due_ms;
+}
+
 int64_t applier_turn(struct applier *applier, int64_t now_ms)
 {
-    return resumer_turn(applier->resumer, now_ms);
+    int64_t volumes_ms = poll_volumes(applier, now_ms);
+    int64_t due_ms = resumer_turn(applier->resumer, now_ms);
+
+    return volumes_ms < due_ms ? volumes_ms : due_ms;
+}
+
+bool applier_awaits_volumes(const struct applier *applier)
+{
+    return applier->parked > 0;
 }
 
 bool applier_is_waiting(const struct applier *applier)
@@ -676,6 +760,16 @@ struct applier *applier_new(const struct applier_options *options)
     return applier;
 }
 
+/* Calls that wait for volumes end here, those with a write under way with its answer. */
+static void stop_volumes(struct applier *applier)
+{
+    for (struct call *call = applier->calls, *next; call; call = next) {
+        next = call->next;
+        if (call->volumes)
+            volumes_write_stop(call->volumes);
+    }
+}
+
 void applier_free(struct applier *applier)
 {
     if (!applier)
@@ -685,6 +779,7 @@ void applier_free(struct applier *applier)
         if (call->claims)
             claims_write_stop(call->claims);
     }
+    stop_volumes(applier);
     resumer_free(applier->resumer);
     for (size_t i = 0; i < applier->held.count; i++)
         call_free(applier->held.items[i]);

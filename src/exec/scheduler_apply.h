@@ -44,6 +44,11 @@ struct applier_options {
     /* Nothing waits any more: applier_is_waiting() has become false. */
     void (*ready)(void *user);
     void (*again)(void *user); /* wants a turn soon */
+    /* Whether the volumes of a pod that is to be bound can be used; see sched_volumes(). */
+    enum sched_volumes (*volumes)(void *user,
+                                  const struct sched_pod_ref *pod,
+                                  struct str node,
+                                  struct str *ret_claim);
     /* Whether a minimum run time is set anywhere: then the moment a gang starts is written down. */
     bool (*keeps_starts)(void *user);
     void *user;
@@ -58,5 +63,7 @@ void applier_free(struct applier *applier);
  * be made meanwhile. */
 bool applier_is_waiting(const struct applier *applier);
 void applier_apply(struct applier *applier, const struct sched_plan *plan, int64_t now_ms);
+/* Whether binds wait for volumes: every change of claims, volumes and pods wants a turn then. */
+bool applier_awaits_volumes(const struct applier *applier);
 /* Sends again what has to be. When to come back; INT64_MAX: need not be. */
 int64_t applier_turn(struct applier *applier, int64_t now_ms);

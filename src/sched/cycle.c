@@ -167,6 +167,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     sched->arrange_left = ARRANGE_CYCLE;
     sched->news = sched->changed;
     devices_settled(sched);
+    volumes_settled(sched);
     queues_linked(sched);
     nodes_ranked(sched);
     promises_forgotten(sched);

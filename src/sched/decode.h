@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "sched/spec.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct arena;
@@ -40,6 +41,17 @@ void decode_topology(struct decode *decode, struct sched_topology *ret);
 void decode_claim(struct decode *decode, struct sched_claim *ret);
 void decode_namespace(struct decode *decode, struct sched_namespace *ret);
 
+void decode_volume_claim(struct decode *decode, struct sched_volume_claim *ret);
+void decode_volume(struct decode *decode, struct sched_volume *ret);
+void decode_storage_class(struct decode *decode, struct sched_storage_class *ret);
+void decode_volume_limits(struct decode *decode, struct sched_volume_limits *ret);
+void decode_storage_room(struct decode *decode, struct sched_storage_room *ret);
+void decode_pod_volumes(struct decode *decode, struct sched_pod *pod);
+
+struct sched_selector decode_selector(const struct decode *decode, const struct json *selector);
+const struct sched_node_term *decode_node_terms(struct arena *arena,
+                                                const struct json *list,
+                                                size_t *ret_count);
 struct sched_expression *decode_expressions(struct arena *arena,
                                             const struct json *list,
                                             size_t *ret_count);

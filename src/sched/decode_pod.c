@@ -704,6 +704,18 @@ struct str sched_pod_group(const struct sched_config *config,
                : told;
 }
 
+struct sched_selector decode_selector(const struct decode *decode, const struct json *selector)
+{
+    return selector_of(decode, selector, NULL);
+}
+
+const struct sched_node_term *decode_node_terms(struct arena *arena,
+                                                const struct json *list,
+                                                size_t *ret_count)
+{
+    return node_terms(arena, list, false, ret_count);
+}
+
 void decode_pod(struct decode *decode, struct sched_pod *ret)
 {
     const struct object *object = decode->object;
@@ -753,6 +765,8 @@ void decode_pod(struct decode *decode, struct sched_pod *ret)
     take_devices(decode, ret);
     take_constraints(decode, ret);
     take_claims(decode, ret);
+    if (decode->config->volumes)
+        decode_pod_volumes(decode, ret);
     take_order(decode, ret);
     take_suspension(decode, ret);
 }

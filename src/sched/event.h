@@ -26,6 +26,13 @@ void pod_call(struct sched *sched, struct pod *pod, const struct sched_pod *spec
 /* What one of its claims is has changed. */
 void pod_reclaimed(struct sched *sched, struct pod *pod);
 
+/* What one of its claims of volumes means has changed. */
+void pod_reshaped(struct sched *sched, struct pod *pod);
+void pod_take_volumes(struct sched *sched, struct pod *pod, const struct sched_pod *spec);
+void pod_volumes_dropped(struct sched *sched, struct pod *pod);
+/* Storage classes and limits that changed are looked at again. */
+void volumes_settled(struct sched *sched);
+
 /* What it has to give, from its description and its devices. */
 void node_totals(struct sched *sched, struct node *node);
 /* Slices that changed are looked at again. */

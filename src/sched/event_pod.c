@@ -28,6 +28,7 @@
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/volume.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -126,8 +127,36 @@ void pod_reclaimed(struct sched *sched, struct pod *pod)
     whole_back(sched, pod, whole, ST_IN(pod->status, ST_USED));
 }
 
+void pod_reshaped(struct sched *sched, struct pod *pod)
+{
+    const struct pod_volumes *volumes = pod_volumes(pod);
+    struct sched_pod spec = pod->shape->spec;
+    struct str *names = mem_alloc((volumes->count + 1) * sizeof(*names));
+
+    for (uint32_t i = 0; i < volumes->count; i++)
+        names[i] = volume_name(volumes->items[i]);
+    spec.ns = pod_ns(pod);
+    spec.volumes = names;
+    spec.volume_count = volumes->count;
+    struct shape *shape = shape_get(sched, &spec);
+    mem_free(names);
+    struct whereabouts at = pod_whereabouts(pod);
+    struct whole whole = whole_aside(pod);
+    pod_set(sched, pod, ST_GATED, NULL, NULL, 0);
+    if (pod->wants != pod->shape->wants)
+        mem_free(pod->wants);
+    pod->wants = NULL;
+    shape_unref(sched, pod->shape);
+    pod->shape = shape;
+    pod_wants(sched, pod);
+    claims_settled(sched, pod);
+    pod_put_back(sched, pod, &at);
+    whole_back(sched, pod, whole, ST_IN(pod->status, ST_USED));
+}
+
 static void pod_take_claims(struct sched *sched, struct pod *pod, const struct sched_pod *spec)
 {
+    pod_take_volumes(sched, pod, spec);
     if (!spec->claim_count)
         return;
     pod->claim_count = (uint32_t)spec->claim_count;
@@ -251,6 +280,7 @@ void pod_out(struct sched *sched, struct pod *pod)
     }
     pod_leave_group(sched, pod);
     pod_claims_dropped(sched, pod);
+    pod_volumes_dropped(sched, pod);
     pod_sharing_dropped(sched, pod);
     if (node)
         node_release(sched, node);
@@ -593,6 +623,8 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
                                .amount_count = spec->amount_count,
                                .ports = spec->ports,
                                .port_count = spec->port_count,
+                               .volumes = spec->volumes,
+                               .volume_count = spec->volume_count,
                                .zone_parts = parts,
                                .zone_part_count = part_count};
     /* Its reservation pods hold its devices as long as it is there: nobody can have them whole. */
@@ -615,7 +647,7 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
     rest.node = STR_NONE;
     rest.cpu_milli = rest.memory_bytes = 0;
     rest.amount_count = rest.port_count = rest.spread_count = 0;
-    rest.container_count = rest.zone_part_count = 0;
+    rest.container_count = rest.zone_part_count = rest.volume_count = 0;
     rest.guaranteed = false;
     rest.node_selector_count = rest.node_preference_count = 0;
     rest.affinity_count = rest.anti_affinity_count = 0;

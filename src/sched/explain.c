@@ -24,6 +24,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
+#include "sched/volume.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -166,7 +167,7 @@ static enum sched_reason no_node_reason(struct matter *matter)
 {
     uint32_t *nodes = matter->why.nodes;
     const uint32_t turned[] = {SCHED_FILTER_UNREADY, SCHED_FILTER_SELECTOR, SCHED_FILTER_TAINT,
-                               SCHED_FILTER_GPU_TYPE};
+                               SCHED_FILTER_GPU_TYPE, SCHED_FILTER_VOLUME};
     uint32_t all = 0;
     uint32_t out = 0;
 
@@ -283,6 +284,8 @@ static enum sched_reason reason_of(struct matter *matter)
         return SCHED_REASON_INVALID;
     if (tasks_claim_missing(&matter->tasks, &matter->pod))
         return SCHED_REASON_NO_CLAIM;
+    if (tasks_volume_missing(&matter->tasks, &matter->pod))
+        return SCHED_REASON_VOLUME;
     if (!matter->failure || matter->failure->reason == SCHED_REASON_NONE)
         return SCHED_REASON_IN_LINE;
     return failure_reason(matter);
@@ -557,6 +560,8 @@ static struct str trouble_text(struct matter *matter)
 {
     const struct claim *claim = tasks_claim_trouble(&matter->tasks);
 
+    if (matter->pod && matter->why.nodes[SCHED_FILTER_VOLUME])
+        return volume_names_text(matter->sched->arena, matter->pod);
     return claim ? str_printf(matter->sched->arena, "; claim " STR_FMT ": " STR_FMT,
                               STR_ARG(claim_name(claim)), STR_ARG(claim->trouble))
                  : STR("");
@@ -636,6 +641,9 @@ static struct str reason_text(struct matter *matter, enum sched_reason reason)
             arena, "pod " STR_FMT " waits for the ResourceClaim " STR_FMT ", which does not exist",
             STR_ARG(pod_name(matter->pod)),
             STR_ARG(tasks_claim_missing(&matter->tasks, &matter->pod)->key));
+    case SCHED_REASON_VOLUME:
+        return volume_waits_text(arena, matter->pod,
+                                 tasks_volume_missing(&matter->tasks, &matter->pod));
     case SCHED_REASON_HELD:
         if (group->over_ms)
             return str_printf(arena,

@@ -122,6 +122,8 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
     case SCHED_REASON_RESERVED:
         return STR("nothing: it comes after the gang for which the room is reserved");
     case SCHED_REASON_INVALID: return STR("correct the pod");
+    case SCHED_REASON_VOLUME:
+        return STR("create the PersistentVolumeClaim, or see to it that it is bound");
     case SCHED_REASON_NO_CLAIM: return STR("create the ResourceClaim, or name one that exists");
     case SCHED_REASON_HELD:
         if (str_contains(from->message, STR("maxRunTime")))

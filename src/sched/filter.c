@@ -8,6 +8,7 @@
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/volume.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,7 +45,7 @@ static bool expression_compares(const struct sched_expression *expression, struc
     return expression->op == SCHED_GT ? have > bound : have < bound;
 }
 
-static bool expression_holds(const struct sched_expression *expression, struct str value)
+bool filter_holds(const struct sched_expression *expression, struct str value)
 {
     switch (expression->op) {
     case SCHED_IN: return str_is_set(value) && value_in(expression, value);
@@ -62,10 +63,10 @@ bool node_term_matches(const struct node *node, const struct sched_node_term *te
     if (!term->label_count && !term->field_count)
         return false;
     for (size_t i = 0; i < term->label_count; i++)
-        if (!expression_holds(&term->labels[i], node_label(node, term->labels[i].key)))
+        if (!filter_holds(&term->labels[i], node_label(node, term->labels[i].key)))
             return false;
     for (size_t i = 0; i < term->field_count; i++)
-        if (!expression_holds(&term->fields[i], node->name))
+        if (!filter_holds(&term->fields[i], node->name))
             return false;
     return true;
 }
@@ -165,6 +166,9 @@ enum place_filter filter_static(const struct shape *shape, const struct node *no
         return PLACE_SELECTOR;
     if (!filter_tolerates(spec, node, false))
         return PLACE_TAINT;
+    for (size_t i = 0; i < shape->volume_count; i++)
+        if (!volume_reaches(shape->volumes[i], node))
+            return PLACE_VOLUME;
     return roles_fit(shape, node) ? PLACE_OK : PLACE_SELECTOR;
 }
 

@@ -15,6 +15,7 @@
 #include "sched/pod.h"
 #include "sched/shape.h"
 #include "sched/state.h"
+#include "sched/volume.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,6 +38,8 @@ static void node_attach(struct sched *sched, struct pod *pod, struct node *node)
     if (pod->claim_count && ST_IN(pod->status, ST_BIT(ST_BINDING) | ST_BIT(ST_PIPELINED)))
         pick_devices(sched, pod, node);
     claims_weigh(pod, node, 1);
+    if (pod->rare)
+        volumes_weigh(sched, pod, node, 1);
     if (sched->numa_nodes || pod->zones)
         numa_attach(sched, pod, node);
 }
@@ -46,6 +49,8 @@ static void node_detach(struct sched *sched, struct pod *pod, struct node *node)
     sched->anti_pods -= pod->shape->spec.anti_affinity_count ? 1 : 0;
     node_weigh(pod, node, pod->status, pod_shares(pod), -1);
     claims_weigh(pod, node, -1);
+    if (pod->rare)
+        volumes_weigh(sched, pod, node, -1);
     numa_detach(pod, node);
     VEC_REMOVE_SWAP(&node->pods, pod->node_index);
     if (pod->node_index < node->pods.count)

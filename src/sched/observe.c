@@ -13,10 +13,47 @@
 
 /* The way in: an API object becomes a spec, the spec an event. */
 
+/* False: it is of another kind. */
+static bool observe_volumes(struct sched *sched, struct decode *decode)
+{
+    const struct kind *kind = decode->object->kind;
+
+    if (kind == &kind_pvc) {
+        struct sched_volume_claim claim;
+        decode_volume_claim(decode, &claim);
+        sched_put_volume_claim(sched, &claim);
+    } else if (kind == &kind_pv) {
+        struct sched_volume volume;
+        decode_volume(decode, &volume);
+        sched_put_volume(sched, &volume);
+    } else if (kind == &kind_storageclass) {
+        struct sched_storage_class class;
+        decode_storage_class(decode, &class);
+        sched_put_storage_class(sched, &class);
+    } else if (kind == &kind_csinode) {
+        struct sched_volume_limits limits;
+        decode_volume_limits(decode, &limits);
+        sched_put_volume_limits(sched, &limits);
+    } else if (kind == &kind_csidriver) {
+        sched_put_storage_driver(
+            sched, decode->object->name,
+            json_bool_or(json_at(decode->tree, "spec.storageCapacity"), false));
+    } else if (kind == &kind_csistoragecapacity) {
+        struct sched_storage_room room;
+        decode_storage_room(decode, &room);
+        sched_put_storage_room(sched, &room);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static int observe_put(struct sched *sched, struct decode *decode)
 {
     const struct kind *kind = decode->object->kind;
 
+    if (observe_volumes(sched, decode))
+        return decode->code;
     if (kind == &kind_pod) {
         struct sched_pod pod;
         decode_pod(decode, &pod);
@@ -94,6 +131,18 @@ static void observe_drop(struct sched *sched, const struct object *object)
         sched_drop_numa(sched, object->name);
     else if (kind == &kind_deviceclass)
         sched_drop_device_class(sched, object->name);
+    else if (kind == &kind_pvc)
+        sched_drop_volume_claim(sched, object->ns, object->name);
+    else if (kind == &kind_pv)
+        sched_drop_volume(sched, object->name);
+    else if (kind == &kind_storageclass)
+        sched_drop_storage_class(sched, object->name);
+    else if (kind == &kind_csinode)
+        sched_drop_volume_limits(sched, object->name);
+    else if (kind == &kind_csidriver)
+        sched_put_storage_driver(sched, object->name, false);
+    else if (kind == &kind_csistoragecapacity)
+        sched_drop_storage_room(sched, object->ns, object->name);
 }
 
 int sched_observe(struct sched *sched,

@@ -350,6 +350,66 @@ static struct sched_pod fill_shape(struct pack *pack, const struct sched_pod *fr
     };
 }
 
+static struct sched_volume_claim fill_volume_claim(struct pack *pack,
+                                                   const struct sched_volume_claim *from)
+{
+    struct sched_volume_claim claim = *from;
+
+    claim.ns = pack_str(pack, claim.ns);
+    claim.name = pack_str(pack, claim.name);
+    claim.class = pack_str(pack, claim.class);
+    claim.volume = pack_str(pack, claim.volume);
+    claim.selected_node = pack_str(pack, claim.selected_node);
+    pack_selector(pack, &claim.selector);
+    return claim;
+}
+
+static struct sched_volume fill_volume(struct pack *pack, const struct sched_volume *from)
+{
+    struct sched_volume volume = *from;
+
+    volume.name = pack_str(pack, volume.name);
+    volume.class = pack_str(pack, volume.class);
+    volume.driver = pack_str(pack, volume.driver);
+    volume.claim_ns = pack_str(pack, volume.claim_ns);
+    volume.claim_name = pack_str(pack, volume.claim_name);
+    volume.labels = pack_labels(pack, volume.labels, volume.label_count);
+    volume.terms = pack_node_terms(pack, volume.terms, volume.term_count);
+    return volume;
+}
+
+static struct sched_storage_class fill_storage_class(struct pack *pack,
+                                                     const struct sched_storage_class *from)
+{
+    struct sched_storage_class class = *from;
+
+    class.name = pack_str(pack, class.name);
+    class.provisioner = pack_str(pack, class.provisioner);
+    class.terms = pack_node_terms(pack, class.terms, class.term_count);
+    return class;
+}
+
+static struct sched_volume_limits fill_limits(struct pack *pack,
+                                              const struct sched_volume_limits *from)
+{
+    struct sched_volume_limits limits = *from;
+
+    limits.node = pack_str(pack, limits.node);
+    limits.drivers = pack_amounts(pack, limits.drivers, limits.driver_count);
+    return limits;
+}
+
+static struct sched_storage_room fill_room(struct pack *pack, const struct sched_storage_room *from)
+{
+    struct sched_storage_room room = *from;
+
+    room.ns = pack_str(pack, room.ns);
+    room.name = pack_str(pack, room.name);
+    room.class = pack_str(pack, room.class);
+    pack_selector(pack, &room.nodes);
+    return room;
+}
+
 #define PACK(type, fill)                                   \
     struct pack counting = {0};                            \
     (void)fill(&counting, type);                           \
@@ -405,4 +465,37 @@ struct sched_namespace *pack_namespace(const struct sched_namespace *space)
 void pack_shape(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block)
 {
     PACK(pod, fill_shape);
+}
+
+void pack_volume_claim(const struct sched_volume_claim *claim,
+                       struct sched_volume_claim *ret,
+                       void **ret_block)
+{
+    PACK(claim, fill_volume_claim);
+}
+
+void pack_volume(const struct sched_volume *volume, struct sched_volume *ret, void **ret_block)
+{
+    PACK(volume, fill_volume);
+}
+
+void pack_storage_class(const struct sched_storage_class *class,
+                        struct sched_storage_class *ret,
+                        void **ret_block)
+{
+    PACK(class, fill_storage_class);
+}
+
+void pack_limits(const struct sched_volume_limits *limits,
+                 struct sched_volume_limits *ret,
+                 void **ret_block)
+{
+    PACK(limits, fill_limits);
+}
+
+void pack_storage_room(const struct sched_storage_room *room,
+                       struct sched_storage_room *ret,
+                       void **ret_block)
+{
+    PACK(room, fill_room);
 }

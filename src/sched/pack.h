@@ -19,3 +19,16 @@ void pack_topology(const struct sched_topology *topology,
                    void **ret_block);
 /* Only the fields that pods of one template share: requests and constraints. */
 void pack_shape(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block);
+void pack_volume_claim(const struct sched_volume_claim *claim,
+                       struct sched_volume_claim *ret,
+                       void **ret_block);
+void pack_volume(const struct sched_volume *volume, struct sched_volume *ret, void **ret_block);
+void pack_storage_class(const struct sched_storage_class *class,
+                        struct sched_storage_class *ret,
+                        void **ret_block);
+void pack_limits(const struct sched_volume_limits *limits,
+                 struct sched_volume_limits *ret,
+                 void **ret_block);
+void pack_storage_room(const struct sched_storage_room *room,
+                       struct sched_storage_room *ret,
+                       void **ret_block);

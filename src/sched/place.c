@@ -25,6 +25,7 @@
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/volume.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,6 +69,13 @@ static enum place_filter try_node(struct sched *sched,
         enum fit fit = affinity_fit(affinity, node, &why);
         if (fit == FIT_NO)
             return why;
+        ret->fit = fit < ret->fit ? fit : ret->fit;
+    }
+    if (pod->shape->mounts && !node->pool->policy.without_filters) {
+        enum fit fit = volumes_fit(sched, pod, node);
+
+        if (fit == FIT_NO)
+            return PLACE_VOLUME;
         ret->fit = fit < ret->fit ? fit : ret->fit;
     }
     if (pod->shape->spec.gpu_memory_mib && !queue_allows_pod(sched, pod, node))

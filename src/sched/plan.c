@@ -24,6 +24,7 @@
 #include "sched/sched.h"
 #include "sched/shape.h"
 #include "sched/state.h"
+#include "sched/volume.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -281,6 +282,32 @@ static void bind_whole(struct sched *sched, struct pod *pod, struct sched_bind_m
     more->whole_gpus = pod->shape->spec.gpus;
 }
 
+static bool pod_waits_for_volumes(const struct pod *pod)
+{
+    for (size_t i = 0; pod->shape->mounts && i < pod->shape->volume_count; i++)
+        if (volume_is_unbound(pod->shape->volumes[i]))
+            return true;
+    return false;
+}
+
+static void bind_volumes(struct sched *sched, const struct pod *pod, struct sched_bind_more *more)
+{
+    const struct shape *shape = pod->shape;
+    struct sched_bind_volume *volumes =
+        ARENA_ARRAY(sched->arena, struct sched_bind_volume, shape->volume_count + 1);
+
+    more->volumes = volumes;
+    for (size_t i = 0; i < shape->volume_count; i++) {
+        const struct volume *volume = shape->volumes[i];
+
+        if (volume_is_unbound(volume))
+            volumes[more->volume_count++] = (struct sched_bind_volume){
+                .claim = str_dup(sched->arena, volume_name(volume)),
+                .volume = volume->pick ? str_dup(sched->arena, volume->pick->spec.name) : STR(""),
+                .node = str_dup(sched->arena, volume->node ? volume->node->name : STR(""))};
+    }
+}
+
 static void bind_zones(struct sched *sched, struct pod *pod, struct sched_bind_more *more)
 {
     const struct sched_zone_part *parts = numa_bound(pod, &more->zone_part_count);
@@ -312,7 +339,8 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
                               .created_ms = pod->created_ms};
     bool whole = !pod->share_count && pod->shape->spec.gpus && !pod->node->spec.gpus &&
                  pod->node->device_gpus;
-    struct sched_bind_more *more = whole || pod->zones || pod->claim_count
+    bool mounts = pod_waits_for_volumes(pod);
+    struct sched_bind_more *more = whole || mounts || pod->zones || pod->claim_count
                                        ? ARENA_NEW(sched->arena, struct sched_bind_more)
                                        : NULL;
 
@@ -337,7 +365,9 @@ static void emit_bind(struct sched *sched, struct plan *plan, struct pod *pod)
     else
         number_whole(sched, pod);
     bind_devices(sched, pod, &bind);
-    assert(more || (!pod->zones && !pod->claim_count));
+    assert(more || (!pod->zones && !pod->claim_count && !mounts));
+    if (mounts)
+        bind_volumes(sched, pod, more);
     if (pod->zones)
         bind_zones(sched, pod, more);
     if (pod->claim_count)

@@ -124,6 +124,7 @@ struct json *policy_tell(struct arena *arena, const struct sched *sched)
     json_fill(arena, to, "{schedulerName: $, queueLabel: $, poolLabel: $, devices: $}",
               config->scheduler_name, config->queue_label, config->pool_label,
               device_words[config->devices]);
+    json_add_bool(arena, to, "volumes", config->volumes);
     for (size_t i = 0; i < SCHED_QUIRK_COUNT; i++)
         if (config->quirks & UINT64_C(1) << i)
             json_push(quirks, json_new_str(arena, str_from(sched_quirk_texts[i].word)));
@@ -258,6 +259,7 @@ int policy_read_config(const struct json *from, struct sched_config *config, str
         config->queue_label = json_str(json_get(from, "queueLabel"));
     if (json_get(from, "poolLabel"))
         config->pool_label = json_str(json_get(from, "poolLabel"));
+    config->volumes = json_bool_or(json_get(from, "volumes"), config->volumes);
     if (devices.len) {
         size_t i = 0;
 

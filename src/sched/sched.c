@@ -22,6 +22,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 #include "sched/topology.h"
+#include "sched/volume.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +57,7 @@ struct sched *sched_new(const struct sched_config *config)
     const struct str names[] = {STR("cpu"), STR("memory"), STR("nvidia.com/gpu"), STR("pods")};
 
     sched->devices = MEM_NEW(struct devices);
+    sched->storage = storage_new();
     sched->devices->by_key.seed = sched->devices->selectors.seed = config->seed;
     sched->devices->slices.seed = sched->devices->classes.seed = config->seed;
     sched->config = *config;
@@ -293,6 +295,7 @@ void sched_free(struct sched *sched)
     objects_free(sched);
     devices_free(sched->devices);
     fragment_free(sched);
+    storage_free(sched->storage);
     mem_free(sched->stem);
     names_swept(sched);
     for (size_t i = 0; i < sched->pools.count; i++) {

@@ -232,6 +232,8 @@ struct sched_config {
     /* Pods of other schedulers hold room but are not placed. A list, see api/scheduler_name.h;
      * empty: every pod is ours. */
     struct str scheduler_name;
+    /* Claims of volumes are observed, too: pods go where theirs can be used. Else they are ignored. */
+    bool volumes;
     struct str queue_label; /* kai.scheduler/queue */
     struct str pool_label;  /* kai.scheduler/node-pool */
     uint64_t seed;          /* of hash tables; changes nothing that can be observed */
@@ -319,6 +321,18 @@ void sched_put_slice(struct sched *sched, const struct sched_slice *slice);
 void sched_drop_slice(struct sched *sched, struct str name);
 void sched_put_device_class(struct sched *sched, const struct sched_device_class *spec);
 void sched_drop_device_class(struct sched *sched, struct str name);
+void sched_put_volume_claim(struct sched *sched, const struct sched_volume_claim *claim);
+void sched_drop_volume_claim(struct sched *sched, struct str ns, struct str name);
+void sched_put_volume(struct sched *sched, const struct sched_volume *volume);
+void sched_drop_volume(struct sched *sched, struct str name);
+void sched_put_storage_class(struct sched *sched, const struct sched_storage_class *spec);
+void sched_drop_storage_class(struct sched *sched, struct str name);
+/* Whether the driver says how much room it has where. */
+void sched_put_storage_driver(struct sched *sched, struct str name, bool says_room);
+void sched_put_volume_limits(struct sched *sched, const struct sched_volume_limits *limits);
+void sched_drop_volume_limits(struct sched *sched, struct str node);
+void sched_put_storage_room(struct sched *sched, const struct sched_storage_room *room);
+void sched_drop_storage_room(struct sched *sched, struct str ns, struct str name);
 /* The NUMA zones of a node. */
 void sched_put_numa(struct sched *sched, const struct sched_numa *numa);
 void sched_drop_numa(struct sched *sched, struct str node);
@@ -377,8 +391,17 @@ struct sched_bind_claim {
     bool everywhere; /* they can be used from every node, else from this one */
 };
 
+/* A PersistentVolumeClaim that has to be bound before the pod is. */
+struct sched_bind_volume {
+    struct str claim;
+    struct str volume; /* the PersistentVolume that it is given; empty: its provisioner makes one */
+    struct str node;   /* for this node, which may be that of another pod of the gang */
+};
+
 /* What few binds have. */
 struct sched_bind_more {
+    const struct sched_bind_volume *volumes;
+    size_t volume_count;
     const struct sched_bind_claim *claims;
     size_t claim_count;
     /* It asked for GPUs as nvidia.com/gpu, so many, on a node where drivers publish them: a claim is
@@ -453,6 +476,7 @@ struct sched_nominate {
     X(RESERVED, "BehindReservation")                                               \
     X(INVALID, "InvalidPod")                                                       \
     X(NO_CLAIM, "ResourceClaimMissing")                                            \
+    X(VOLUME, "VolumeNotReady") /* a claim is not there, or not bound */           \
     X(HELD, "HeldBack")                                                            \
     X(GATED, "SchedulingGated")                                                    \
     X(IN_LINE, "InLine") /* others come first this cycle */
@@ -485,7 +509,8 @@ const char *sched_reason_word(enum sched_reason reason);
     X(RESERVED, "reserved", "with room that is reserved")                           \
     X(SHUT, "shutForSharing", "that failed to give a GPU for sharing lately")       \
     X(DEVICE, "device", "with another GPU free than the one it was suspended from") \
-    X(NUMA, "numa", "whose NUMA zones cannot hold it as their kubelet wants")
+    X(NUMA, "numa", "whose NUMA zones cannot hold it as their kubelet wants")       \
+    X(VOLUME, "volume", "from which its volumes cannot be used")
 
 enum sched_filter {
 #define SCHED_FILTER_ENUM(name, ...) SCHED_FILTER_##name,
@@ -603,6 +628,18 @@ bool sched_promised(const struct sched *sched,
 /* Whether binds of the group may still be written: neither its queue nor one above it is beyond a
  * limit. True for what is not known. */
 bool sched_may_bind(const struct sched *sched, struct str ns, struct str group);
+
+/* Whether the volumes of a pod that is to be bound are what its plan counted on. */
+enum sched_volumes {
+    SCHED_VOLUMES_READY,
+    SCHED_VOLUMES_WAIT, /* *ret_claim is not bound yet; the provisioner has been told the node */
+    SCHED_VOLUMES_TOLD_NOT, /* the same, and it has not, or does not want to for this node */
+    SCHED_VOLUMES_LOST,     /* *ret_claim cannot be used from that node, or is gone */
+};
+enum sched_volumes sched_volumes(const struct sched *sched,
+                                 const struct sched_pod_ref *pod,
+                                 struct str node,
+                                 struct str *ret_claim);
 
 /* Everything about one waiting group, for whoever asks. */
 struct sched_explanation {

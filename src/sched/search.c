@@ -205,7 +205,8 @@ static bool search_attempt(struct search *search,
     if (attempt_once(search, tasks, more, false, ret))
         return true;
     for (size_t i = 0; i < tasks->count; i++)
-        tied = tied || tasks->items[i]->claim_count || tasks->items[i]->shape->spec.affinity_count;
+        tied = tied || tasks->items[i]->claim_count || tasks->items[i]->shape->mounts ||
+               tasks->items[i]->shape->spec.affinity_count;
     return search->action == SCHED_ACTION_CONSOLIDATE && search->crowded && !tied &&
            !QUIRK(search->sched, GREEDY_GANG) && attempt_once(search, tasks, more, true, ret);
 }
@@ -760,7 +761,8 @@ bool search_run(struct search *search)
 {
     struct pod *lost = NULL;
 
-    if (!search->tasks.count || tasks_claim_missing(&search->tasks, &lost))
+    if (!search->tasks.count || tasks_claim_missing(&search->tasks, &lost) ||
+        tasks_volume_missing(&search->tasks, &lost))
         return false; /* room is of no use to it */
     if (search_in_vain(search) || (!search->sched->config.plain &&
                                    tasks_hopeless(search->sched, search->group, &search->tasks))) {

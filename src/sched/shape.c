@@ -12,6 +12,7 @@
 #include "sched/resource.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/volume.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -154,6 +155,35 @@ static void key_shape(struct buf *key, const struct sched_pod *pod)
     key_constraints(key, pod);
 }
 
+/* Claims of volumes that matter, and how. */
+static void key_volumes(struct sched *sched, struct buf *key, const struct sched_pod *pod)
+{
+    for (size_t i = 0; i < pod->volume_count; i++) {
+        const struct volume *volume = volume_get(sched->storage, pod->ns, pod->volumes[i], true);
+
+        if (volume->kind == VOLUME_FREE)
+            continue;
+        key_i64(key, (int64_t)volume->kind);
+        key_str(key, volume->key);
+    }
+}
+
+static void shape_volumes(struct sched *sched, struct shape *shape, const struct sched_pod *pod)
+{
+    if (!pod->volume_count)
+        return;
+    shape->volumes = mem_alloc(pod->volume_count * sizeof(*shape->volumes));
+    for (size_t i = 0; i < pod->volume_count; i++) {
+        struct volume *volume = volume_get(sched->storage, pod->ns, pod->volumes[i], true);
+
+        if (volume->kind == VOLUME_FREE)
+            continue;
+        volume->shapes++;
+        shape->volumes[shape->volume_count++] = volume;
+        shape->mounts = shape->mounts || volume->kind == VOLUME_OPEN;
+    }
+}
+
 static void shape_wants(struct sched *sched, struct shape *shape)
 {
     const struct sched_pod *spec = &shape->spec;
@@ -193,11 +223,13 @@ static struct shape *shape_new(struct sched *sched, const struct sched_pod *pod,
     shape->shared = spec->gpu_fraction_micro > 0 || spec->gpu_memory_mib > 0 || spec->keeps_shares;
     shape->devices = shape->shared ? i64_max(1, spec->gpu_devices) : 0;
     shape_wants(sched, shape);
+    shape_volumes(sched, shape, pod);
     shape->best_effort = !shape->want_count && !shape->shared;
     shape->open = !spec->node_selector_count && !spec->node_affinity && !spec->legacy_mig &&
-                  !spec->invalid.len && !shape->wants_mig && !spec->gpus && !shape->shared;
-    shape->local = !spec->port_count && !spec->affinity_count && !spec->anti_affinity_count &&
-                   (!spec->spread_count || QUIRK(sched, NO_SPREAD));
+                  !spec->invalid.len && !shape->wants_mig && !spec->gpus && !shape->shared &&
+                  !shape->volume_count;
+    shape->local = !shape->mounts && !spec->port_count && !spec->affinity_count &&
+                   !spec->anti_affinity_count && (!spec->spread_count || QUIRK(sched, NO_SPREAD));
     shape->scored = spec->affinity_preference_count || spec->anti_affinity_preference_count ||
                     shape->shared ||
                     (!QUIRK(sched, NO_PREFERENCES) && spec->node_preference_count) ||
@@ -211,6 +243,7 @@ struct shape *shape_get(struct sched *sched, const struct sched_pod *pod)
     _cleanup_(buf_done) struct buf key = {0};
 
     key_shape(&key, pod);
+    key_volumes(sched, &key, pod);
     struct shape *shape = map_get(&sched->shapes, buf_str(&key));
     if (!shape)
         shape = shape_new(sched, pod, buf_str(&key));
@@ -223,6 +256,11 @@ void shape_unref(struct sched *sched, struct shape *shape)
     if (!shape || --shape->refs)
         return;
     map_remove(&sched->shapes, shape->key);
+    for (size_t i = 0; i < shape->volume_count; i++) {
+        shape->volumes[i]->shapes--;
+        volume_release(sched->storage, shape->volumes[i]);
+    }
+    mem_free(shape->volumes);
     mem_free(shape->block);
     mem_free(shape->wants);
     mem_free(shape->known);

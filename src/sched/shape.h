@@ -12,6 +12,7 @@ struct pool;
 struct queue;
 struct sched;
 struct shape_scores;
+struct volume;
 
 /* shape: what pods of one template have in common; pods with equal contents share one. */
 struct shape {
@@ -24,13 +25,16 @@ struct shape {
     size_t want_count;
     int64_t mig_slices; /* "Ng" of its MIG instances */
     bool wants_mig;
-    bool shared;      /* fraction or gpu-memory */
-    int64_t devices;  /* shared devices it needs */
-    bool best_effort; /* asks for nothing */
-    bool open;        /* no selector and no affinity: any untainted node will do */
-    bool local;       /* where it fits depends on the node alone, not on other pods */
-    bool scored;      /* preferences order the nodes, not only how full they are */
-    uint64_t *known;  /* by node slot: static filters were evaluated */
+    bool shared;             /* fraction or gpu-memory */
+    int64_t devices;         /* shared devices it needs */
+    bool best_effort;        /* asks for nothing */
+    bool open;               /* no selector and no affinity: any untainted node will do */
+    bool local;              /* where it fits depends on the node alone, not on other pods */
+    bool scored;             /* preferences order the nodes, not only how full they are */
+    bool mounts;             /* claims of volumes that depend on other pods, too */
+    struct volume **volumes; /* heap: claims that are not free, see volume.h */
+    size_t volume_count;
+    uint64_t *known; /* by node slot: static filters were evaluated */
     uint64_t *allowed;
     size_t word_count;
     uint32_t failed_in; /* order in which a pod of this shape found no room */

@@ -211,6 +211,9 @@ struct sched_pod {
     size_t container_count;
     const struct sched_claim_use *claims;
     size_t claim_count;
+    /* Names of the PersistentVolumeClaims that it mounts. */
+    const struct str *volumes;
+    size_t volume_count;
     bool legacy_mig; /* an annotation names a MIG profile: never scheduled */
     /* the shared devices it sits on (bound pods), one name each; unknown: its own device */
     const struct str *gpu_groups;
@@ -464,4 +467,69 @@ struct sched_device_class {
     struct str name;
     int64_t created_ms;
     const struct json *spec;
+};
+
+/* ---- volumes ---- */
+enum sched_access { /* bits */
+    SCHED_ONE_NODE = 1,
+    SCHED_READ_MANY = 2,
+    SCHED_WRITE_MANY = 4,
+    SCHED_ONE_POD = 8,
+};
+
+/* A PersistentVolumeClaim. */
+struct sched_volume_claim {
+    struct str ns;
+    struct str name;
+    struct str class;         /* empty: none */
+    struct str volume;        /* spec.volumeName */
+    struct str selected_node; /* for which its provisioner was told to make it */
+    bool bound;
+    bool deleted; /* it is being deleted */
+    unsigned access;
+    bool block;                     /* volumeMode */
+    int64_t bytes;                  /* that it asks for */
+    struct sched_selector selector; /* of volumes; not set: any */
+};
+
+/* A PersistentVolume. */
+struct sched_volume {
+    struct str name;
+    struct str class;
+    struct str driver; /* of CSI; empty: another kind */
+    struct str claim_ns;
+    struct str claim_name; /* empty: nobody's */
+    bool available;        /* its phase says so, and it is not being deleted */
+    unsigned access;
+    bool block;
+    int64_t bytes;
+    const struct sched_label *labels;
+    size_t label_count;
+    bool affine; /* it is used from nodes that one of the terms means */
+    const struct sched_node_term *terms;
+    size_t term_count;
+};
+
+struct sched_storage_class {
+    struct str name;
+    struct str provisioner;
+    bool waits;                          /* WaitForFirstConsumer */
+    const struct sched_node_term *terms; /* allowedTopologies */
+    size_t term_count;
+};
+
+/* A CSINode: how many volumes of a driver it can have; a driver without a limit is not there. */
+struct sched_volume_limits {
+    struct str node;
+    const struct sched_amount *drivers;
+    size_t driver_count;
+};
+
+/* A CSIStorageCapacity. */
+struct sched_storage_room {
+    struct str ns;
+    struct str name;
+    struct str class;
+    int64_t bytes; /* of the largest volume that can be made */
+    struct sched_selector nodes;
 };

@@ -22,6 +22,7 @@ struct queue;
 struct room;
 struct stale_note;
 struct stem;
+struct storage;
 struct topology_cache;
 struct undo;
 struct undo_slots;
@@ -34,12 +35,13 @@ struct undo_slots;
  * The files of the core, from below; no line uses one further down:
  *
  *   objects    names pack resource shape pool nodeindex node pod group
- *   charged    charge share queue runtime quota device claim pick numa
+ *   charged    charge share queue runtime quota device claim pick numa volume
  *   derived    victims closers lists journal link leaving
  *   one pod    filter affinity fit fragment fragment_best place
  *   one gang   tasks topology keep arrange allocate
  *   evictions  order pending propose hopeless demand reclaim lost search action
- *   way in     decode decode_numa decode_pod event event_device event_pod event_group event_hold observe
+ *   way in     decode decode_numa decode_pod decode_volume event event_device event_volume event_pod
+ *              event_group event_hold observe
  *   cycle      spot reserve explain hold plan verify verify_structures cycle
  *   way out    view explain_view policy */
 struct sched {
@@ -109,6 +111,7 @@ struct sched {
     struct topology_cache *topology_cache;
     struct stem *stem;         /* the last sentence why a group waits, heap; see explain.c */
     struct devices *devices;   /* that claims ask for */
+    struct storage *storage;   /* volumes, and claims of them */
     struct fragment *fragment; /* NULL: no pool has a strategy that counts the workload */
     struct sched_tally tally[SCHED_ACTION_COUNT];
     void (*measure)(void *user, enum sched_step step); /* NULL: nobody does */

@@ -10,6 +10,7 @@
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/volume.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -176,6 +177,20 @@ const struct claim *tasks_claim_missing(const struct pod_vec *tasks, struct pod 
                 *ret_pod = tasks->items[i];
                 return tasks->items[i]->claims[c];
             }
+    return NULL;
+}
+
+const struct volume *tasks_volume_missing(const struct pod_vec *tasks, struct pod **ret_pod)
+{
+    for (size_t i = 0; i < tasks->count; i++) {
+        const struct shape *shape = tasks->items[i]->shape;
+
+        for (size_t v = 0; v < shape->volume_count; v++)
+            if (shape->volumes[v]->kind == VOLUME_BLOCKED) {
+                *ret_pod = tasks->items[i];
+                return shape->volumes[v];
+            }
+    }
     return NULL;
 }
 

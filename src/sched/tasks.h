@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct sched;
+struct volume;
 
 /* tasks: the pods of a group that have to be placed next. */
 struct pod_vec VEC_FIELDS(struct pod *);
@@ -28,6 +29,8 @@ int64_t task_need(const struct sched *sched,
                   size_t want);
 /* A claim that one of the tasks names and that does not exist, and the pod; NULL: there is none. */
 const struct claim *tasks_claim_missing(const struct pod_vec *tasks, struct pod **ret_pod);
+/* Of their claims of volumes the first that cannot be used yet, and the pod; NULL: none. */
+const struct volume *tasks_volume_missing(const struct pod_vec *tasks, struct pod **ret_pod);
 /* The first claim of theirs that no device could be found for, for a reason that has words; NULL:
  * none. */
 const struct claim *tasks_claim_trouble(const struct pod_vec *tasks);

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
+#include "sched/state.h"
 #include "sched/verify.h"
 #include "test.h"
 
@@ -70,6 +71,7 @@ void cluster_put(struct cluster *cluster, const struct job *job)
 {
     int64_t pods = job->pods ? job->pods : 1;
     struct sched_claim_use claim = {.name = str_from(job->claim ? job->claim : "")};
+    struct str volume = str_from(job->volume ? job->volume : "");
 
     sched_put_group(cluster->sched,
                     &(struct sched_group){.ns = STR("ns"),
@@ -95,6 +97,10 @@ void cluster_put(struct cluster *cluster, const struct job *job)
                                 .deadline_ms = job->deadline_ms,
                                 .role_rank = 2};
         pod.uid = pod.name;
+        if (job->volume_last && i == pods - 1)
+            volume = str_from(job->volume_last);
+        pod.volumes = &volume;
+        pod.volume_count = volume.len ? 1 : 0;
         if (job->node) {
             pod.node = str_from(job->node);
             pod.phase = job->ending ? SCHED_RELEASING : SCHED_RUNNING;
@@ -162,4 +168,9 @@ double cluster_used(const struct cluster *cluster, const char *queue)
 
     EXPECT(sched_queue_view(cluster->sched, str_from(queue), &view));
     return view.allocated[SCHED_GPU];
+}
+
+size_t cluster_shapes(const struct cluster *cluster)
+{
+    return cluster->sched->shapes.count;
 }

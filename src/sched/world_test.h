@@ -6,6 +6,7 @@
 #include "sched/spec.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* world_test: a small cluster for unit tests of the core.
@@ -40,7 +41,9 @@ struct job {
     int64_t pods;      /* 0: 1 */
     int64_t min;       /* 0: all of them */
     int64_t gpus;
-    const char *claim; /* that all of them use; NULL: none */
+    const char *claim;       /* that all of them use; NULL: none */
+    const char *volume;      /* a claim of a volume that they mount; NULL: none */
+    const char *volume_last; /* that the last one mounts in its place */
     int64_t priority;
     enum sched_preemptibility kind; /* the first one: by priority */
     const char *node;               /* where they run; NULL: they wait */
@@ -60,5 +63,7 @@ bool cluster_evicted(const struct cluster *cluster, const char *pod);
 bool cluster_promised(const struct cluster *cluster, const char *pod);
 /* Why the group waits; NULL: it does not. */
 const struct sched_waiting *cluster_waiting(const struct cluster *cluster, const char *group);
+/* How many kinds of pods there are that have to be told apart. */
+size_t cluster_shapes(const struct cluster *cluster);
 /* GPUs in use in the queue. */
 double cluster_used(const struct cluster *cluster, const char *queue);

@@ -113,7 +113,7 @@ def test_every_way_to_wait_is_told_in_words_that_help():
         create(m, "memory-of-gpu", notes='gpu-memory: "90000000"', asks="")
         check("9000000 GPUs" not in told(m, "memory-of-gpu", "NotEnoughResources"), "charged as if GPUs had 100 MiB")
         create(m, "volume", more="volumes: [{name: v, persistentVolumeClaim: {claimName: absent}}]", asks="")
-        told(m, "volume", "Starting", "FailedMount", 'persistentvolumeclaim "absent" not found')
+        told(m, "volume", "VolumeNotReady", "default/absent, which does not exist", "create the PersistentVolumeClaim")
         # What was written first is not said to be the whole line once others have come.
         told(m, "quota", "when this was written", "wait in its queue now")
 

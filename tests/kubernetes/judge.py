@@ -4,8 +4,9 @@
 Every case is a pod that can go to one node only, a few others that are there already, and namespaces of its own. It is asked
 twice, of kube-scheduler and of `muster operator`, in twin namespaces that do not see each other: both bind it, or neither does.
 Pods are pinned to their node by an affinity to its name, or by a resource that only that node has, which leaves the counts of
-topology spread alone. Ends with `N passed, N failed`; a disagreement is printed with the whole pod, and `--only NUMBER` asks it
-again.
+topology spread alone. Volumes are bound already, or are to be made: nobody makes them here, so that what is told their claim,
+or who is given one, is the answer. Ends with `N passed, N failed`; a disagreement is printed with the whole pod, and
+`--only NUMBER` asks it again.
 """
 
 import argparse
@@ -24,10 +25,11 @@ from cluster import RBAC, Operator  # noqa: E402
 from controlplane import ACCOUNT, ControlPlane  # noqa: E402
 from harness import PATIENCE, Failure, Skip, wait_for  # noqa: E402
 
-BATCH = 50       # cases that are under way at a time
+BATCH = 100      # cases that are under way at a time
 THREADS = 8
 DECIDED_S = 120  # for one batch
 WHOLE_MAX = 20   # disagreements that are printed with all of their pods
+VOLUMES = 0.35   # of the pods have some
 SIDES = {"k": "default-scheduler", "m": "kai-scheduler"}
 UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 # What every kubelet would be, but for what admission adds to nodes that have just come, and to pods without a service account.
@@ -40,6 +42,8 @@ def nodes(rng, count):
     for i in range(count):
         labels = {"kubernetes.io/hostname": f"n{i}", "zone": rng.choice("abc"), "rack": rng.choice("xy"),
                   "gen": str(rng.randint(1, 5))}
+        if i % 4:
+            labels["topology.kubernetes.io/zone"] = labels["zone"]
         if rng.random() < 0.15:
             del labels[rng.choice(("zone", "rack"))]
         taints = [{"key": key, "value": value, "effect": effect} for key, value, effect in
@@ -93,6 +97,10 @@ def tolerations(rng):
     return rng.sample(words, rng.randint(0, 3))
 
 
+def mounts(claims):
+    return [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+
+
 def pod(name, namespace, rng, **spec):
     labels = {"app": rng.choice("xyz"), "version": rng.choice("12")}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}, **spec.pop("container", {})}
@@ -100,8 +108,53 @@ def pod(name, namespace, rng, **spec):
             "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}}
 
 
+def terms_of(rng, node_count):
+    """Nodes from which a volume can be used, as a node affinity."""
+    return [{"matchExpressions": [rng.choice((
+        {"key": "zone", "operator": "In", "values": rng.sample("abc", 2)}, {"key": "rack", "operator": "NotIn", "values": ["x"]},
+        {"key": "kubernetes.io/hostname", "operator": "In", "values": [f"n{i}" for i in range(node_count) if rng.random() < 0.6]
+         or ["n0"]}))]}]
+
+
+def volumes(rng, space, node_count):
+    """(documents, names of claims) of a pod's volumes; a few kinds of claims, each with what it needs."""
+    docs, claims = [], []
+    for i in range(rng.choice((1, 1, 2))):
+        kind = rng.choice(("bound", "bound", "zoned", "alone", "limited", "waits", "waits", "local", "local", "now", "missing"))
+        claim, volume, cls = f"c{i}", f"{space}-{i}", f"{space}-{i}"
+        spec = {"accessModes": ["ReadWriteOncePod" if kind == "alone" else "ReadWriteOnce"], "storageClassName": cls,
+                "resources": {"requests": {"storage": rng.choice(("1Gi", "2Gi"))}}}
+        disk = {"capacity": {"storage": rng.choice(("1Gi", "2Gi", "3Gi"))}, "accessModes": spec["accessModes"],
+                "storageClassName": cls, "persistentVolumeReclaimPolicy": "Retain", "csi": {
+                    "driver": "limited.example.com" if kind == "limited" else "disks.example.com", "volumeHandle": volume}}
+        meta = {"name": volume}
+        klass = {"provisioner": "kubernetes.io/no-provisioner" if kind == "local" else "disks.example.com",
+                 "volumeBindingMode": "WaitForFirstConsumer" if kind in ("waits", "local") else "Immediate"}
+        bound = kind in ("bound", "zoned", "alone", "limited")
+        if kind == "zoned":
+            meta["labels"] = {"topology.kubernetes.io/zone": rng.choice(("a", "b__c"))}
+        elif kind == "waits" and rng.random() < 0.7:
+            klass["allowedTopologies"] = [{"matchLabelExpressions": [{"key": "zone", "values": rng.sample("abc", 2)}]}]
+        if kind in ("bound", "local"):
+            disk["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms_of(rng, node_count)}}
+        if bound:
+            spec["volumeName"] = volume
+            disk["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": space, "name": claim}
+        claims.append((claim, kind))
+        docs.append(("/apis/storage.k8s.io/v1/storageclasses", {"metadata": {"name": cls}, **klass}))
+        if bound or kind == "local":
+            docs.append(("/api/v1/persistentvolumes", {"metadata": meta, "spec": disk, "status": {
+                "phase": "Bound" if bound else "Available"}}))
+        if kind != "missing":
+            docs.append((f"/api/v1/namespaces/{space}/persistentvolumeclaims", {
+                "metadata": {"name": claim, "annotations": {"pv.kubernetes.io/bind-completed": "yes"} if bound else {}},
+                "spec": spec, "status": {"phase": "Bound" if bound else "Pending"}}))
+    return docs, claims
+
+
 def case(number, seed, side, node_count):
-    """Documents of one side: those that are there already, and the pod that is asked about. Both sides draw the same."""
+    """Documents of one side: those that are there already, the pod that is asked about, and what its volumes are. Both sides
+    draw the same."""
     rng = random.Random(f"{seed} {number}")
     space = f"{side}-{number}"
     port = (10000 if side == "k" else 35000) + number % 20000
@@ -115,6 +168,11 @@ def case(number, seed, side, node_count):
             more["container"] = {"ports": [{"containerPort": 1, "hostPort": port, "protocol": rng.choice(("TCP", "UDP")),
                                             "hostIP": rng.choice(("", "127.0.0.1"))}]}
         docs.append(pod(f"there-{i}", there, rng, **more))
+    storage, claims = volumes(rng, space, node_count) if rng.random() < VOLUMES else ([], [])
+    for claim, kind in claims:
+        if kind == "alone" and rng.random() < 0.5:
+            docs.append(pod(f"has-{claim}", space, rng, nodeName=f"n{rng.randrange(node_count)}", schedulerName=SIDES["k"],
+                            volumes=mounts([claim])))
     target = rng.randrange(node_count)
     spec, affinity, container = {"schedulerName": SIDES[side], "tolerations": tolerations(rng)}, {}, {}
     if rng.random() < 0.4:
@@ -141,7 +199,9 @@ def case(number, seed, side, node_count):
         affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     if affinity:
         spec["affinity"] = affinity
-    return docs, pod("asked", space, rng, container=container, **spec)
+    if claims:
+        spec["volumes"] = mounts([claim for claim, _ in claims])
+    return docs, storage, pod("asked", space, rng, container=container, **spec)
 
 
 # ---- the server ----
@@ -188,8 +248,13 @@ class Judge:
     def make_nodes(self):
         for node in nodes(random.Random(f"{self.options.seed} nodes"), self.options.nodes):
             self.clients[0].ask("POST", "/api/v1/nodes", node)
-            self.clients[0].ask("PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": node["status"]},
+            name = node["metadata"]["name"]
+            self.clients[0].ask("PATCH", f"/api/v1/nodes/{name}/status", {"status": node["status"]},
                                 "application/merge-patch+json")
+            most = 0 if name in ("n1", "n2") else 10000
+            driver = {"name": "limited.example.com", "nodeID": name, "allocatable": {"count": most}}
+            self.clients[0].ask("POST", "/apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": name}, "spec": {
+                "drivers": [driver]}})
 
     def make_queues(self):
         for name, parent in (("default-parent-queue", None), ("default-queue", "default-parent-queue")):
@@ -204,25 +269,57 @@ class Judge:
         client.ask("DELETE", f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
         client.ask("DELETE", f"/apis/scheduling.run.ai/v2alpha2/namespaces/{name}/podgroups")
 
+    @staticmethod
+    def make_storage(client, item):
+        """An object and its status, which nobody else here sets. Admission adds what protects it from being deleted."""
+        path, doc = item
+        client.ask("POST", path, doc)
+        if "status" in doc:
+            client.ask("PATCH", f"{path}/{doc['metadata']['name']}/status", {"status": doc["status"]},
+                       "application/merge-patch+json")
+
+    @staticmethod
+    def drop_storage(client, item):
+        path, doc = item
+        at = f"{path}/{doc['metadata']['name']}"
+        client.ask("PATCH", at, {"metadata": {"finalizers": None}}, "application/merge-patch+json")
+        client.ask("DELETE", at)
+
+    def chosen(self):
+        """{namespace: node} of claims that were told a node, and of claims that were given a volume: "given"."""
+        told = {}
+        for item in self.clients[0].ask("GET", "/api/v1/persistentvolumeclaims")["items"]:
+            node = item["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node")
+            if node:
+                told[item["metadata"]["namespace"]] = node
+        for item in self.clients[0].ask("GET", "/api/v1/persistentvolumes")["items"]:
+            ref = item["spec"].get("claimRef") or {}
+            if ref.get("uid"):
+                told.setdefault(ref["namespace"], "given")
+        return told
+
     def batch(self, numbers):
         """{number: (kube-scheduler's node or None, ours)}"""
         sides = [(n, side, *case(n, self.options.seed, side, self.options.nodes)) for n in numbers for side in SIDES]
         spaces = [{"apiVersion": "v1", "kind": "Namespace",
                    "metadata": {"name": f"{side}-{n}{b}", "labels": {"case": f"{side}-{n}"}}}
-                  for n, side, _, _ in sides for b in ("", "-b")]
+                  for n, side, *_ in sides for b in ("", "-b")]
         self.each(lambda c, d: c.ask("POST", "/api/v1/namespaces", d), spaces)
         create = lambda c, d: c.ask("POST", f"/api/v1/namespaces/{d['metadata']['namespace']}/pods", d)
-        self.each(create, [d for _, _, docs, _ in sides for d in docs])
+        storage = [item for *_, items, _ in sides for item in items]
+        self.each(self.make_storage, storage)
+        self.each(create, [d for _, _, docs, *_ in sides for d in docs])
         self.each(create, [asked for *_, asked in sides])
         answers = {}
 
         def decided():
             if not self.operator.alive():  # on a crowded machine it may lose its lease, and ends
                 self.operator.start()
+            told = self.chosen() if storage else {}
             for item in self.clients[0].ask("GET", "/api/v1/pods?fieldSelector=metadata.name%3Dasked")["items"]:
                 conditions = {c["type"]: c for c in item.get("status", {}).get("conditions", [])}
                 refused = conditions.get("PodScheduled", {}).get("status") == "False"
-                node = item["spec"].get("nodeName")
+                node = item["spec"].get("nodeName") or told.get(item["metadata"]["namespace"])
                 if node or refused:
                     said = conditions.get("PodScheduled", {}).get("message", "")
                     answers[item["metadata"]["namespace"]] = (node, said)
@@ -234,17 +331,25 @@ class Judge:
         except Failure as e:
             raise Failure(f"{e}; of these nothing is known: {words()}") from None
         self.each(self.empty, spaces)
+        self.each(self.drop_storage, storage)
         return {n: tuple(answers[f"{side}-{n}"] for side in SIDES) for n in numbers}
+
+
+def differ(answers):
+    """Each pod has one node to go to: whether it does is all there is to know."""
+    return bool(answers[0][0]) != bool(answers[1][0])
 
 
 def report(number, seed, node_count, answers, said):
     """One disagreement, with everything that is needed to see who is right."""
-    docs, asked = case(number, seed, "m", node_count)
+    docs, storage, asked = case(number, seed, "m", node_count)
     print(f"failed: pod-{number}\n  kube-scheduler: {answers[0][0] or 'refuses it: ' + answers[0][1]}\n"
           f"  muster: {answers[1][0] or 'refuses it: ' + answers[1][1]}")
     if said:
         for doc in [*docs, asked]:
             print("  " + json.dumps({"metadata": doc["metadata"], "spec": doc["spec"]}))
+        for _, doc in storage:
+            print("  " + json.dumps(doc))
 
 
 def play(options):
@@ -269,10 +374,10 @@ def ask_all(judge, options):
     for first in range(0, len(numbers), BATCH):
         part = judge.batch(numbers[first:first + BATCH])
         bound += sum(bool(answers[0][0]) for answers in part.values())
-        unlike = [number for number, answers in part.items() if answers[0][0] != answers[1][0]]
+        unlike = [number for number, answers in part.items() if differ(answers)]
         # What one had not heard of yet is no disagreement: they are asked again.
         for number, answers in judge.batch(unlike).items() if unlike else ():
-            if answers[0][0] != answers[1][0]:
+            if differ(answers):
                 bad += 1
                 report(number, options.seed, options.nodes, answers, bad <= WHOLE_MAX)
     print(f"{len(numbers)} pods, {bound} of them bound by kube-scheduler, {bad} disagreements, {time.monotonic() - began:.0f} s")

@@ -18,7 +18,8 @@
 #include <stdint.h>
 
 /* PersistentVolumeClaims on one machine: a claim is bound to a volume that fits, or, when its class
- * is ours, to one that is made for it. What is behind such a volume is a folder of the node agent.
+ * is ours, to one that is made for it; where its class waits for the first consumer, both only when
+ * the scheduler has chosen. What is behind such a volume is a folder of the node agent.
  * A claim that pods still use stays until they have ended. */
 
 #define PROVISIONER    "muster.local/folder"
@@ -28,6 +29,7 @@
 #define PROVISIONED_BY "pv.kubernetes.io/provisioned-by"
 #define BIND_COMPLETED "pv.kubernetes.io/bind-completed"
 #define PROTECTION     "kubernetes.io/pvc-protection"
+#define SELECTED_NODE  "volume.kubernetes.io/selected-node"
 
 static struct json *head(struct arena *arena, const struct kind *kind, struct str name)
 {
@@ -61,6 +63,7 @@ struct run {
     struct actions *actions;
     const struct object *claim;
     const struct json *root;
+    bool waits; /* the scheduler chooses its volume, or the node for which one is made */
 };
 
 static bool is_for(const struct json *volume, const struct object *claim)
@@ -131,8 +134,8 @@ static bool fits(const struct run *run, const struct json *volume, const struct 
     if (is_for(volume, run->claim))
         return wanted.len || bytes_at(volume, "spec.capacity.storage") >=
                                  bytes_at(run->root, "spec.resources.requests.storage");
-    return !json_at(volume, "spec.claimRef") && !object->deleted_ms && satisfies(run, volume) &&
-           (wanted.len || is_selected(run, object));
+    return !run->waits && !json_at(volume, "spec.claimRef") && !object->deleted_ms &&
+           satisfies(run, volume) && (wanted.len || is_selected(run, object));
 }
 
 /* The volume made for the claim, or the smallest that fits. */
@@ -319,12 +322,16 @@ static void reconcile(const struct control_input *input,
     }
     if (str_is(json_str_at(run.root, "status.phase"), "Bound"))
         return;
-    const struct object *volume = find_volume(&run, &volume_root);
     struct str class_name = json_str_at(run.root, "spec.storageClassName");
     const struct object *class = cache_get(input->cache, &kind_storageclass, STR(""), class_name);
+    bool named = json_str_at(run.root, "spec.volumeName").len > 0;
+    run.waits = class && !named &&
+                str_is(json_str(json_get(object_json(class, run.arena), "volumeBindingMode")),
+                       "WaitForFirstConsumer");
+    const struct object *volume = find_volume(&run, &volume_root);
     if (volume)
         bind(&run, volume, volume_root);
-    else if (class && !json_str_at(run.root, "spec.volumeName").len)
+    else if (class && !named && (!run.waits || object_annotation(run.claim, SELECTED_NODE).len))
         provision(&run, class);
 }
 

@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 /* PersistentVolumeClaims and ResourceClaims: who gets what, and when it is given back. */
 
@@ -110,6 +111,39 @@ TEST(a_volume_that_is_bound_already_is_not_told_so_again)
     (void)scene_turn(&scene, &claims_controller, "c");
     EXPECT(scene.actions.list.count == 1); /* the claim's status */
     EXPECT(str_is(json_str_at(scene_get(&scene, &kind_pvc, "c"), "status.phase"), "Bound"));
+}
+
+/* Where and which is the scheduler's to say: it knows what else the pod needs. */
+TEST(a_claim_whose_class_waits_for_a_consumer_waits_until_the_scheduler_has_chosen)
+{
+    static const struct {
+        const char *why;
+        const char *claim;  /* patch */
+        const char *volume; /* its claimRef */
+        const char *bound;  /* to which volume; "": none */
+    } rows[] = {
+        {"nobody has chosen", NULL, "", ""},
+        {"a node was chosen",
+         "{'metadata':{'annotations':{'volume.kubernetes.io/selected-node':'a'}}}", "", "pvc-u-c"},
+        {"a volume was", NULL, FOR("c"), "v"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        char volume[512];
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_storageclass, CLASS(",'volumeBindingMode':'WaitForFirstConsumer'"));
+        scene_put(&scene, &kind_pvc, CLAIM(STANDARD));
+        (void)snprintf(volume, sizeof(volume), VOLUME("v", "", "%s"), rows[i].volume);
+        scene_put(&scene, &kind_pv, volume);
+        if (rows[i].claim)
+            scene_patch(&scene, &kind_pvc, "c", rows[i].claim);
+        scene_run(&scene, &claims_controller, "c");
+        EXPECT(str_is(json_str_at(scene_get(&scene, &kind_pvc, "c"), "spec.volumeName"),
+                      rows[i].bound));
+    }
 }
 
 TEST(a_folder_is_made_for_a_claim_that_can_have_one)

@@ -1,0 +1,277 @@
+#include "exec/volumes_write.h"
+
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/json_make.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cache/cache.h"
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SELECTED_NODE       "volume.kubernetes.io/selected-node"
+#define BOUND_BY_CONTROLLER "pv.kubernetes.io/bound-by-controller"
+
+struct volume_change {
+    struct volumes_write *write;
+    struct str ns;
+    struct str claim;
+    struct str volume; /* empty: its provisioner makes one */
+    struct str node;
+};
+
+struct volumes_pod {
+    struct sched_pod_ref pod;
+    struct str node;
+    bool told; /* its claims were seen to be under way */
+};
+
+struct volumes_write {
+    struct arena *arena;
+    struct volumes_options options;
+    VEC(struct volume_change *) changes;
+    VEC(struct volumes_pod) pods;
+    int64_t until_ms;
+    size_t pending; /* writes under way */
+    bool waiting;   /* all is written */
+    int code;
+    struct err err;
+};
+
+/* ---- what is to be written ---- */
+
+static void volume_add(struct volumes_write *write,
+                       struct map *known,
+                       const struct sched_bind *bind,
+                       const struct sched_bind_volume *volume)
+{
+    struct arena *arena = write->arena;
+
+    if (map_get(known, volume->claim))
+        return;
+    struct volume_change *change = ARENA_NEW(arena, struct volume_change);
+    *change = (struct volume_change){.write = write,
+                                     .ns = str_dup(arena, bind->pod.ns),
+                                     .claim = str_dup(arena, volume->claim),
+                                     .volume = str_dup(arena, volume->volume),
+                                     .node = str_dup(arena, volume->node)};
+    map_set(known, change->claim, change);
+    VEC_PUSH(arena, &write->changes, change);
+}
+
+struct volumes_write *volumes_write_new(struct arena *arena,
+                                        const struct sched_bind *binds,
+                                        size_t count,
+                                        int64_t now_ms)
+{
+    struct volumes_write *write = NULL;
+    struct map known = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        const struct sched_bind_more *more = binds[i].more;
+
+        if (!more || !more->volume_count)
+            continue;
+        if (!write) {
+            write = ARENA_NEW(arena, struct volumes_write);
+            *write = (struct volumes_write){.arena = arena, .until_ms = now_ms + VOLUMES_WAIT_MS};
+        }
+        for (size_t v = 0; v < more->volume_count; v++)
+            volume_add(write, &known, &binds[i], &more->volumes[v]);
+        VEC_PUSH(arena, &write->pods,
+                 (struct volumes_pod){.pod = {str_dup(arena, binds[i].pod.ns),
+                                              str_dup(arena, binds[i].pod.name),
+                                              str_dup(arena, binds[i].pod.uid)},
+                                      .node = str_dup(arena, binds[i].node)});
+    }
+    map_done(&known);
+    return write;
+}
+
+/* ---- the writes ---- */
+
+static void end(struct volumes_write *write)
+{
+    write->waiting = false;
+    write->options.done(write->options.user, write->code, write->code ? &write->err : NULL);
+}
+
+static void written(struct volumes_write *write)
+{
+    if (--write->pending)
+        return;
+    if (write->code) {
+        end(write);
+        return;
+    }
+    write->waiting = true;
+    if (write->changes.count)
+        write->options.waits(write->options.user, write->changes.items[0]->claim);
+}
+
+static void on_written(void *user, const struct api_result *result)
+{
+    struct volume_change *change = user;
+    struct volumes_write *write = change->write;
+
+    if (result->code && !write->code) {
+        write->code = result->code;
+        if (result->err)
+            write->err = *result->err;
+        (void)err_wrap(&write->err, result->code, "PersistentVolumeClaim " STR_FMT,
+                       STR_ARG(change->claim));
+    }
+    written(write);
+}
+
+static void send_patch(struct volume_change *change,
+                       const struct object *object,
+                       struct arena *arena,
+                       struct json *body)
+{
+    /* Who changed it since the plan was made may have meant something else. */
+    json_add_str(arena, json_make_path(arena, body, "metadata"), "resourceVersion",
+                 str_printf(arena, "%llu", (unsigned long long)object->revision));
+    api_call(change->write->options.api,
+             &(struct api_request){.verb = API_PATCH,
+                                   .kind = object->kind,
+                                   .ns = object->ns,
+                                   .name = object->name,
+                                   .uid = object->uid,
+                                   .patch = API_PATCH_MERGE,
+                                   .body = json_text(arena, body)},
+             on_written, change);
+}
+
+/* The volume is the claim's from now on; who binds the two is the cluster's controller. */
+static void give_volume(struct volume_change *change,
+                        const struct object *claim,
+                        const struct object *volume)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *ref = json_at(object_json(volume, &arena), "spec.claimRef");
+    struct json *body = json_new_object(&arena);
+
+    if (str_eq(json_str(json_get(ref, "uid")), claim->uid)) {
+        written(change->write);
+        return;
+    }
+    if (json_is_null(ref)) /* else somebody kept it for the claim, and keeps it after it is gone */
+        json_add_c(&arena, json_make_path(&arena, body, "metadata.annotations"),
+                   BOUND_BY_CONTROLLER, "yes");
+    json_set(json_make_path(&arena, body, "spec"), STR("claimRef"),
+             json_make(&arena,
+                       "{apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace: $, name: $, "
+                       "uid: $}",
+                       claim->ns, claim->name, claim->uid));
+    send_patch(change, volume, &arena, body);
+}
+
+static void tell_node(struct volume_change *change, const struct object *claim)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *body = json_new_object(&arena);
+
+    if (object_annotation(claim, SELECTED_NODE).len) { /* the plan goes by it */
+        written(change->write);
+        return;
+    }
+    json_add_str(&arena, json_make_path(&arena, body, "metadata.annotations"), SELECTED_NODE,
+                 change->node);
+    send_patch(change, claim, &arena, body);
+}
+
+static void change_send(struct volume_change *change)
+{
+    struct volumes_write *write = change->write;
+    const struct cache *cache = write->options.cache;
+    const struct object *claim = cache_get(cache, &kind_pvc, change->ns, change->claim);
+    const struct object *volume =
+        change->volume.len ? cache_get(cache, &kind_pv, STR(""), change->volume) : NULL;
+
+    if (claim && change->volume.len ? !volume : !claim) {
+        if (!write->code)
+            write->code = err_set(&write->err, -ENOENT, "%s " STR_FMT " is gone",
+                                  claim ? "PersistentVolume" : "PersistentVolumeClaim",
+                                  STR_ARG(claim ? change->volume : change->claim));
+        written(write);
+    } else if (volume) {
+        give_volume(change, claim, volume);
+    } else {
+        tell_node(change, claim);
+    }
+}
+
+void volumes_write_send(struct volumes_write *write, const struct volumes_options *options)
+{
+    write->options = *options;
+    /* One more than there are, so that the last one to end is not the first. */
+    write->pending = write->changes.count + 1;
+    for (size_t i = 0; i < write->changes.count; i++)
+        change_send(write->changes.items[i]);
+    written(write);
+}
+
+/* ---- waiting ---- */
+
+/* What one pod waits for; *ret: more than nothing. */
+static void pod_poll(struct volumes_write *write, struct volumes_pod *pod, bool *ret)
+{
+    struct str claim = STR_NONE;
+
+    switch (write->options.state(write->options.state_user, &pod->pod, pod->node, &claim)) {
+    case SCHED_VOLUMES_READY: return;
+    case SCHED_VOLUMES_WAIT: pod->told = true; break;
+    case SCHED_VOLUMES_TOLD_NOT:
+        if (pod->told)
+            write->code =
+                err_set(&write->err, -EAGAIN,
+                        "PersistentVolumeClaim " STR_FMT " could not be made for node " STR_FMT,
+                        STR_ARG(claim), STR_ARG(pod->node));
+        break;
+    case SCHED_VOLUMES_LOST:
+        write->code = err_set(&write->err, -EAGAIN,
+                              "PersistentVolumeClaim " STR_FMT " cannot be used from node " STR_FMT
+                              " any more",
+                              STR_ARG(claim), STR_ARG(pod->node));
+        break;
+    }
+    *ret = true;
+}
+
+int64_t volumes_write_poll(struct volumes_write *write, int64_t now_ms)
+{
+    bool waits = false;
+
+    if (!write->waiting)
+        return INT64_MAX;
+    for (size_t i = 0; i < write->pods.count && !write->code; i++)
+        pod_poll(write, &write->pods.items[i], &waits);
+    if (waits && !write->code && now_ms >= write->until_ms)
+        write->code = err_set(&write->err, -ETIMEDOUT,
+                              "PersistentVolumeClaim " STR_FMT
+                              " was not bound within %d minutes; look at its events",
+                              STR_ARG(write->changes.items[0]->claim), VOLUMES_WAIT_MS / 60000);
+    if (waits && !write->code)
+        return write->until_ms;
+    end(write);
+    return INT64_MAX;
+}
+
+void volumes_write_stop(struct volumes_write *write)
+{
+    if (!write->code)
+        write->code = err_set(&write->err, -ECANCELED, "the scheduler ends");
+    if (write->waiting)
+        end(write);
+}

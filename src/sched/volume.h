@@ -1,0 +1,144 @@
+#pragma once
+
+#include "base/map.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "sched/place.h"
+#include "sched/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct node;
+struct pod;
+struct sched;
+
+/* volume: where pods can go because of the PersistentVolumeClaims that they mount.
+ *
+ * What a claim means to its pods is one of four things (enum volume_kind). It is part of their shape,
+ * so pods whose claims do not matter are as alike as those without any, and are placed as fast; when
+ * it changes they get another shape (volume_settle()).
+ *
+ * A claim that waits for its first consumer is open: the node that is chosen for a pod decides which
+ * volume it becomes. `pick` is the volume of those that are there, while somebody holds room with the
+ * claim; where there is none, its provisioner makes one for `node`. */
+enum volume_kind {
+    VOLUME_FREE,    /* it can be used from every node */
+    VOLUME_FIXED,   /* from some: its volume says so */
+    VOLUME_OPEN,    /* who else runs where matters as well: volumes_fit() */
+    VOLUME_BLOCKED, /* from none yet; see `trouble` */
+};
+
+/* Why a claim cannot be used: X(NAME, words behind "PersistentVolumeClaim NAME"). */
+#define VOLUME_TROUBLES(X)                                                              \
+    X(NONE, "")                                                                         \
+    X(MISSING, "does not exist")                                                        \
+    X(DELETED, "is being deleted")                                                      \
+    X(LOST, "is bound to a PersistentVolume that does not exist")                       \
+    X(NO_CLASS, "names a StorageClass that does not exist")                             \
+    X(UNBOUND, "is not bound to a volume yet; its class binds at once, so look at the " \
+               "claim's events for what its provisioner says")                          \
+    X(UNNAMED, "is not bound to a volume yet; it has no StorageClass, so it needs a "   \
+               "PersistentVolume that fits")                                            \
+    X(BINDING, "is not bound yet to the PersistentVolume that it names")
+
+enum volume_trouble {
+#define VOLUME_TROUBLE_ENUM(name, words) VOLUME_TROUBLE_##name,
+    VOLUME_TROUBLES(VOLUME_TROUBLE_ENUM)
+#undef VOLUME_TROUBLE_ENUM
+};
+
+/* A PersistentVolume. */
+struct disk {
+    struct sched_volume spec;
+    void *block;
+    uint32_t takers; /* claims that are to have it and are not bound yet */
+    uint64_t tried;  /* storage->stamp of the search that took it */
+    bool zoned;      /* labels say from which zones it is used */
+};
+
+/* A PersistentVolumeClaim. One that is only named by pods has known == false. */
+struct volume {
+    struct str key; /* ns/name, heap */
+    struct sched_volume_claim spec;
+    void *block;
+    bool known;
+    enum volume_kind kind;
+    enum volume_trouble trouble;
+    const struct disk *disk; /* that it is bound to */
+    struct disk *pick;       /* that it is to be, while `holders` */
+    struct node *node;       /* of the first of them */
+    uint32_t holders;        /* pods that hold room with it */
+    uint32_t shapes;         /* that name it */
+    uint64_t seen;           /* storage->stamp of who counted it */
+    VEC(struct pod *) users;
+};
+
+/* The claims of a pod. */
+struct pod_volumes {
+    uint32_t count;
+    struct volume *items[];
+};
+
+struct storage_class {
+    struct sched_storage_class spec;
+    void *block;
+};
+
+struct storage_limits {
+    struct sched_volume_limits spec;
+    void *block;
+};
+
+struct storage_room {
+    struct sched_storage_room spec;
+    void *block;
+};
+
+struct storage {
+    struct map volumes; /* by ns/name */
+    struct map disks;   /* PersistentVolumes by name */
+    struct map classes;
+    struct map limits;       /* by node */
+    struct map rooms;        /* CSIStorageCapacities by ns/name */
+    struct map drivers;      /* that say how much room they have */
+    VEC(struct str) limited; /* drivers that some node has a limit for */
+    uint64_t stamp;
+    bool dirty; /* what claims mean has to be looked at again */
+};
+
+struct storage *storage_new(void);
+void storage_free(struct storage *storage); /* NULL is fine; pods are gone */
+
+/* NULL: there is none, and none is made. */
+struct volume *volume_get(struct storage *storage, struct str ns, struct str name, bool make);
+/* Its name in its namespace. */
+struct str volume_name(const struct volume *volume);
+/* Gone for good once nothing names it. */
+void volume_release(struct storage *storage, struct volume *volume);
+/* What it means now. */
+enum volume_kind volume_meaning(const struct storage *storage,
+                                const struct volume *volume,
+                                const struct disk **ret_disk,
+                                enum volume_trouble *ret);
+/* Why the pod waits for it, as a sentence. */
+struct str volume_waits_text(struct arena *arena,
+                             const struct pod *pod,
+                             const struct volume *volume);
+/* Which claims keep the pod from nodes: "; it mounts PersistentVolumeClaim a, b". */
+struct str volume_names_text(struct arena *arena, const struct pod *pod);
+
+/* Never NULL. */
+const struct pod_volumes *pod_volumes(const struct pod *pod);
+/* Pods hold room with their claims on the node (1), or no longer (-1). */
+void volumes_weigh(struct sched *sched, const struct pod *pod, struct node *node, int sign);
+/* Whether a volume that is FIXED, or BLOCKED, can be used from the node. */
+bool volume_reaches(const struct volume *volume, const struct node *node);
+/* Whether all the claims of a pod can be used from the node, beside those of others. */
+enum fit volumes_fit(struct sched *sched, const struct pod *pod, const struct node *node);
+/* Whether labels of a PersistentVolume say from which zones it is used. */
+bool disk_is_zoned(const struct sched_volume *spec);
+/* Whether it has to be bound before its pods are. */
+bool volume_is_unbound(const struct volume *volume);
