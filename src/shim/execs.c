@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,19 +42,18 @@ void execs_start(struct exec_session execs[static EXECS_MAX],
     struct exec_session made = {.id = order->id, .report_fd = -1, .master_fd = -1};
     char words[256] = "the container is not running";
     pid_t pid = -ESRCH;
-    int join_fd = order->target ? (int)syscall(SYS_pidfd_open, order->target, 0) : -1;
     if (!exec)
         (void)snprintf(words, sizeof(words), "%d commands run in this pod: wait for one to end",
                        EXECS_MAX);
-    else if (join_fd >= 0) {
-        struct child_request request = {
-            .spec = spec, .join_fd = join_fd, .pid_fd = -1, .terminal = order->fd_count == 0};
+    else if (order->join_fd >= 0) {
+        struct child_request request = {.spec = spec,
+                                        .join_fd = order->join_fd,
+                                        .pid_fd = -1,
+                                        .terminal = order->fd_count == 0};
         for (int i = 0; i < 3; i++)
             request.stdio[i] = i < order->fd_count ? order->fds[i] : -1;
         pid = child_begin(&request, &made.report_fd, words);
     }
-    if (join_fd >= 0)
-        close(join_fd);
     made.pid = pid;
     if (pid < 0)
         exec_fail(&made, pid, words);

@@ -29,8 +29,6 @@ bool shim_order_parse(const char *text, struct shim_order *ret)
         order.verb = SHIM_ATTACH;
     else if (sscanf(text, "tee %255s", order.name) == 1)
         order.verb = SHIM_TEE;
-    else if (sscanf(text, "dial %hu", &order.port) == 1)
-        order.verb = SHIM_DIAL;
     else if (strcmp(verb, "state") == 0)
         order.verb = SHIM_STATE;
     else if (strcmp(verb, "stop") == 0) {

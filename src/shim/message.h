@@ -14,7 +14,6 @@ enum shim_verb {
     SHIM_EXECSIGNAL,
     SHIM_ATTACH,
     SHIM_TEE,
-    SHIM_DIAL,
     SHIM_STATE,
     SHIM_STOP,
 };
@@ -27,7 +26,6 @@ struct shim_order {
     unsigned instance;
     unsigned long id;
     int signal;
-    unsigned short port;
     bool forget; /* stop: and do not wait for exit files */
 };
 bool shim_order_parse(const char *text, struct shim_order *ret);

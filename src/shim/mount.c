@@ -645,7 +645,7 @@ static void root_know_user(struct root *root, const struct records *spec)
     root->uid = (uid_t)records_number(spec, "uid", (long)geteuid());
     root->gid = (gid_t)records_number(spec, "gid", (long)getegid());
     for (size_t next = 0; records_next(spec, &next, &record);)
-        if (record_is(&record, "group") && root->group_count < GROUPS_MAX &&
+        if (record_is(&record, "group") && root->group_count < SHIM_GROUPS_MAX &&
             shim_number(record.value, 10, &group))
             root->groups[root->group_count++] = (gid_t)group;
 }

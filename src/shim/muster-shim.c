@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -143,8 +142,8 @@ static struct container *container_running(const char *name)
     return found;
 }
 
-/* The container's first process, for signals and namespaces. */
-static pid_t container_target(const struct container *c)
+/* The container's first process. */
+static pid_t container_first(const struct container *c)
 {
     char path[64], text[32];
     uint64_t child = 0;
@@ -158,6 +157,31 @@ static pid_t container_target(const struct container *c)
     text[n > 0 ? n : 0] = '\0';
     (void)shim_number(text, 10, &child);
     return child ? (pid_t)child : c->pid;
+}
+
+/* The same as a pidfd, for signals and namespaces; -1: it is gone. A runtime reaps its child whenever it likes, and the
+ * number is somebody else's then, of the whole machine: it still has to be the runtime's child once it is held. It
+ * changes twice at most, from the runtime to its child and back. */
+static int container_target(const struct container *c)
+{
+    for (int tries = 0; c && tries < 3; tries++) {
+        pid_t first = container_first(c);
+        int fd = (int)syscall(SYS_pidfd_open, first, 0);
+        if (fd >= 0 && container_first(c) == first)
+            return fd;
+        if (fd >= 0)
+            close(fd);
+    }
+    return -1;
+}
+
+static void container_signal(const struct container *c, int sig)
+{
+    int fd = container_target(c);
+    if (fd < 0)
+        return;
+    (void)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
+    close(fd);
 }
 
 static void container_path(const struct container *c,
@@ -337,7 +361,7 @@ static int container_open_pids(const struct records *spec, int *ret, char words[
 {
     const char *name = records_get(spec, "pid.of");
     const struct container *other = name ? container_running(name) : NULL;
-    *ret = other ? (int)syscall(SYS_pidfd_open, container_target(other), 0) : -1;
+    *ret = container_target(other);
     if (!name || *ret >= 0)
         return 0;
     (void)snprintf(words, 256, "the target container %.100s does not run", name);
@@ -459,11 +483,14 @@ static void exec_start(const struct shim_order *order, const int *fds, int count
 {
     const struct container *c = container_running(order->name);
     struct records spec = {0};
-    struct exec_order exec = {
-        .id = order->id, .target = c ? container_target(c) : 0, .fds = fds, .fd_count = count};
-    if (records_open(&spec, shim.folder_fd, order->file) < 0)
-        exec.target = 0;
+    bool readable = records_open(&spec, shim.folder_fd, order->file) == 0;
+    struct exec_order exec = {.id = order->id,
+                              .join_fd = readable ? container_target(c) : -1,
+                              .fds = fds,
+                              .fd_count = count};
     execs_start(shim.execs, &exec, &spec);
+    if (exec.join_fd >= 0)
+        close(exec.join_fd);
     records_close(&spec);
     (void)unlinkat(shim.folder_fd, order->file, 0);
 }
@@ -480,17 +507,6 @@ static void tell_state(void)
             TELL("running %s %u %d %lld", c->name, c->instance, c->pid, (long long)c->started_ms);
     }
     TELL("synced");
-}
-
-static void dial(unsigned port)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int r = fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 ? errno : 0;
-    shim_tell(r ? -1 : fd, "dialed %u %d", port, r);
-    if (fd >= 0)
-        close(fd);
 }
 
 static void attach(const char *name)
@@ -522,7 +538,7 @@ static void stop(bool forget)
     for (size_t i = 0; i < shim.container_count; i++) {
         struct container *c = &shim.containers[i];
         if (c->pid)
-            (void)kill(container_target(c), SIGKILL);
+            container_signal(c, SIGKILL);
         else if (forget)
             c->settle_ms = 0; /* a last time */
     }
@@ -539,13 +555,12 @@ static void handle(const char *text, const int *fds, int fd_count)
     case SHIM_SIGNAL:
         c = container_find(order.name, order.instance);
         if (c && c->pid && !c->ended)
-            (void)kill(container_target(c), order.signal);
+            container_signal(c, order.signal);
         break;
     case SHIM_EXEC: exec_start(&order, fds, fd_count); break;
     case SHIM_EXECSIGNAL: execs_signal(shim.execs, order.id, order.signal); break;
     case SHIM_ATTACH: attach(order.name); break;
     case SHIM_TEE: copy_output(order.name, fd_count > 0 ? fds[0] : -1); break;
-    case SHIM_DIAL: dial(order.port); break;
     case SHIM_STATE: tell_state(); break;
     case SHIM_STOP: stop(order.forget); break;
     }

@@ -122,7 +122,7 @@ struct exec_session {
 };
 struct exec_order {
     unsigned long id;
-    pid_t target; /* whom it joins; 0: nobody is there */
+    int join_fd; /* pidfd of whom it joins; -1: nobody is there */
     const int *fds;
     int fd_count; /* 0: a terminal */
 };

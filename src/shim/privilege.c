@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 /* shim_privilege: who a container is and what the kernel lets it ask for. */
-#define GROUPS_MAX 64
 
 static int filter_calls(void)
 {
@@ -22,11 +21,11 @@ static int filter_calls(void)
 static int set_identity(const struct records *spec, char words[static 256])
 {
     long uid = records_number(spec, "uid", -1), gid = records_number(spec, "gid", -1);
-    gid_t groups[GROUPS_MAX];
+    gid_t groups[SHIM_GROUPS_MAX];
     size_t count = 0;
     uint64_t group;
     struct record record;
-    for (size_t next = 0; records_next(spec, &next, &record) && count < GROUPS_MAX;)
+    for (size_t next = 0; records_next(spec, &next, &record) && count < SHIM_GROUPS_MAX;)
         if (record_is(&record, "group") && shim_number(record.value, 10, &group))
             groups[count++] = (gid_t)group;
     if (gid >= 0) {

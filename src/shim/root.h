@@ -8,7 +8,6 @@
 /* root: a container's file system while it is put together (mount.c), and what its parts are made with. All
  * return 0, or -errno with the step and the path in root->words. */
 #define PATH_BYTES PATH_MAX
-#define GROUPS_MAX 64 /* as privilege.c has it */
 
 struct root {
     int fd; /* the new root */
@@ -21,7 +20,7 @@ struct root {
     struct hidden hidden;
     uid_t uid; /* whom the container runs as */
     gid_t gid;
-    gid_t groups[GROUPS_MAX];
+    gid_t groups[SHIM_GROUPS_MAX];
     size_t group_count;
     char *words;
 };

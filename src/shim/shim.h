@@ -123,8 +123,6 @@
  *                         terminal) when it has one
  *     tee C               the descriptor that comes along gets a copy of what C writes from now
  *                         on, as far as it keeps up
- *     dial PORT           answered by "dialed PORT 0" with a connected socket, or by "dialed PORT
- *                         ERRNO"
  *     state               answered by "running" or "ended" for every instance that has no exit file
  *                         yet, then "synced": an instance it says nothing of has an exit file, or
  *                         this shim did not start it
@@ -156,10 +154,12 @@
 #define SHIM_SOCKET_FILE "shim.sock"
 #define SHIM_LOCK_FILE   "shim.lock"
 
-#define SHIM_NAME_BYTES     256       /* a container's name: 63 in Kubernetes */
-#define SHIM_CONTAINERS_MAX 64        /* of one pod, init containers included */
-#define SHIM_SPEC_BYTES     (4 << 20) /* of a spec file: environment and mounts */
-#define SHIM_LOG_BYTES      (10 << 20)
-#define SHIM_LOG_FILES_MAX  5
-#define SHIM_LOG_CUT        ".cut" /* behind the name of a log: its beginning was dropped */
-#define SHIM_LINE_BYTES     16384  /* longer lines are cut into P records */
+#define SHIM_NAME_BYTES     256 /* a container's name: 63 in Kubernetes */
+#define SHIM_CONTAINERS_MAX 64  /* of one pod, init containers included */
+#define SHIM_GROUPS_MAX \
+    192 /* of a user: 64 of the machine's or a person, fsGroup, what a pod asks for */
+#define SHIM_SPEC_BYTES    (4 << 20) /* of a spec file: environment and mounts */
+#define SHIM_LOG_BYTES     (10 << 20)
+#define SHIM_LOG_FILES_MAX 5
+#define SHIM_LOG_CUT       ".cut" /* behind the name of a log: its beginning was dropped */
+#define SHIM_LINE_BYTES    16384  /* longer lines are cut into P records */
