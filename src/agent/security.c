@@ -226,6 +226,16 @@ int security_check_spec(const struct json *spec, struct err *err)
                        "spec.runtimeClassName: " STR_FMT
                        ": this node has no such way to run containers; leave it out",
                        STR_ARG(runtime));
+    size_t groups = json_count(json_at(spec, "securityContext.supplementalGroups"));
+    if (groups > SECURITY_GROUPS_MAX)
+        return err_set(err, -ENOTSUP,
+                       "spec.securityContext.supplementalGroups: %zu groups; a pod of this node "
+                       "has at most %d of its own",
+                       groups, SECURITY_GROUPS_MAX);
+    if (json_bool_or(json_get(spec, "shareProcessNamespace"), false))
+        return err_set(err, -ENOTSUP,
+                       "spec.shareProcessNamespace: on this node each container has its own "
+                       "processes; leave it out, and use kubectl debug --target to see another's");
     return 0;
 }
 

@@ -23,7 +23,8 @@ int security_add(struct pod *pod,
 int security_check(const struct pod *pod, struct err *err);
 /* The same of one container alone. */
 int security_check_container(const struct pod *pod, size_t index, struct err *err);
-/* -ENOTSUP: the spec asks for what no pod has here: another runtime. */
+/* -ENOTSUP: the spec asks for what no pod has here: another runtime, processes that containers share, more groups. */
+#define SECURITY_GROUPS_MAX 64
 int security_check_spec(const struct json *spec, struct err *err);
 /* Are the pod's abstract sockets its own? Those of a privileged one are the network's. */
 bool security_is_scoped(const struct pod *pod);

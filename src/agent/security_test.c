@@ -13,7 +13,9 @@
 #include <stddef.h>
 #include <string.h>
 
-TEST(unknown_runtimes_are_refused_in_words)
+#define SIXTEEN "1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,"
+
+TEST(what_a_node_does_not_do_is_refused_in_words)
 {
     static const struct {
         const char *spec;
@@ -22,6 +24,11 @@ TEST(unknown_runtimes_are_refused_in_words)
         {"{}", NULL},
         {"{\"runtimeClassName\":\"nvidia\"}", NULL},
         {"{\"runtimeClassName\":\"gvisor\"}", "spec.runtimeClassName: gvisor: "},
+        {"{\"shareProcessNamespace\":false}", NULL},
+        {"{\"shareProcessNamespace\":true}", "spec.shareProcessNamespace: on this node each"},
+        {"{\"securityContext\":{\"supplementalGroups\":[1,2,3]}}", NULL},
+        {"{\"securityContext\":{\"supplementalGroups\":[" SIXTEEN SIXTEEN SIXTEEN SIXTEEN "5]}}",
+         "spec.securityContext.supplementalGroups: 65 groups"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
