@@ -13,7 +13,7 @@
  * knows those that are taken. */
 
 /* "127.32.0.2"; false for anything that is no IPv4 address. */
-static bool service_address_parse(struct str text, uint32_t *ret)
+bool service_address_parse(struct str text, uint32_t *ret)
 {
     uint32_t address = 0;
     struct str part;

@@ -12,10 +12,18 @@
 
 #define LOOPBACK ((struct service_network){0x7f000000u, 0x01000000u}) /* 127.0.0.0/8 */
 
-static struct str refuse_node_port(struct arena *arena, const struct json *port)
+/* What nobody may have: what is the Services', and what cannot be listened on. */
+static struct str refuse_for_all(struct arena *arena, const struct json *port)
 {
     int64_t number = json_i64_or(json_get(port, "hostPort"), 0);
+    struct str ip = json_str(json_get(port, "hostIP"));
+    uint32_t address = 0;
 
+    if (number > 0 && ip.len && !service_address_parse(ip, &address))
+        return str_printf(arena,
+                          "hostIP " STR_FMT ": it is not an IPv4 address, and ports of the machine "
+                          "are listened on at those only; use one, or leave it out",
+                          STR_ARG(ip));
     if (number < NODE_PORT_FIRST || number >= NODE_PORT_FIRST + NODE_PORT_COUNT)
         return STR("");
     return str_printf(arena, "hostPort %lld: ports %d to %d are the nodePorts of Services",
@@ -45,7 +53,7 @@ static struct str refuse_account_port(struct arena *arena,
         whose = "the address of the API server is";
     return whose ? str_printf(arena, "hostIP " STR_FMT ": %s not for pods; leave it out",
                               STR_ARG(ip), whose)
-                 : refuse_node_port(arena, port);
+                 : refuse_for_all(arena, port);
 }
 
 static struct str in_container(struct arena *arena, const struct json *container, struct str why)
@@ -61,7 +69,7 @@ struct str host_ports_refuse(struct arena *arena, const struct json *spec)
     for (size_t i = 0; i < 2; i++)
         JSON_FOREACH(json_get(spec, lists[i]), container)
             JSON_FOREACH(json_get(container, "ports"), port) {
-                struct str why = refuse_node_port(arena, port);
+                struct str why = refuse_for_all(arena, port);
 
                 if (why.len)
                     return in_container(arena, container, why);

@@ -49,6 +49,12 @@ TEST(who_is_not_the_owner_has_no_port_that_is_somebody_elses)
         {"{'hostPort': 8080, 'hostIP': '10.1.255.254'}", "addresses of Services"},
         {"{'hostPort': 8080, 'hostIP': '10.2.128.1'}", NULL},
         {"{'hostPort': 8080, 'hostIP': '192.168.7.1'}", "the address of the API server"},
+        {"{'hostPort': 8080, 'hostIP': '::1'}", "hostIP ::1: it is not an IPv4 address"},
+        {"{'hostPort': 8080, 'hostIP': '::ffff:127.0.0.1'}", "it is not an IPv4 address"},
+        {"{'hostPort': 8080, 'hostIP': '127.1'}", "it is not an IPv4 address"},
+        /* cut off where an address ends, it would be one of loopback */
+        {"{'hostPort': 8080, 'hostIP': '127.100.100.1001'}", "it is not an IPv4 address"},
+        {"{'containerPort': 80, 'hostIP': '::1'}", NULL},
         {"{'hostPort': 30000}", "hostPort 30000: ports 30000 to 32767 are the nodePorts"},
         {"{'hostPort': 32767}", "hostPort 32767"},
         {"{'hostPort': 29999}", NULL},
@@ -89,7 +95,7 @@ TEST(what_an_object_has_already_allows_no_more_of_it)
     EXPECT(!host_ports_refuse_account(&arena, &rules, old, more).len);
 }
 
-TEST(node_ports_are_nobodys_pods)
+TEST(node_ports_and_what_cannot_be_listened_on_are_nobodys)
 {
     _cleanup_(arena_done) struct arena arena = {0};
 
@@ -102,6 +108,10 @@ TEST(node_ports_are_nobodys_pods)
         host_ports_refuse(&arena, made(&arena, "{'initContainers': [{'name': 'i', 'ports': "
                                                "[{'hostPort': 30000}]}]}")),
         STR("container i")));
+    EXPECT(str_contains(host_ports_refuse(&arena, made(&arena, "{'containers': [{'ports': [{"
+                                                               "'hostPort': 80, 'hostIP': "
+                                                               "'fe80::1'}]}]}")),
+                        STR("hostIP fe80::1")));
     EXPECT(!host_ports_refuse(&arena,
                               made(&arena, "{'containers': [{'ports': [{'hostPort': 80, 'hostIP': "
                                            "'127.0.0.1'}]}]}"))

@@ -17,6 +17,8 @@ struct service_network {
 
 #define SERVICE_LOOPBACK ((struct service_network){0x7f200002u, 0x001ffff0u}) /* 127.32.0.2 ... */
 
+/* "10.1.128.2" and nothing else. */
+bool service_address_parse(struct str text, uint32_t *ret);
 struct str service_address_text(struct arena *arena, uint32_t address);
 /* "10.1.128.0/17": the smallest block that has all of it. */
 struct str service_network_text(struct arena *arena, const struct service_network *network);
