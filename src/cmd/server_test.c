@@ -2,14 +2,17 @@
 #include "api/kind.h"
 #include "api/podio.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "http/jwt.h"
 #include "server/server.h"
 #include "store/harness.h"
 #include "test.h"
+#include "tool/clock.h"
 #include "tool/file.h"
 #include "tool/log.h"
 
@@ -34,6 +37,7 @@
 #define ANSWER_MS_MAX 30000
 #define ANSWER_BYTES  ((size_t)64 << 20)
 #define CONFIGMAPS    "/api/v1/namespaces/default/configmaps"
+#define TOKEN_KEY     "a key that signs tokens, 32 b"
 #define ENDED_TURNS   300 /* of the loop, in which nothing happens */
 #define UPGRADE                                                                  \
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" \
@@ -55,7 +59,7 @@ static void world_open_with(struct world *world, const char *audit_log, const st
     EXPECT(server_start(&world->harness.loop, world->harness.api,
                         &(struct server_options){.address = "127.0.0.1",
                                                  .token = STR(OWNER_TOKEN),
-                                                 .token_key = STR("a key that signs tokens, 32 b"),
+                                                 .token_key = STR(TOKEN_KEY),
                                                  .audit_log = audit_log,
                                                  .log = log},
                         &world->server, &err) == 0);
@@ -648,6 +652,53 @@ TEST(streams_end_when_the_account_does_whose_token_opened_them)
     (void)close(stream.inside);
     harness_settle(&world.harness);
     server_set_podio(world.server, NULL);
+    world_close(&world);
+}
+
+/* A token of the account that is good for so long. */
+static struct str token_for(struct world *world, const char *account, int64_t ms)
+{
+    struct buf token = {0};
+    struct answer found =
+        ask(world, "GET",
+            str_printf(&world->arena, "/api/v1/namespaces/default/serviceaccounts/%s", account).p,
+            "", "");
+
+    jwt_sign(&token, STR(TOKEN_KEY),
+             &(struct jwt){.ns = STR("default"),
+                           .account = str_from(account),
+                           .account_uid = json_str(json_at(found.body, "metadata.uid")),
+                           .issued_ms = clock_now_ms(),
+                           .expires_ms = clock_now_ms() + ms});
+    struct str ret = str_dup(&world->arena, buf_str(&token));
+    buf_done(&token);
+    return ret;
+}
+
+TEST(streams_end_when_the_token_does_that_opened_them)
+{
+    struct world world;
+    struct str said = STR("");
+    int fd = -1;
+
+    world_open(&world, NULL);
+    int other = dial_as(&world, token_of(&world, "alice"), CONFIGMAPS "?watch=true", "");
+    EXPECT(str_contains(received(&world, other, "200"), STR("200")));
+    /* On a slow machine it may be over before it is read. */
+    for (int64_t ms = 200; ms < ANSWER_MS_MAX && !str_contains(said, STR("200")); ms *= 4) {
+        (void)close(fd);
+        fd = dial_as(&world, token_for(&world, "alice", ms), CONFIGMAPS "?watch=true", "");
+        said = received(&world, fd, "HTTP/1.1 ");
+    }
+    EXPECT(str_contains(said, STR("200")));
+    int64_t until_ms = clock_now_ms() + ANSWER_MS_MAX;
+    bool ended = false;
+    while (!ended && clock_now_ms() < until_ms)
+        ended = is_ended(&world, fd);
+    EXPECT(ended);
+    EXPECT(!is_ended(&world, other));
+    (void)close(fd);
+    (void)close(other);
     world_close(&world);
 }
 

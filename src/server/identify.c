@@ -90,6 +90,7 @@ bool identify_token(struct server *server,
         add_group(ret, STR("system:masters"));
     ret->uid = jwt.account_uid;
     ret->pod_uid = jwt.pod_uid;
+    ret->expires_ms = jwt.expires_ms;
     add_origin(server, arena, &jwt, ret);
     return true;
 }

@@ -25,6 +25,7 @@ struct page;
 struct page_lines;
 struct podio;
 struct server_options;
+struct timer;
 
 /* request: one API request inside src/server, from its head to its answer. Lives in the exchange's
  * arena and as long as that. */
@@ -53,6 +54,7 @@ struct server {
     struct audit *audit;         /* NULL: nothing is written down */
     uint64_t audited;
     struct request *bearers; /* requests that came with a token of an account, while they last */
+    struct timer *expiry;    /* until the first of their tokens is over; NULL: none was any */
     unsigned refs;           /* requests may outlive the listener by some turns */
 };
 
@@ -60,6 +62,7 @@ struct user {
     struct str name;
     struct str uid;     /* of an account its own */
     struct str pod_uid; /* of the pod that its token is for; empty: it is for none */
+    int64_t expires_ms; /* of its token; 0: never */
     struct str groups[SERVER_GROUPS_MAX];
     size_t group_count;
     struct user_extra {

@@ -21,6 +21,7 @@
 #include "server/route.h"
 #include "server/virtual.h"
 #include "tool/clock.h"
+#include "tool/timer.h"
 #include "tool/turn.h"
 
 #include <stdbool.h>
@@ -124,6 +125,46 @@ static const struct user *bearer_of(const struct request *request)
     return request->impersonator.name.len ? &request->impersonator : &request->user;
 }
 
+static void end_stream(struct request *request)
+{
+    if ((request->stream || streams_of(request)) && http_is_open(request->x))
+        http_abort(request->x);
+}
+
+/* When the clock is set, that is noticed so much later at most. */
+#define EXPIRY_MS_MAX 60000
+
+static void on_expiry(void *user);
+
+static void expiry_until(struct server *server, int64_t expires_ms)
+{
+    int64_t left_ms = expires_ms - clock_now_ms();
+
+    if (!server->expiry)
+        timer_unref(server->expiry = timer_new(server->loop, server));
+    if (left_ms > EXPIRY_MS_MAX)
+        left_ms = EXPIRY_MS_MAX;
+    if (left_ms < timer_due_in_ms(server->expiry))
+        timer_in(server->expiry, left_ms, on_expiry);
+}
+
+/* What was opened with a token lasts no longer than the token. */
+static void on_expiry(void *user)
+{
+    struct server *server = user;
+    struct request *next;
+
+    for (struct request *request = server->bearers; request; request = next) {
+        int64_t expires_ms = bearer_of(request)->expires_ms;
+
+        next = request->next;
+        if (expires_ms && expires_ms <= clock_now_ms())
+            end_stream(request);
+        else if (expires_ms)
+            expiry_until(server, expires_ms);
+    }
+}
+
 static void bearers_add(struct request *request)
 {
     struct server *server = request->server;
@@ -135,6 +176,8 @@ static void bearers_add(struct request *request)
     if (request->next)
         request->next->at = &request->next;
     server->bearers = request;
+    if (bearer_of(request)->expires_ms && streams_of(request))
+        expiry_until(server, bearer_of(request)->expires_ms);
 }
 
 /* An account or a pod has ended, and tokens with it. A request that is answered at once was right to be
@@ -148,9 +191,8 @@ static void on_gone(void *user, struct str uid)
         const struct user *bearer = bearer_of(request);
 
         next = request->next;
-        if ((str_eq(bearer->uid, uid) || str_eq(bearer->pod_uid, uid)) &&
-            (request->stream || streams_of(request)) && http_is_open(request->x))
-            http_abort(request->x);
+        if (str_eq(bearer->uid, uid) || str_eq(bearer->pod_uid, uid))
+            end_stream(request);
     }
 }
 
@@ -489,5 +531,7 @@ void server_stop(struct server *server)
     aggregate_free(server->aggregate);
     server->aggregate = NULL;
     authz_free(server->authz);
+    timer_free(server->expiry);
+    server->expiry = NULL;
     server_unref(server);
 }
