@@ -170,14 +170,6 @@ static void check_secret(struct admit *admit)
 {
     check_promise(admit);
     check_keys(admit, "data");
-    JSON_FOREACH(json_get(admit->object, "data"), item) {
-        struct str bytes;
-
-        if (!base64_decode(admit->arena, json_str(item), &bytes))
-            admit_invalid(admit,
-                          str_printf(admit->arena, "data[" STR_FMT "]", STR_ARG(json_key(item))),
-                          item, "must be base64; use stringData for plain text");
-    }
     if (admit->old && !json_equal(json_get(admit->old, "type"), json_get(admit->object, "type")))
         admit_invalid(admit, STR("type"), json_get(admit->object, "type"), "field is immutable");
 }

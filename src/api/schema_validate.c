@@ -1,8 +1,10 @@
 #include "api/admit.h"
+#include "api/kind.h"
 #include "api/quantity.h"
 #include "api/regex.h"
 #include "api/schema.h"
 #include "base/arena.h"
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -211,6 +213,7 @@ static void check_string(struct check *check,
                          const struct schema_path *path)
 {
     int64_t moment = 0;
+    struct str bytes;
 
     check_length(check, schema, value, path);
     if (schema->pattern && !regex_matches(schema->pattern, json_str(value)))
@@ -220,6 +223,12 @@ static void check_string(struct check *check,
         invalid(check, path, value, "must be of type date-time", STR(""));
     if (str_is(schema->format, "duration") && !time_parse_duration(json_str(value), &moment))
         invalid(check, path, value, "must be of type duration", STR(""));
+    if (str_is(schema->format, "byte") &&
+        !base64_decode(check->admit->arena, json_str(value), &bytes))
+        invalid(check, path, value,
+                check->admit->kind == &kind_secret ? "must be base64; use stringData for plain text"
+                                                   : "must be base64",
+                STR(""));
 }
 
 static int name_compare(const void *a, const void *b)

@@ -47,8 +47,8 @@ static struct schema *make_scalar(struct type_schemas *making, enum type_form fo
     struct schema *schema = NULL;
 
     switch (form) {
-    case TYPE_STRING:
-    case TYPE_BYTES: return plain(making, SCHEMA_STRING);
+    case TYPE_STRING: return plain(making, SCHEMA_STRING);
+    case TYPE_BYTES: return with_format(plain(making, SCHEMA_STRING), STR("byte"));
     case TYPE_INT32: return with_format(plain(making, SCHEMA_INTEGER), STR("int32"));
     case TYPE_INT64: return plain(making, SCHEMA_INTEGER);
     case TYPE_BOOL: return plain(making, SCHEMA_BOOLEAN);

@@ -149,6 +149,39 @@ TEST(what_a_pod_and_a_selector_name_is_bounded_in_words)
     }
 }
 
+/* To whoever asks for protobuf they go as bytes: one that is none broke the whole list. */
+TEST(bytes_are_base64)
+{
+#define MADE(more) "{\"metadata\":{\"name\":\"x\"}," more "}"
+    static const struct {
+        const struct kind *kind;
+        const char *body;
+        const char *words; /* NULL: it is taken */
+    } rows[] = {
+        {&kind_configmap, MADE("\"binaryData\":{\"a\":\"AP8=\",\"b\":\"\"}"), NULL},
+        {&kind_configmap, MADE("\"binaryData\":{\"a\":\"plain!\"}"), "must be base64"},
+        {&kind_secret, MADE("\"data\":{\"a\":\"AP8=\"}"), NULL},
+        {&kind_secret, MADE("\"data\":{\"a\":\"plain!\"}"),
+         "must be base64; use stringData for plain text"},
+        {&kind_mutatingwebhooks,
+         MADE("\"webhooks\":[{\"name\":\"a.b.c\",\"admissionReviewVersions\":[\"v1\"],"
+              "\"sideEffects\":\"None\",\"clientConfig\":{\"url\":\"https://x/y\","
+              "\"caBundle\":\"plain!\"}}]"),
+         "must be base64"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+
+        test_case(rows[i].body);
+        harness_open(&h, NULL);
+        EXPECT((harness_create(&h, rows[i].kind, rows[i].kind->namespaced ? "default" : "",
+                               rows[i].body) == 0) == !rows[i].words);
+        EXPECT(!rows[i].words || (h.status == 400 && strstr(h.text, rows[i].words)));
+        harness_close(&h);
+    }
+}
+
 TEST(a_selector_is_read_once_an_object)
 {
     struct harness h;
