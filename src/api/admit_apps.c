@@ -2,9 +2,11 @@
 #include "api/kind.h"
 #include "api/selector.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -231,13 +233,14 @@ void admit_replicationcontroller_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
     const struct json *labels = json_at(spec, "template.metadata.labels");
+    _cleanup_(json_names_done) struct json_names names = {.object = labels};
 
     check_numbers(admit, spec);
     check_template(admit, spec);
     if (!json_count(json_get(spec, "selector")))
         admit_required(admit, STR("spec.selector"), "");
     JSON_FOREACH(json_get(spec, "selector"), label)
-        if (!str_eq(json_str(json_get_str(labels, json_key(label))), json_str(label))) {
+        if (!str_eq(json_str(json_names_get(&names, json_key(label))), json_str(label))) {
             admit_invalid(admit, STR("spec.template.metadata.labels"), labels,
                           "`selector` does not match template `labels`");
             return;

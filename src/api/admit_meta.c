@@ -36,8 +36,17 @@ static const char *name_rule(const struct kind *kind, struct str name)
     return names_dns_subdomain(name);
 }
 
+/* They are compared with every selector that somebody watches with: as many as a selector has. */
+#define LABELS_MAX 1000
+
 static void check_labels(struct admit *admit, const struct json *labels)
 {
+    if (json_count(labels) > LABELS_MAX &&
+        !json_equal(labels, json_at(admit->old, "metadata.labels")))
+        admit_forbidden(admit, STR("metadata.labels"),
+                        str_printf(admit->arena, "%zu labels; an object has at most %d",
+                                   json_count(labels), LABELS_MAX)
+                            .p);
     if (labels && !json_is(labels, JSON_OBJECT) && !json_is_null(labels))
         admit_invalid(admit, STR("metadata.labels"), labels, "must be an object of strings");
     JSON_FOREACH(labels, label) {

@@ -2,9 +2,11 @@
 #include "api/names.h"
 #include "api/quantity.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -31,6 +33,8 @@ static void check_amount(struct admit *admit, const struct json *amount, struct 
 
 /* ---- ResourceQuota ---- */
 
+#define QUOTA_NAMES_MAX 256 /* each is counted anew for every object that comes or goes */
+
 static bool is_scope(struct str name)
 {
     static const char *const scopes[] = {"Terminating",   "NotTerminating",
@@ -51,6 +55,11 @@ void admit_resourcequota_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
 
+    if (json_count(json_get(spec, "hard")) > QUOTA_NAMES_MAX)
+        admit_forbidden(admit, STR("spec.hard"),
+                        str_printf(admit->arena, "%zu resources; a quota has at most %d",
+                                   json_count(json_get(spec, "hard")), QUOTA_NAMES_MAX)
+                            .p);
     JSON_FOREACH(json_get(spec, "hard"), amount)
         check_amount(admit, amount, STR("spec.hard"));
     JSON_FOREACH(json_get(spec, "scopes"), scope)
@@ -81,12 +90,13 @@ void admit_resourcequota_validate(struct admit *admit)
 
 static void copy_missing(struct admit *admit, struct json *item, const char *to, const char *from)
 {
-    JSON_FOREACH(json_get(item, from), amount) {
-        struct json *target = json_make_path(admit->arena, item, to);
-
-        if (!json_get_str(target, json_key(amount)))
-            json_set(target, json_key(amount), json_clone(admit->arena, amount));
-    }
+    if (!json_count(json_get(item, from)))
+        return;
+    _cleanup_(json_names_done) struct json_names names = {
+        .object = json_make_path(admit->arena, item, to)};
+    JSON_FOREACH(json_get(item, from), amount)
+        if (!json_names_get(&names, json_key(amount)))
+            (void)json_names_put(&names, json_key(amount), json_clone(admit->arena, amount));
 }
 
 /* The most is what is given to who says nothing; who has a limit is asked for as much. */
@@ -108,8 +118,10 @@ static void check_order(struct admit *admit,
                         const char *high,
                         struct str path)
 {
+    _cleanup_(json_names_done) struct json_names names = {.object = json_get(item, high)};
+
     JSON_FOREACH(json_get(item, low), amount) {
-        const struct json *other = json_get_str(json_get(item, high), json_key(amount));
+        const struct json *other = json_names_get(&names, json_key(amount));
         struct quantity a = {0};
         struct quantity b = {0};
 

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/map.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "base/time.h"
 
@@ -19,8 +19,7 @@
 
 /* Messages to JSON. Every function says false once something is wrong; the first error counts. */
 
-#define SCAN_MEMBERS_MAX 32 /* names of larger maps are found by a hash */
-#define PATH_BYTES_MAX   160
+#define PATH_BYTES_MAX 160
 
 /* Where the reader is: from the value being read outwards. */
 struct place {
@@ -361,8 +360,7 @@ static bool read_entry(struct reader *reader,
 
 static bool add_entry(struct reader *reader,
                       const struct type_field *field,
-                      struct json *object,
-                      struct map *names,
+                      struct json_names *names,
                       struct str message)
 {
     struct json *value = NULL;
@@ -372,20 +370,9 @@ static bool add_entry(struct reader *reader,
         return false;
     if (!value)
         return true;
-    if (json_count(object) < SCAN_MEMBERS_MAX) {
-        json_set(object, key, value);
-        return true;
-    }
-    if (!names->count)
-        JSON_FOREACH(object, member)
-            (void)map_set(names, json_key(member), member);
-    if (map_get(names, key))
-        json_set(object, key, value);
-    else if (json_count(object) < JSON_MEMBERS_MAX)
-        json_append(object, key, value);
-    else
+    if (json_count(names->object) >= JSON_MEMBERS_MAX && !json_names_get(names, key))
         return fail(reader, "too many entries");
-    (void)map_set(names, key, value);
+    (void)json_names_put(names, key, value);
     return true;
 }
 
@@ -395,19 +382,19 @@ static bool read_map(struct reader *reader,
                      struct str message,
                      struct json *object)
 {
-    _cleanup_(map_done) struct map names = {.seed = (uintptr_t)message.p};
     struct json *entries = json_get(object, field->name);
     struct protobuf_value value;
     bool bad = false;
 
     if (!entries)
         entries = json_add_object(reader->arena, object, field->name);
+    _cleanup_(json_names_done) struct json_names names = {.object = entries};
     while (protobuf_next(&message, &value, &bad)) {
         if (value.number != field->number)
             continue;
         if (value.wire != WIRE_BYTES)
             return fail(reader, "comes in a form that its type does not have");
-        if (!add_entry(reader, field, entries, &names, value.bytes))
+        if (!add_entry(reader, field, &names, value.bytes))
             return false;
     }
     return bad ? fail(reader, "cut short or broken") : true;

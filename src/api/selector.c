@@ -8,6 +8,8 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -285,17 +287,33 @@ static bool term_matches(const struct selector_term *term, bool present, struct 
     return false;
 }
 
+/* A few terms look through the labels one by one; more, and many labels, ask a map. */
+#define SCAN_TERMS_MAX 16
+
+static const struct object_label *label_find(const struct object_label *labels,
+                                             size_t label_count,
+                                             struct str key)
+{
+    for (size_t i = 0; i < label_count; i++)
+        if (str_eq(labels[i].key, key))
+            return &labels[i];
+    return NULL;
+}
+
 bool selector_matches(const struct selector *selector,
                       const struct object_label *labels,
                       size_t label_count)
 {
+    _cleanup_(map_done) struct map names = {.seed = (uintptr_t)labels};
+    bool many = selector->term_count > SCAN_TERMS_MAX && label_count > JSON_NAMES_SCAN_MAX;
+
+    for (size_t i = 0; many && i < label_count; i++)
+        (void)map_set(&names, labels[i].key, (void *)(uintptr_t)&labels[i]);
     for (size_t i = 0; i < selector->term_count; i++) {
         const struct selector_term *term = &selector->terms[i];
-        const struct object_label *found = NULL;
+        const struct object_label *found =
+            many ? map_get(&names, term->key) : label_find(labels, label_count, term->key);
 
-        for (size_t j = 0; j < label_count && !found; j++)
-            if (str_eq(labels[j].key, term->key))
-                found = &labels[j];
         if (!term_matches(term, found != NULL, found ? found->value : STR_NONE))
             return false;
     }
@@ -304,8 +322,13 @@ bool selector_matches(const struct selector *selector,
 
 bool selector_matches_json(const struct selector *selector, const struct json *labels)
 {
+    _cleanup_(json_names_done) struct json_names names = {.object = labels};
+
     for (size_t i = 0; i < selector->term_count; i++) {
-        const struct json *found = json_get_str(labels, selector->terms[i].key);
+        struct str key = selector->terms[i].key;
+        const struct json *found = selector->term_count > SCAN_TERMS_MAX
+                                       ? json_names_get(&names, key)
+                                       : json_get_str(labels, key);
 
         if (!term_matches(&selector->terms[i], found != NULL, json_str(found)))
             return false;

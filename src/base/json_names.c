@@ -1,5 +1,6 @@
 #include "base/json_names.h"
 
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -65,6 +66,14 @@ void json_names_drop(struct json_names *names, struct str key)
     old->key = NULL;
     old->key_len = 0;
     names->dropped = true;
+}
+
+void json_names_copy(struct arena *arena, struct json *to, const struct json *from)
+{
+    _cleanup_(json_names_done) struct json_names names = {.object = to};
+
+    JSON_FOREACH(from, member)
+        (void)json_names_put(&names, str_dup(arena, json_key(member)), json_clone(arena, member));
 }
 
 void json_names_done(struct json_names *names)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+struct arena;
 struct json;
 
 /* json_names: the members of one object by name, for loops that look up many.
@@ -32,3 +33,5 @@ struct json *json_names_get(struct json_names *names, struct str key);
 struct json *json_names_put(struct json_names *names, struct str key, struct json *value);
 void json_names_drop(struct json_names *names, struct str key);
 void json_names_done(struct json_names *names);
+/* Copies the members of `from` into `to`, in the place of those that have their names. */
+void json_names_copy(struct arena *arena, struct json *to, const struct json *from);

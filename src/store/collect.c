@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_items.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -118,12 +119,7 @@ void collect_committed(struct store *store,
 /* ---- writes ---- */
 static void drop_finalizer(struct json *root, const void *what)
 {
-    const struct str *name = what;
-    struct json *list = json_at(root, "metadata.finalizers");
-
-    for (size_t i = json_count(list); i-- > 0;)
-        if (str_eq(json_str(json_index(list, i)), *name))
-            json_remove_index(list, i);
+    json_drop_items(json_at(root, "metadata.finalizers"), NULL, *(const struct str *)what);
 }
 
 static void drop_spec_finalizers(struct json *root, const void *what)
@@ -155,21 +151,26 @@ static bool owner_lives(const struct store *store, const struct object_owner *ow
            uid_lives(store, owner->uid, ns);
 }
 
+struct dependent {
+    const struct store *store;
+    struct str ns;
+};
+
+static bool is_living_owner(const struct json *item, const void *user)
+{
+    const struct dependent *dependent = user;
+    struct object_owner owner = {.api_version = json_str(json_get(item, "apiVersion")),
+                                 .kind = json_str(json_get(item, "kind")),
+                                 .uid = json_str(json_get(item, "uid"))};
+
+    return owner_lives(dependent->store, &owner, dependent->ns);
+}
+
 /* Owner references to `uids`-less owners go; what is asked is whether each one lives. */
 static void drop_dead_owners(struct json *root, const void *what)
 {
-    const struct store *store = what;
-    struct json *list = json_at(root, "metadata.ownerReferences");
-
-    for (size_t i = json_count(list); i-- > 0;) {
-        const struct json *item = json_index(list, i);
-        struct object_owner owner = {.api_version = json_str(json_get(item, "apiVersion")),
-                                     .kind = json_str(json_get(item, "kind")),
-                                     .uid = json_str(json_get(item, "uid"))};
-
-        if (!owner_lives(store, &owner, json_str_at(root, "metadata.namespace")))
-            json_remove_index(list, i);
-    }
+    json_filter(json_at(root, "metadata.ownerReferences"), is_living_owner,
+                &(struct dependent){what, json_str_at(root, "metadata.namespace")});
 }
 
 static void look_as_dependent(struct store *store, const struct entry *entry)
@@ -189,12 +190,7 @@ static void look_as_dependent(struct store *store, const struct entry *entry)
 
 static void drop_owner(struct json *root, const void *what)
 {
-    const struct str *uid = what;
-    struct json *list = json_at(root, "metadata.ownerReferences");
-
-    for (size_t i = json_count(list); i-- > 0;)
-        if (str_eq(json_str(json_get(json_index(list, i), "uid")), *uid))
-            json_remove_index(list, i);
+    json_drop_items(json_at(root, "metadata.ownerReferences"), "uid", *(const struct str *)what);
 }
 
 static bool has_finalizer(const struct json *root, struct str name)

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_items.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -237,12 +238,8 @@ void custom_apply_builtin(struct store *store)
 
 static void drop_cleanup(struct json *root, const void *what)
 {
-    struct json *list = json_at(root, "metadata.finalizers");
-
     (void)what;
-    for (size_t i = json_count(list); i-- > 0;)
-        if (str_is(json_str(json_index(list, i)), CRD_FINALIZER))
-            json_remove_index(list, i);
+    json_drop_items(json_at(root, "metadata.finalizers"), NULL, STR(CRD_FINALIZER));
 }
 
 void custom_empty(struct store *store, const struct entry *entry)

@@ -8,6 +8,7 @@
 #include "api/pod.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_items.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "store/host.h"
@@ -94,13 +95,6 @@ static int64_t grace_of(const struct write *write,
     return json_i64_or(json_at(root, "spec.terminationGracePeriodSeconds"), 30);
 }
 
-static void drop_text(struct json *list, const char *text)
-{
-    for (size_t i = json_count(list); i-- > 0;)
-        if (str_is(json_str(json_index(list, i)), text))
-            json_remove_index(list, i);
-}
-
 /* The finalizers that make dependents wait or go first. */
 static void set_propagation(struct write *write, struct json *meta, struct str policy)
 {
@@ -111,8 +105,8 @@ static void set_propagation(struct write *write, struct json *meta, struct str p
 
     if (!policy.len)
         return;
-    drop_text(list, FINALIZER_FOREGROUND);
-    drop_text(list, FINALIZER_ORPHAN);
+    json_drop_items(list, NULL, STR(FINALIZER_FOREGROUND));
+    json_drop_items(list, NULL, STR(FINALIZER_ORPHAN));
     if (!wanted)
         return;
     if (!json_is(list, JSON_ARRAY))

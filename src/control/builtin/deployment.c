@@ -162,7 +162,7 @@ static struct json *make_head(struct deployment *d, struct str name, int64_t rev
 
     JSON_FOREACH(json_at(d->w.tree, "metadata.annotations"), item)
         if (is_carried(json_key(item)))
-            json_set(annotations, str_dup(arena, json_key(item)), json_clone(arena, item));
+            json_append(annotations, str_dup(arena, json_key(item)), json_clone(arena, item));
     add_sizes(d, annotations);
     json_add_str(arena, annotations, DEPLOYMENT_REVISION,
                  str_printf(arena, "%lld", (long long)revision));

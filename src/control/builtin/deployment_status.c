@@ -1,6 +1,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_items.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "control/builtin/deployment.h"
@@ -142,9 +143,7 @@ static void tell_failure(struct deployment *d)
                       d->w.input->now_ms);
         return;
     }
-    for (size_t i = json_count(list); i-- > 0;)
-        if (str_is(json_str(json_get(json_index(list, i), "type")), "ReplicaFailure"))
-            json_remove_index(list, i);
+    json_drop_items(list, "type", STR("ReplicaFailure"));
 }
 
 void deployment_status(struct deployment *d)

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_items.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -109,9 +110,7 @@ static void drop_condition(struct workload *w, const char *type)
 {
     struct json *list = json_get(w->status, "conditions");
 
-    for (size_t i = json_count(list); i-- > 0;)
-        if (str_is(json_str(json_get(json_index(list, i), "type")), type))
-            json_remove_index(list, i);
+    json_drop_items(list, "type", str_from(type));
     if (list && !json_count(list))
         json_remove(w->status, STR("conditions"));
 }

@@ -13,22 +13,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 static int64_t number_of(const struct workload *w, const struct object *revision)
 {
     return json_i64_or(json_get(object_json(revision, w->arena), "revision"), 0);
 }
 
-/* The member whose name comes next after `last` (NULL: the first of all). */
-static const struct json *member_after(const struct json *object, const struct json *last)
+static int name_compare(const void *a, const void *b)
 {
-    const struct json *found = NULL;
-
-    JSON_FOREACH(object, member)
-        if ((!last || str_cmp(json_key(member), json_key(last)) > 0) &&
-            (!found || str_cmp(json_key(member), json_key(found)) < 0))
-            found = member;
-    return found;
+    return str_cmp(json_key(*(const struct json *const *)a),
+                   json_key(*(const struct json *const *)b));
 }
 
 /* Members by name, without those that are null. */
@@ -44,10 +39,15 @@ static struct json *ordered(struct arena *arena, const struct json *value)
     }
     if (!json_is(value, JSON_OBJECT))
         return json_clone(arena, value);
-    copy = json_new_object(arena);
-    for (const struct json *member = NULL; (member = member_after(value, member));)
+    const struct json **members = ARENA_ARRAY(arena, const struct json *, json_count(value) + 1);
+    size_t count = 0;
+    JSON_FOREACH(value, member)
         if (!json_is_null(member))
-            json_append(copy, str_dup(arena, json_key(member)), ordered(arena, member));
+            members[count++] = member;
+    qsort(members, count, sizeof(*members), name_compare);
+    copy = json_new_object(arena);
+    for (size_t i = 0; i < count; i++)
+        json_append(copy, str_dup(arena, json_key(members[i])), ordered(arena, members[i]));
     return copy;
 }
 

@@ -2,6 +2,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_items.h"
 #include "base/json_make.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -33,9 +34,7 @@ static void add_volume(struct stateful *s, struct json *spec, struct str name, s
 
     if (!json_is(volumes, JSON_ARRAY))
         volumes = json_add_array(arena, spec, "volumes");
-    for (size_t i = json_count(volumes); i-- > 0;)
-        if (str_eq(json_str(json_get(json_index(volumes, i), "name")), name))
-            json_remove_index(volumes, i);
+    json_drop_items(volumes, "name", name);
     json_add_str(arena, volume, "name", name);
     json_add_str(arena, json_add_object(arena, volume, "persistentVolumeClaim"), "claimName",
                  claim);

@@ -4,6 +4,7 @@
 #include "api/object.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/json_names.h"
 #include "base/str.h"
 
 void owner_set(struct arena *arena, struct json *meta, const struct object *owner)
@@ -38,6 +39,5 @@ struct json *owner_make(struct arena *arena,
 
 void owner_merge_map(struct arena *arena, struct json *to, const struct json *from)
 {
-    JSON_FOREACH(from, member)
-        json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+    json_names_copy(arena, to, from);
 }

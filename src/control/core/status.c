@@ -1,22 +1,26 @@
 #include "control/core/status.h"
 
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 
 #include <stddef.h>
 
 struct json *merge_diff(struct arena *arena, const struct json *before, const struct json *after)
 {
+    _cleanup_(json_names_done) struct json_names there = {.object = before};
+    _cleanup_(json_names_done) struct json_names wanted = {.object = after};
     struct json *patch = NULL;
 
     JSON_FOREACH(before, old) {
-        if (json_is_null(old) || json_get_str(after, json_key(old)))
+        if (json_is_null(old) || json_names_get(&wanted, json_key(old)))
             continue;
         patch = patch ? patch : json_new_object(arena);
-        json_set(patch, json_key(old), json_new_null(arena));
+        json_append(patch, json_key(old), json_new_null(arena));
     }
     JSON_FOREACH(after, new) {
-        const struct json *old = json_get_str(before, json_key(new));
+        const struct json *old = json_names_get(&there, json_key(new));
         struct json *change;
 
         if (json_equal(old, new))
@@ -28,7 +32,7 @@ struct json *merge_diff(struct arena *arena, const struct json *before, const st
         if (!change)
             continue;
         patch = patch ? patch : json_new_object(arena);
-        json_set(patch, json_key(new), change);
+        json_append(patch, json_key(new), change);
     }
     return patch;
 }

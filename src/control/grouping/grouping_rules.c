@@ -1,9 +1,11 @@
 #include "api/group.h"
 #include "api/training.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "control/grouping/grouping.h"
 #include "control/grouping/grouping_rule.h"
@@ -114,9 +116,11 @@ static struct json *inherit(struct arena *arena,
             continue;
         if (!json_is(to, JSON_OBJECT))
             to = json_add_object(arena, meta, maps[i]);
+        _cleanup_(json_names_done) struct json_names names = {.object = to};
         JSON_FOREACH(from, member)
-            if (!json_get_str(to, json_key(member)))
-                json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+            if (!json_names_get(&names, json_key(member)))
+                (void)json_names_put(&names, str_dup(arena, json_key(member)),
+                                     json_clone(arena, member));
     }
     return copy;
 }

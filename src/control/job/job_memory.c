@@ -1,5 +1,7 @@
 #include "api/object.h"
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "control/core/action.h"
 #include "control/core/memory.h"
@@ -58,14 +60,18 @@ static void overlay(const struct job_kind *kind, struct job_memory *ret, struct 
     bool ahead = is_ahead(ret->before, engine_part(kind, ret->status));
     struct json *known = ret->status ? json_clone(arena, ret->status) : json_new_object(arena);
     struct json *part = kind->engine ? json_make_path(arena, known, kind->engine) : known;
+    _cleanup_(json_names_done) struct json_names of_known = {.object = known};
+    _cleanup_(json_names_done) struct json_names of_part = {.object = part};
 
     JSON_FOREACH(ret->before, member) {
         struct str key = json_key(member);
         bool of_kind = is_of_kind(kind, key);
 
-        if (str_is(key, MEMORY_FOREIGN) || (of_kind ? json_get_str(known, key) != NULL : !ahead))
+        if (str_is(key, MEMORY_FOREIGN) ||
+            (of_kind ? json_names_get(&of_known, key) != NULL : !ahead))
             continue;
-        json_set(of_kind ? known : part, key, json_clone(arena, member));
+        (void)json_names_put(of_kind || part == known ? &of_known : &of_part, key,
+                             json_clone(arena, member));
     }
     ret->known = known;
 }

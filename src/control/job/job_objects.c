@@ -4,6 +4,7 @@
 #include "api/place.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "control/core/group_name.h"
 #include "control/job/job.h"
@@ -77,12 +78,6 @@ static struct json *object_of(const struct job_model *model,
     return body;
 }
 
-static void merge(struct arena *arena, struct json *to, const struct json *from)
-{
-    JSON_FOREACH(from, member)
-        json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
-}
-
 /* What a pod said last is in its status when it fails, unless its template says otherwise: the log
  * goes with the pod, the status of the job stays. */
 static void keep_last_words(struct json *spec, struct arena *arena)
@@ -102,13 +97,13 @@ struct json *job_make_pod(const struct job_model *model,
     struct json *labels = json_get(meta, "labels");
     struct json *spec = json_clone(arena, role->pod_spec);
 
-    merge(arena, labels, role->labels);
+    json_names_copy(arena, labels, role->labels);
     json_fill(arena, labels,
               "{" JOB_LABEL_ROLE ": $, " JOB_LABEL_INDEX ": $, " JOB_LABEL_GENERATION ": $}",
               role->name, str_printf(arena, "%zu", pod->index),
               str_printf(arena, "%lld", (long long)pod->generation));
     struct json *annotations = json_add_object(arena, meta, "annotations");
-    merge(arena, annotations, role->annotations);
+    json_names_copy(arena, annotations, role->annotations);
     json_add_str(arena, annotations, JOB_ANNOTATION_SIZE, str_printf(arena, "%zu", pod->pods));
     if (model->in_place)
         json_add_str(arena, annotations, PLACE_ANNOTATION, place_text(arena, pod->round, true));
@@ -224,7 +219,7 @@ struct json *job_make_extra(const struct job_model *model,
     struct json *body = object_of(model, extra->kind, extra->name, arena);
 
     own(model, json_get(body, "metadata"), arena);
-    merge(arena, body, extra->body);
+    json_names_copy(arena, body, extra->body);
     return body;
 }
 

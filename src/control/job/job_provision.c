@@ -2,7 +2,9 @@
 #include "api/launch.h"
 #include "api/object.h"
 #include "api/pod.h"
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cache/cache.h"
@@ -125,8 +127,10 @@ static void provision_service(struct job_run *run)
 static bool covers(const struct json *is, const struct json *wanted)
 {
     if (json_is(wanted, JSON_OBJECT)) {
+        _cleanup_(json_names_done) struct json_names names = {.object = is};
+
         JSON_FOREACH(wanted, member)
-            if (!covers(json_get_str(is, json_key(member)), member))
+            if (!covers(json_names_get(&names, json_key(member)), member))
                 return false;
         return true;
     }

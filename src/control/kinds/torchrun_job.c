@@ -5,10 +5,12 @@
 #include "api/ranks.h"
 #include "api/suspend.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
@@ -179,9 +181,12 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
 
 static void merge_strings(struct arena *arena, struct json *to, const struct json *from)
 {
+    _cleanup_(json_names_done) struct json_names names = {.object = to};
+
     JSON_FOREACH(from, member)
         if (json_is(member, JSON_STRING))
-            json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+            (void)json_names_put(&names, str_dup(arena, json_key(member)),
+                                 json_clone(arena, member));
 }
 
 static void label(struct arena *arena, struct json *labels, const char *key, struct str value)

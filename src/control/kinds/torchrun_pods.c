@@ -7,6 +7,7 @@
 #include "base/count.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/cluster/ranks_told.h"
@@ -67,12 +68,6 @@ static void append_all(struct arena *arena, struct json *list, const struct json
 {
     JSON_FOREACH(more, item)
         json_push(list, json_clone(arena, item));
-}
-
-static void merge_into(struct arena *arena, struct json *object, const struct json *more)
-{
-    JSON_FOREACH(more, member)
-        json_set(object, str_dup(arena, json_key(member)), json_clone(arena, member));
 }
 
 struct json *torchrun_trainer(const struct json *spec)
@@ -197,7 +192,7 @@ static void make_scheduling(struct torchrun *t, struct json *spec, struct job_mo
     const struct json *selectors[] = {said->queue_node_selector, said->job_node_selector};
     for (size_t i = 0; i < 2; i++)
         if (json_count(selectors[i]))
-            merge_into(arena, json_make_path(arena, spec, "nodeSelector"), selectors[i]);
+            json_names_copy(arena, json_make_path(arena, spec, "nodeSelector"), selectors[i]);
     const struct json *tolerations[] = {said->queue_tolerations, said->job_tolerations};
     for (size_t i = 0; i < 2; i++)
         if (json_count(tolerations[i]))

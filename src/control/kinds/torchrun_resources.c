@@ -1,7 +1,9 @@
 #include "api/kind.h"
 #include "api/object.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
@@ -59,10 +61,11 @@ static struct json *make(struct run *run,
 /* What the template says and the object does not; what the server or others added stays. */
 static struct json *missing(struct arena *arena, const struct json *has, const struct json *wanted)
 {
+    _cleanup_(json_names_done) struct json_names names = {.object = has};
     struct json *patch = NULL;
 
     JSON_FOREACH(wanted, member) {
-        const struct json *now = json_get_str(has, json_key(member));
+        const struct json *now = json_names_get(&names, json_key(member));
         struct json *change;
 
         if (json_equal(now, member))
@@ -73,7 +76,7 @@ static struct json *missing(struct arena *arena, const struct json *has, const s
         if (!change)
             continue;
         patch = patch ? patch : json_new_object(arena);
-        json_set(patch, json_key(member), change);
+        json_append(patch, json_key(member), change);
     }
     return patch;
 }

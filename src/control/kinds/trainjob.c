@@ -8,6 +8,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_items.h"
 #include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -54,10 +55,8 @@ struct train {
 /* ---- conditions ---- */
 
 /* Whether a state of the job is a condition too. */
-static bool is_condition(const char *type)
+static bool is_condition(struct str word)
 {
-    struct str word = str_from(type);
-
     return str_is(word, "Suspended") || str_is(word, "Complete") || str_is(word, "Failed");
 }
 
@@ -66,20 +65,17 @@ static bool is_condition(const char *type)
 static void become(struct train *t, const char *type, const char *reason, struct str message)
 {
     json_fill(t->arena, t->status, "{phase: $, reason: $, message: $}", type, reason, message);
-    if (!is_condition(type))
+    if (!is_condition(str_from(type)))
         return;
     condition_set(t->arena, t->status, &(struct condition){type, "True", reason, message},
                   t->input->now_ms);
 }
 
-/* Conditions that earlier versions wrote. */
-static void drop_old_conditions(struct train *t)
+/* Others are those that earlier versions wrote. */
+static bool is_ours(const struct json *condition, const void *user)
 {
-    struct json *list = json_get(t->status, "conditions");
-
-    for (size_t i = json_count(list); i-- > 0;)
-        if (!is_condition(str_c(t->arena, json_str(json_get(json_index(list, i), "type")))))
-            json_remove_index(list, i);
+    (void)user;
+    return is_condition(json_str(json_get(condition, "type")));
 }
 
 /* Words about pods that wait change with every pod that comes and goes: they are told once. */
@@ -647,7 +643,7 @@ static void reconcile(const struct control_input *input,
     if (!str_is(t.spec.manager, TRAINJOB_MANAGER))
         return;
     find_set(&t);
-    drop_old_conditions(&t);
+    json_filter(json_get(t.status, "conditions"), is_ours, NULL);
     write_jobs(&t);
     if (!is_over(t.status))
         copy_end(&t);

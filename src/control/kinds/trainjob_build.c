@@ -3,10 +3,12 @@
 #include "api/object.h"
 #include "api/patch.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "control/core/owner.h"
 #include "control/job/job.h"
@@ -216,9 +218,12 @@ static int apply_overrides(struct trainjob_build *build, struct err *err)
 
 static void copy_kai(struct arena *arena, struct json *to, const struct json *from)
 {
+    _cleanup_(json_names_done) struct json_names names = {.object = to};
+
     JSON_FOREACH(from, member)
         if (str_starts(json_key(member), STR(TRAINJOB_KAI)))
-            json_set(to, str_dup(arena, json_key(member)), json_clone(arena, member));
+            (void)json_names_put(&names, str_dup(arena, json_key(member)),
+                                 json_clone(arena, member));
 }
 
 /* spec.labels and annotations, and the scheduler's own of the TrainJob, on the JobSet and its
