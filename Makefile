@@ -32,7 +32,7 @@
 # make simulate   RUNS=100000 of the simulator in all of its forms, from SEED=1, with a build that is optimized by a profile
 # make powercuts  every moment of a workload, and what a power cut could leave of it: store, files, sync side, shim (SEED=)
 # make soak       SOAK_TIME=3600 seconds of churn, restarts, clock jumps and a slow disk on one muster: flat, nothing lost, nothing twice
-# make costs      what an object of every kind costs by its size, up to the largest, counted in basic blocks (COSTS="pods:spec": some shapes)
+# make costs      what an object of every kind costs by its size, up to the largest, counted in basic blocks (COSTS="pods:spec": some shapes; JOBS=)
 # make kills      KILLS=500 times kill -9 under the same load
 # make upgrade    an older muster with running work is stopped, this one starts on its folder (UPGRADE="COMMIT ...": from others than 7038ca8 and HEAD~100)
 # make arena      published schedulers compared on public traces (TRACES=../shared/traces, SEEDS=10, LISTS="default": some of them)
@@ -81,6 +81,7 @@ all:
 # What only tests and measurements run.
 tests-built: all
 	@ninja -C build $(if $(V),-v,--quiet)
+	@tests/costs/run.py --build
 
 demo: all
 	@tools/deps.sh demo
@@ -88,6 +89,7 @@ demo: all
 
 test: all
 	@$(TEST_DEPS)
+	@tests/costs/run.py --build
 	@tests/run.py
 
 check: all
@@ -143,7 +145,7 @@ soak: all
 	@tests/result.py soak tests/soak/run.py --time $(or $(SOAK_TIME),3600) --seed $(or $(SEED),1)
 
 costs: all
-	@$(if $(COSTS),,tests/result.py costs) tests/costs/run.py --long $(COSTS)
+	@$(if $(COSTS),,tests/result.py costs) tests/costs/run.py --long $(if $(JOBS),--jobs $(JOBS)) $(COSTS)
 
 kills: all
 	@$(TEST_DEPS)

@@ -29,10 +29,11 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
-/* costs [--bytes N] [WORD...]: what an object costs by its size.
+/* costs [--all] [--bytes N] [--part K/N] [--time] [--profile STEP] [WORD...]: what an object costs by its size.
  *
  * Of every shape (shapes.h; WORD: those whose name has it) an object of N bytes and one of twice as many is written, updated, patched,
  * applied, listed and watched over HTTP and deleted, with the server, all controllers and the scheduler of `muster up` on one loop;
@@ -42,7 +43,9 @@
  *   growth     what it costs at twice the size is at most GROWTH times as much, of every step
  *   turn       no turn of the loop is longer than TURN_BLOCKS
  *   bystander  a change of other pods costs at most BYSTANDER times as much when the object is twice as large
- */
+ *
+ * --part 1/2 plays every second shape, --all prints the counts of each, --time counts nanoseconds instead of blocks, in a build
+ * where blocks are not traced (run.py --calibrate), and --profile the places that are passed most often in a step. */
 #define BYTES         32768 /* and twice that */
 #define GROWTH        2.5
 #define BYSTANDER     1.5
@@ -58,6 +61,8 @@
 #define TOKEN         "0123456789abcdef0123456789abcdef"
 #define NOW_MS        1790000000000
 #define PROFILE_LINES 40
+#define BATCH         32 /* texts that are tried one after another in one process: each leaves nothing */
+#define NAME_BYTES    512
 #define JSON_TYPE     "application/json"
 
 enum step {
@@ -83,6 +88,7 @@ struct result {
     uint64_t turn; /* the longest */
     enum step turn_step;
     enum step step; /* that it is in */
+    bool begun;
     bool ended;
     bool enough; /* a turn was so long that it was not waited for */
     int status;  /* of the create */
@@ -106,6 +112,7 @@ struct world {
 static struct world world = {.now_ms = NOW_MS, .watch = -1};
 static char reading[READ_BYTES];
 static const char *profiled; /* the name of a step */
+static bool timed;           /* nanoseconds are counted: nothing is judged */
 
 _Noreturn static void die(const char *why)
 {
@@ -126,10 +133,21 @@ static void enough(void)
     _exit(0);
 }
 
+/* Of processor time, so that others on the machine count little. */
+static uint64_t spent(void)
+{
+    struct timespec now = {0};
+
+    if (!timed)
+        return count.blocks;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static uint64_t turn_begin(void)
 {
-    count.most = world.result ? count.blocks + ENOUGH * TURN_BLOCKS : UINT64_MAX;
-    return count.blocks;
+    count_until(world.result ? count.blocks + ENOUGH * TURN_BLOCKS : UINT64_MAX);
+    return spent();
 }
 
 /* --profile: the places of the program that a step passes most often, for addr2line. */
@@ -153,9 +171,9 @@ static void tell_places(void)
 static void turn_end(uint64_t began)
 {
     struct result *result = world.result;
-    uint64_t blocks = count.blocks - began;
+    uint64_t blocks = spent() - began;
 
-    count.most = UINT64_MAX;
+    count_until(UINT64_MAX);
     if (!result)
         return;
     result->blocks[result->step] += blocks;
@@ -489,54 +507,107 @@ static void play(struct arena *arena, const struct shape *shape, size_t bytes)
     if (shape->form != SHAPE_TEXT)
         play_more(arena, shape, body, name);
     step_to(DELETE);
-    (void)tell(&(struct ask){.method = "DELETE", .path = url(arena, kind, name, "")});
+    (void)tell(&(struct ask){
+        .method = "DELETE",
+        .path = url(arena, kind, name, shape->form == SHAPE_TEXT ? "?gracePeriodSeconds=0" : "")});
     act(ACT_MS);
     tell_places();
     world.result->ended = true;
 }
 
-/* In a process of its own: the next one has the world as it was. */
-static void measure(const struct shape *shape, size_t bytes, struct result *ret)
+/* Whether the object is gone, and nobody watches any more: the next one is made in the same world. */
+static bool is_left(struct arena *arena, const struct shape *shape)
+{
+    const struct json *base = shape_base(arena, shape->kind);
+    const char *name = str_c(arena, json_str_at(base, "metadata.name"));
+    char answer[ANSWER_BYTES];
+
+    world.result = NULL;
+    (void)close(world.watch);
+    world.watch = -1;
+    return request(&(struct ask){.method = "GET", .path = url(arena, shape->kind, name, "")},
+                   answer, sizeof(answer)) == 404;
+}
+
+/* The first `count` of these shapes, one after another, as long as each leaves the world as it was. */
+_Noreturn static void play_all(const struct shape *const *shapes,
+                               size_t count_of,
+                               size_t bytes,
+                               struct result *results)
+{
+    if (uv_loop_fork(&world.loop) < 0)
+        die("the loop does not fork");
+    for (size_t i = 0; i < count_of; i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        world.result = &results[i];
+        results[i].begun = true;
+        play(&arena, shapes[i], bytes);
+        if (!is_left(&arena, shapes[i]))
+            break;
+    }
+    _exit(0);
+}
+
+/* In a process of its own: the next ones have the world as it was. Returns how many were played. */
+static size_t measure_some(const struct shape *const *shapes,
+                           size_t count_of,
+                           size_t bytes,
+                           struct result *ret)
 {
     static struct result *shared;
     int status = 0;
+    size_t played = 0;
 
     if (!shared)
-        shared =
-            mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared = mmap(NULL, BATCH * sizeof(*shared), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         die("no memory");
-    *shared = (struct result){0};
+    memset(shared, 0, BATCH * sizeof(*shared));
     (void)fflush(stdout);
     pid_t pid = fork();
     if (pid < 0)
         die("cannot fork");
-    if (pid == 0) {
-        struct arena arena = {0};
-
-        world.result = shared;
-        if (uv_loop_fork(&world.loop) < 0)
-            die("the loop does not fork");
-        play(&arena, shape, bytes);
-        _exit(0);
-    }
+    if (pid == 0)
+        play_all(shapes, count_of, bytes, shared);
     if (waitpid(pid, &status, 0) != pid)
         die("nobody to wait for");
-    *ret = *shared;
+    while (played < count_of && shared[played].begun)
+        ret[played] = shared[played], played++;
+    if (!played)
+        die("it did not begin");
+    struct result *last = &ret[played - 1];
     if (status)
-        (void)snprintf(ret->text, sizeof(ret->text), "it ended with %d in step %s", status,
-                       step_names[ret->step]);
-    ret->ended = ret->ended && !status;
+        (void)snprintf(last->text, sizeof(last->text), "it ended with %d in step %s", status,
+                       step_names[last->step]);
+    last->ended = last->ended && !status;
+    return played;
+}
+
+static void measure(const struct shape *const *shapes,
+                    size_t count_of,
+                    size_t bytes,
+                    struct result *ret)
+{
+    for (size_t done = 0; done < count_of;)
+        done += measure_some(shapes + done, count_of - done, bytes, ret + done);
 }
 
 /* ---- the rules ---- */
+
+/* The most of something, and of which shape. */
+struct most {
+    double value;
+    char name[NAME_BYTES];
+};
 
 struct totals {
     size_t shapes;
     size_t refused; /* the object is not taken: that was measured */
     size_t failed;
-    double growth[STEPS];
-    uint64_t turn;
+    struct most growth[STEPS];
+    struct most turn;
 };
 
 static const char *const forms[] = {"text", "list", "chain", "map", "whole"};
@@ -552,6 +623,14 @@ static double factor(uint64_t a, uint64_t b)
     return (double)b / (double)(a > SMALL_BLOCKS ? a : SMALL_BLOCKS);
 }
 
+static void keep_most(struct most *most, double value, const char *name)
+{
+    if (value <= most->value)
+        return;
+    most->value = value;
+    (void)snprintf(most->name, sizeof(most->name), "%s", name);
+}
+
 static bool judge(const char *name,
                   const struct result *a,
                   const struct result *b,
@@ -563,17 +642,17 @@ static bool judge(const char *name,
         double by = factor(a->blocks[i], b->blocks[i]);
         double most = i == OTHERS ? BYSTANDER : GROWTH;
 
-        if (!b->enough && !a->enough && by > totals->growth[i])
-            totals->growth[i] = by;
-        if (by <= most || b->enough || a->enough)
+        if (b->enough || a->enough)
+            continue;
+        keep_most(&totals->growth[i], by, name);
+        if (by <= most)
             continue;
         well = false;
         (void)printf("%s: %s: %.2f times: %.2f and %.2f million blocks\n", name, step_names[i], by,
                      (double)a->blocks[i] / 1e6, (double)b->blocks[i] / 1e6);
     }
     const struct result *longest = a->enough ? a : b;
-    if (longest->turn > totals->turn)
-        totals->turn = longest->turn;
+    keep_most(&totals->turn, (double)longest->turn, name);
     if (longest->turn > TURN_BLOCKS) {
         well = false;
         (void)printf("%s: a turn in %s: %.1f million blocks%s%s\n", name,
@@ -596,59 +675,120 @@ static bool is_wanted(const char *name, char *const *from, int words)
     return any;
 }
 
+static void tell_shape(const char *name, const struct result *a, const struct result *b)
+{
+    (void)printf("%s: %d", name, b->status);
+    for (size_t k = 0; k < STEPS; k++)
+        (void)printf(" %s %.2f/%.2f", step_names[k], (double)a->blocks[k] / 1e6,
+                     (double)b->blocks[k] / 1e6);
+    (void)printf(" turn %.2f %s %s\n", (double)b->turn / 1e6, step_names[b->turn_step],
+                 b->worst ? b->text : "");
+}
+
+struct options {
+    size_t bytes;
+    size_t part; /* from 0 */
+    size_t parts;
+    bool all;
+    int words_at;
+};
+
+/* These shapes at both sizes. */
+static void play_batch(const struct shape *const *shapes,
+                       size_t count_of,
+                       const struct options *options,
+                       struct totals *totals)
+{
+    static struct result a[BATCH], b[BATCH];
+
+    measure(shapes, count_of, options->bytes, a);
+    measure(shapes, count_of, 2 * options->bytes, b);
+    for (size_t i = 0; i < count_of; i++) {
+        char name[NAME_BYTES];
+
+        name_of(shapes[i], name, sizeof(name));
+        bool well = timed || judge(name, &a[i], &b[i], totals);
+        totals->shapes++;
+        totals->refused += b[i].status >= 300;
+        totals->failed += !well;
+        if (!well)
+            (void)printf("failed: %s\n", name);
+        if (options->all)
+            tell_shape(name, &a[i], &b[i]);
+    }
+}
+
+/* Texts of one kind together, anything else by itself; every parts-th batch is this process's. */
+static void play_shapes(const struct shapes *shapes,
+                        const struct options *options,
+                        char *const *words,
+                        int word_count,
+                        struct totals *totals)
+{
+    const struct shape *batch[BATCH];
+    size_t count_of = 0;
+    size_t number = 0;
+
+    for (size_t i = 0; i <= shapes->list.count; i++) {
+        const struct shape *shape = i < shapes->list.count ? &shapes->list.items[i] : NULL;
+        char name[NAME_BYTES];
+
+        if (shape) {
+            name_of(shape, name, sizeof(name));
+            if (!is_wanted(name, words, word_count))
+                continue;
+        }
+        bool joins = shape && count_of && count_of < BATCH && shape->form == SHAPE_TEXT &&
+                     batch[0]->form == SHAPE_TEXT && batch[0]->kind == shape->kind;
+        if (count_of && !joins) {
+            if (number++ % options->parts == options->part)
+                play_batch(batch, count_of, options, totals);
+            count_of = 0;
+        }
+        batch[count_of++] = shape;
+    }
+}
+
+static struct options read_options(int argc, char **argv)
+{
+    struct options ret = {.bytes = BYTES, .parts = 1, .words_at = 1};
+    int *at = &ret.words_at;
+
+    for (; *at < argc && argv[*at][0] == '-'; ++*at)
+        if (!strcmp(argv[*at], "--all"))
+            ret.all = true;
+        else if (!strcmp(argv[*at], "--time"))
+            timed = true;
+        else if (!strcmp(argv[*at], "--bytes") && *at + 1 < argc)
+            ret.bytes = strtoul(argv[++*at], NULL, 10);
+        else if (!strcmp(argv[*at], "--profile") && *at + 1 < argc)
+            profiled = argv[++*at];
+        else if (strcmp(argv[*at], "--part") || *at + 1 == argc ||
+                 sscanf(argv[++*at], "%zu/%zu", &ret.part, &ret.parts) != 2 ||
+                 ret.part-- - 1 >= ret.parts)
+            die("usage: costs [--all] [--bytes N] [--part K/N] [--time] [--profile STEP] "
+                "[WORD...]");
+    return ret;
+}
+
 int main(int argc, char **argv)
 {
     struct arena arena = {0};
-    struct totals totals = {0};
-    size_t bytes = BYTES;
-    bool all = false;
-    int at = 1;
+    static struct totals totals;
+    const struct options options = read_options(argc, argv);
 
-    for (; at < argc && argv[at][0] == '-'; at++)
-        if (!strcmp(argv[at], "--all"))
-            all = true;
-        else if (!strcmp(argv[at], "--bytes") && at + 1 < argc)
-            bytes = strtoul(argv[++at], NULL, 10);
-        else if (!strcmp(argv[at], "--profile") && at + 1 < argc)
-            profiled = argv[++at];
-        else
-            die("usage: costs [--all] [--bytes N] [--profile STEP] [WORD...]");
     count.enough = enough;
     world_open(&arena);
     struct shapes shapes = {.arena = &arena, .kinds = store_api(world.store)->kinds};
     shapes_make(&shapes);
-    (void)printf("%zu shapes\n", shapes.list.count);
-    for (size_t i = 0; i < shapes.list.count; i++) {
-        struct result a, b;
-        char name[512];
-
-        name_of(&shapes.list.items[i], name, sizeof(name));
-        if (!is_wanted(name, argv + at, argc - at))
-            continue;
-        measure(&shapes.list.items[i], bytes, &a);
-        b = a;
-        if (!a.enough)
-            measure(&shapes.list.items[i], 2 * bytes, &b);
-        totals.shapes++;
-        totals.refused += b.status >= 300;
-        bool well = judge(name, &a, &b, &totals);
-        totals.failed += !well;
-        if (!well)
-            (void)printf("failed: %s\n", name);
-        if (all) {
-            (void)printf("%s: %d", name, b.status);
-            for (size_t k = 0; k < STEPS; k++)
-                (void)printf(" %s %.2f/%.2f", step_names[k], (double)a.blocks[k] / 1e6,
-                             (double)b.blocks[k] / 1e6);
-            (void)printf(" turn %.2f %s\n", (double)b.turn / 1e6, b.worst ? b.text : "");
-        }
-    }
-    (void)printf("%zu shapes at %zu and %zu bytes, %zu of them refused; longest turn %.1f million "
-                 "blocks of %.0f; growth at most",
-                 totals.shapes, bytes, 2 * bytes, totals.refused, (double)totals.turn / 1e6,
-                 (double)TURN_BLOCKS / 1e6);
-    for (size_t i = 0; i < STEPS; i++)
-        (void)printf(" %s %.2f", step_names[i], totals.growth[i]);
-    (void)printf("\n%zu passed, %zu failed\n", totals.shapes - totals.failed, totals.failed);
+    play_shapes(&shapes, &options, argv + options.words_at, argc - options.words_at, &totals);
+    (void)printf("%zu shapes at %zu and %zu bytes, %zu of them refused\n", totals.shapes,
+                 options.bytes, 2 * options.bytes, totals.refused);
+    for (size_t i = 0; !timed && i < STEPS; i++)
+        (void)printf("most: %s %.2f %s\n", step_names[i], totals.growth[i].value,
+                     totals.growth[i].name);
+    if (!timed)
+        (void)printf("most: turn %.2f %s\n", totals.turn.value / 1e6, totals.turn.name);
+    (void)printf("%zu passed, %zu failed\n", totals.shapes - totals.failed, totals.failed);
     return totals.failed ? 1 : 0;
 }

@@ -215,6 +215,7 @@ static const struct {
     {&kind_event_k8s, "{'eventTime':'2026-01-01T00:00:00.000000Z','reportingController':'a.b/"
                       "c','reportingInstance':'i','action':'a','reason':'r','type':'Normal','"
                       "regarding':{'namespace':'default'}}"},
+    {&kind_limitrange, "{'spec':{'limits':[{'type':'Container'}]}}"},
     {&kind_topology, "{'spec':{'levels':[{'nodeLabel':'rack'}]}}"},
     {&kind_pytorchjob, "{'spec':{'pytorchReplicaSpecs':{'Master':" REPLICAS("pytorch") "}}}"},
     {&kind_tfjob, "{'spec':{'tfReplicaSpecs':{'Worker':" REPLICAS("tensorflow") "}}}"},
@@ -469,18 +470,9 @@ static void add(struct walk *walk, const struct place *place, enum shape_form fo
 }
 
 /* Its items have texts that a list of what they must have does not have. */
-static bool has_texts(struct arena *arena, struct node node)
+static bool has_texts(struct arena *arena, const struct field *field)
 {
-    struct fields fields = fields_of(arena, node);
-
-    for (size_t i = 0; i < fields.count; i++) {
-        const struct field *field = &fields.items[i];
-
-        if (field->what == IS_TEXT && !field->list && !field->map && !field->required &&
-            !is_identity(field))
-            return true;
-    }
-    return false;
+    return !json_equal(sample_one(arena, field, 1, false, 0), sample_one(arena, field, 1, true, 0));
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -500,7 +492,7 @@ static void walk_node(struct walk *walk, struct node node, const struct place *u
             continue;
         if (field->list)
             add(walk, place, SHAPE_LIST);
-        if (field->list && field->what == IS_OBJECT && has_texts(arena, field->inside))
+        if (field->list && field->what == IS_OBJECT && has_texts(arena, field))
             add(walk, place, SHAPE_CHAIN);
         if (field->map || (field->what == IS_ANY && !field->list))
             add(walk, place, SHAPE_MAP);
@@ -639,11 +631,25 @@ static void large_pod(struct arena *arena, struct json *spec, size_t bytes)
     }
 }
 
+#define LABELS_MAX 900 /* an object has 1,000 at most */
+
+/* Labels or annotations, as many as have so many bytes. */
+static void large_names(struct arena *arena, struct json *object, const char *path, size_t bytes)
+{
+    struct json *names = json_make_path(arena, object, path);
+    size_t most = str_ends(str_from(path), STR("labels")) ? LABELS_MAX : SIZE_MAX;
+
+    for (size_t i = 0; i < bytes / 14 && i < most; i++)
+        json_append(names, numbered(arena, "k%", i), json_new_str(arena, STR("v")));
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static bool large_pods(struct arena *arena, struct json *value, size_t bytes)
 {
     bool any = false;
 
+    if (json_is(json_at(value, "spec.containers"), JSON_ARRAY))
+        large_names(arena, value, "metadata.labels", bytes / 4);
     if (json_is(json_get(value, "containers"), JSON_ARRAY)) {
         large_pod(arena, value, bytes);
         return true;
@@ -689,16 +695,19 @@ static void large_whole(struct arena *arena,
 {
     struct parts parts = {0};
 
-    if (large_pods(arena, root, bytes))
+    if (large_pods(arena, root, bytes / 2)) {
+        large_names(arena, root, "metadata.annotations", bytes / 6);
+        if (!json_at(root, "spec.containers"))
+            large_names(arena, root, "metadata.labels", bytes / 6);
         return;
+    }
     find_parts(arena, root_of(all_kinds, kind), root, 0, &parts);
     for (size_t i = 0; i < parts.count; i++)
         json_set(parts.holder[i], parts.field[i].name,
                  large(arena, &parts.field[i], parts.field[i].list ? SHAPE_CHAIN : SHAPE_MAP,
                        bytes / (parts.count + 1)));
-    struct json *labels = json_make_path(arena, root, "metadata.annotations");
-    for (size_t i = 0; i < bytes / (parts.count + 1) / 16; i++)
-        json_append(labels, numbered(arena, "k%", i), json_new_str(arena, STR("v")));
+    large_names(arena, root, "metadata.annotations", bytes / (parts.count + 1) / 2);
+    large_names(arena, root, "metadata.labels", bytes / (parts.count + 1) / 2);
 }
 
 struct str shape_body(struct arena *arena, const struct shape *shape, size_t bytes)
