@@ -73,6 +73,9 @@ def write(path, text, uid, mode=0o644):
 class Two:
     """muster up on a bridge, alice and bob, and a folder for their homes."""
 
+    def __init__(self, prefix=()):
+        self.prefix = list(prefix)  # a command that runs muster
+
     def __enter__(self):
         if os.geteuid() != 0:
             raise Skip("people need root")
@@ -81,6 +84,7 @@ class Two:
         self.shared = os.path.join(self.top, "shared")
         os.mkdir(self.shared)
         self.m = Muster(flags=["--pod-network=bridge"])
+        self.m.prefix = self.prefix
         self.m.__enter__()
         self.alice = Person(self.m, self.top, "alice", ALICE)
         self.bob = Person(self.m, self.top, "bob", BOB, "--queue", "default-queue", "--paths", self.shared)

@@ -4,11 +4,12 @@ with the credentials it would have. A function returns the words of what it got,
 import json
 import os
 
-from harness import run, wait_for
+from harness import binary, run, wait_for
 from pods import container, pod
 from test_escape import LONG_PATH, SPY
 
 NAMESPACE = "guest"
+WAITING_MAX = 4096  # WORKLOAD_WAITING_MAX of src/control/builtin/workload.h
 
 
 class Editor:
@@ -47,6 +48,25 @@ class Editor:
         self.create(pod("stops", container(["/usr/bin/python3", "-c", stop], env=path, resources=small),
                         terminationGracePeriodSeconds=0))
         wait_for(lambda: "up" in self.said("spy"), "the spy", 120)
+        self.create(pod("waits", container(["sleep", "36000"], resources=small), terminationGracePeriodSeconds=0))
+        wait_for(lambda: "Running" in self.kubectl("get", "pod", "waits").stdout, "a pod that waits", 120)
+
+    def flood(self, replicas):
+        """A set of as many pods as a number can say, all at once, some of which fit; 0: they go."""
+        if not replicas:
+            self.kubectl("delete", "statefulset", "flood", "--cascade=foreground", "--timeout=120s")
+            return
+        self.create({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "flood"}, "spec": {
+            "replicas": replicas, "serviceName": "flood", "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": "flood"}}, "template": {"metadata": {"labels": {"app": "flood"}}, "spec": {
+                "terminationGracePeriodSeconds": 0, "containers": [container(["sleep", "600"], resources={
+                    "requests": {"cpu": "100m"}, "limits": {"cpu": "100m", "memory": "64Mi"}})]}}}})
+
+    def flooded(self):
+        """Whether there are more pods of it than may wait, and those that fit."""
+        pods = self.kubectl("get", "pods", "-l", "app=flood", "-o", "jsonpath={.items[*].spec.nodeName}{'/'}{.items[*].kind}")
+        bound, there = (len(part.split()) for part in pods.stdout.split("/"))
+        return f"a StatefulSet of 2e9: {there} pods, {bound} on a node" if there > bound + WAITING_MAX else None
 
     def look(self):
         self.kubectl("exec", "spy", "--", "true", ok=False)
@@ -84,7 +104,7 @@ class Editor:
     def attack(self):
         self.tries += 1
         self.grow()
-        for what in self.look, self.lead_out, self.overask:
+        for what in self.look, self.lead_out, self.overask, self.flooded:
             got = what()
             if got:
                 return got
@@ -99,3 +119,16 @@ def person_leads_out(person, number):
     person.kubectl("delete", "pod", name, "--wait=false")
     got = [c for c in found["containerStatuses"] if c["state"]["terminated"]["exitCode"] != 128]
     return f"workingDir: {got[0]}" if got else None
+
+
+def merge(m, home):
+    """The owner writes a kubeconfig into the machine's home, while pods run already; its path."""
+    if not os.path.exists(f"{m.data}/kubeconfig"):
+        os.link(m.kubeconfig, f"{m.data}/kubeconfig")  # where it is unless --kubeconfig-out says otherwise
+    return run([binary("muster"), "kubeconfig", "--data-dir", m.data, "--merge"], env={**m.env, "HOME": home}).stdout.strip()
+
+
+def reads_kubeconfig(who, name, path):
+    """From a pod that ran before it was written."""
+    said = who.kubectl("exec", name, "--", "cat", path, ok=False)
+    return f"{path}: {said.stdout[:200]}" if "token" in said.stdout else None
