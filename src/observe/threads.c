@@ -39,6 +39,7 @@
 enum owner {
     OWNER_NOBODY, /* what all call: who called it is asked */
     OWNER_PYTORCH,
+    OWNER_DRIVER, /* of the GPU */
     OWNER_OTHERS
 };
 
@@ -112,10 +113,11 @@ static enum owner file_owner(struct str file)
         const char *begins;
         enum owner owner;
     } names[] = {
-        {"libtorch", OWNER_PYTORCH}, {"libgloo", OWNER_PYTORCH},   {"libc10", OWNER_PYTORCH},
-        {"libc.", OWNER_NOBODY},     {"libc-", OWNER_NOBODY},      {"libm.", OWNER_NOBODY},
-        {"ld-", OWNER_NOBODY},       {"libpthread", OWNER_NOBODY}, {"libstdc++", OWNER_NOBODY},
-        {"libuv", OWNER_NOBODY},     {"[vdso]", OWNER_NOBODY},
+        {"libtorch", OWNER_PYTORCH},  {"libgloo", OWNER_PYTORCH},  {"libc10", OWNER_PYTORCH},
+        {"libnccl.", OWNER_PYTORCH},  {"libcuda.", OWNER_DRIVER},  {"libc.", OWNER_NOBODY},
+        {"libc-", OWNER_NOBODY},      {"libm.", OWNER_NOBODY},     {"ld-", OWNER_NOBODY},
+        {"libpthread", OWNER_NOBODY}, {"libstdc++", OWNER_NOBODY}, {"libuv", OWNER_NOBODY},
+        {"[vdso]", OWNER_NOBODY},
     };
 
     for (size_t i = 0; i < COUNT_OF(names); i++)
@@ -172,7 +174,7 @@ static enum owner code_owner(const struct code *code, uint64_t address)
 }
 
 /* The first address of anybody's code on the stack is where the call came from. */
-static bool is_called_by_pytorch(struct code *code, uint64_t stack, size_t *opens)
+static enum owner caller(struct code *code, uint64_t stack, size_t *opens)
 {
     uint64_t words[STACK_WORDS];
     char path[64];
@@ -182,28 +184,33 @@ static bool is_called_by_pytorch(struct code *code, uint64_t stack, size_t *open
     (void)snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)code->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return OWNER_NOBODY;
     ssize_t got = pread(fd, words, sizeof(words), (off_t)stack);
     close(fd);
     for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(words[0]); i++) {
         enum owner owner = code_owner(code, words[i]);
 
         if (owner != OWNER_NOBODY)
-            return owner == OWNER_PYTORCH;
+            return owner;
     }
-    return false;
+    return OWNER_NOBODY;
 }
 
-/* As tensorpipe names them, and PyTorch those that it has for it. */
-static bool is_of_rpc(int64_t pid, const char *thread)
+/* Threads of PyTorch that bring what others send: those of tensorpipe are named so. And the one that
+ * CUDA has in every process with a GPU ("cuda0000300000d"), which waits for the device for ever and
+ * opens no lock of the program's. */
+static bool is_harmless(int64_t pid, const char *thread, enum owner owner)
 {
     _cleanup_(buf_done) struct buf text = {0};
     char name[64];
 
     (void)snprintf(name, sizeof(name), "task/%.20s/comm", thread);
-    return !process_read(pid, name, &text, PROCESS_FILE_BYTES) ||
-           str_starts(buf_str(&text), STR("TP_")) ||
-           str_starts(buf_str(&text), STR("pt_tensorpipe"));
+    if (!process_read(pid, name, &text, PROCESS_FILE_BYTES))
+        return false;
+    if (owner == OWNER_DRIVER)
+        return str_starts(buf_str(&text), STR("cuda0"));
+    return owner == OWNER_PYTORCH && !str_starts(buf_str(&text), STR("TP_")) &&
+           !str_starts(buf_str(&text), STR("pt_tensorpipe"));
 }
 
 /* ---- signals ---- */
@@ -256,8 +263,8 @@ static bool thread_waits(struct code *code,
                   call.number == CALL_EPOLL || call.number == CALL_EPOLL_PWAIT;
     if (futex && !call.args[3])
         return true;
-    if ((!futex && (main || !socket)) || is_of_rpc(code->pid, thread) ||
-        !is_called_by_pytorch(code, call.stack, opens))
+    if ((!futex && (main || !socket)) ||
+        !is_harmless(code->pid, thread, caller(code, call.stack, opens)))
         return false;
     wait->meets = wait->meets || futex;
     return true;

@@ -7,6 +7,8 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -14,8 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -100,6 +104,79 @@ static void *wait_for_end(void *user)
     return wait_for_lock(user);
 }
 
+/* ---- of whom a thread is ---- */
+
+#define LIBCUDA       "libcuda.so.580.1"
+#define LIBCUDART     "libcudart.so.13"
+#define LIBNCCL       "libnccl.so.2"
+#define THROUGH_BYTES 64 /* of machine code: a call and little else */
+
+static char libraries[] = "/tmp/muster-threads-XXXXXX"; /* their folder, while the test runs */
+
+typedef int poll_fn(struct pollfd *fds, nfds_t count, int timeout);
+
+/* Its bytes stand in a library of another name, so it must need nothing but its arguments. */
+__attribute__((noinline, optimize("O1"), no_sanitize("address", "undefined"))) static int through(
+    poll_fn *call,
+    struct pollfd *fds)
+{
+    int ret = call(fds, 1, -1);
+
+    __asm__ volatile("" : "+r"(ret)); /* so that it is a call, not a jump */
+    return ret;
+}
+
+/* Polls for ever, called by a library of this name, in a thread of that name. */
+static void *wait_in(const char *library, const char *thread)
+{
+    char path[96];
+    int ends[2] = {-1, -1};
+    union {
+        void *memory;
+        int (*call)(poll_fn *call, struct pollfd *fds);
+    } code = {0};
+
+    if (pipe(ends) < 0)
+        return NULL;
+    (void)snprintf(path, sizeof(path), "%s/%s", libraries, library);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+    union {
+        int (*call)(poll_fn *call, struct pollfd *fds);
+        const void *memory;
+    } here = {.call = through};
+    if (write(fd, here.memory, THROUGH_BYTES) == THROUGH_BYTES)
+        code.memory = mmap(NULL, THROUGH_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    (void)close(fd);
+    (void)prctl(PR_SET_NAME, thread);
+    if (code.memory && code.memory != MAP_FAILED)
+        (void)code.call(poll, &(struct pollfd){.fd = ends[0], .events = POLLIN});
+    return NULL;
+}
+
+static void *wait_as_driver(void *user)
+{
+    (void)user;
+    return wait_in(LIBCUDA, "cuda0000300000d");
+}
+
+static void *wait_for_gpu(void *user)
+{
+    (void)user;
+    return wait_in(LIBCUDA, "python3");
+}
+
+static void *wait_for_ranks(void *user)
+{
+    (void)user;
+    return wait_in(LIBNCCL, "NCCL Service");
+}
+
+static void *wait_in_cudart(void *user)
+{
+    (void)user;
+    return wait_in(LIBCUDART, "cuda0000300000d");
+}
+
 static const struct row {
     const char *why;
     void *(*main)(void *user);
@@ -118,6 +195,11 @@ static const struct row {
     {"a timer's signal may come", wait_for_alarm, wait_for_lock, false},
     {"so may one that somebody sends", wait_for_user, wait_for_lock, false},
     {"but not for a request to end", wait_for_end, wait_for_lock, true},
+    {"the thread that CUDA has in every process opens no lock", wait_for_lock, wait_as_driver,
+     true},
+    {"one of the program's may, when the GPU is ready", wait_for_lock, wait_for_gpu, false},
+    {"those of NCCL wait for other ranks", wait_for_lock, wait_for_ranks, true},
+    {"a name alone tells nothing", wait_for_lock, wait_in_cudart, false},
 };
 
 static pid_t child_start(const struct row *row, int *ret_ready)
@@ -167,6 +249,9 @@ static bool all_sleep(pid_t pid)
 
 TEST(threads_are_locked_when_nothing_outside_of_the_process_can_wake_them)
 {
+    static const char *const names[] = {LIBCUDA, LIBCUDART, LIBNCCL};
+
+    EXPECT(mkdtemp(libraries));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct threads_wait wait = {0};
         int ready = -1;
@@ -189,6 +274,13 @@ TEST(threads_are_locked_when_nothing_outside_of_the_process_can_wake_them)
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
     }
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        char path[96];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", libraries, names[i]);
+        (void)unlink(path);
+    }
+    EXPECT(rmdir(libraries) == 0);
 }
 
 TEST(threads_are_looked_at_no_more_than_allowed)
