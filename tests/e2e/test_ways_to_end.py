@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 
-from harness import Muster, Skip, binary, check, run, wait_for
+from harness import PATIENCE, Muster, Skip, binary, check, run, wait_for
 from pods import shims
 from test_plugin_commands import FLAGS, QUEUE, need_torch
 from test_plugin_results import read
@@ -16,14 +16,15 @@ JOB = ("echo weights of $MUSTER_ARRAY_INDEX > model; ln -sf model latest; echo t
        "trap 'echo saved > last; exit 0' TERM; echo written; until [ -e $GO ]; do sleep 0.1; done; echo done > end")
 
 
-# Both end when they are let go.
+# Both end by themselves, in half of their time.
 BARE = """
 apiVersion: v1
 kind: Pod
 metadata: {name: late-pod}
 spec:
   restartPolicy: Never
-  containers: [{name: c, image: none, command: [sh, -c, "until [ -e %s ]; do sleep 0.1; done"]}]
+  activeDeadlineSeconds: %d
+  containers: [{name: c, image: none, command: [sleep, "%d"]}]
 """
 TRAINJOB = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -31,7 +32,8 @@ kind: TrainJob
 metadata: {name: late-too}
 spec:
   runtimeRef: {name: torch-distributed}
-  trainer: {numNodes: 1, command: [sh, -c, "until [ -e %s ]; do sleep 0.1; done"]}
+  activeDeadlineSeconds: %d
+  trainer: {numNodes: 1, command: [sleep, "%d"]}
 """
 
 
@@ -119,25 +121,22 @@ def test_limits_conflicts_arrays_deletion_and_a_dead_muster_lose_nothing():
         gone.home(("model", "weights of\n"), ("last", "saved\n"))
 
         # They end well within their limits, and nobody is there to see it: a job, a pod by itself, a TrainJob.
-        go = os.path.join(m.folder, "go")
-        m.apply(BARE % go)
-        m.apply(TRAINJOB % go)
-        wait_for(lambda: (m.get("trainjobs", "late-too").get("status") or {}).get("phase") == "Running"
-                 and m.get("pods", "late-pod")["status"]["phase"] == "Running", "the pod and the TrainJob to run", 120)
+        seconds = int(10 * PATIENCE)
         start = m.get("torchrunjobs", "late")["status"]["startTime"]
-        limit = int(time.time() - time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%SZ")) + time.timezone) + 5
-        for name in ("trainjob/late-too", "pod/late-pod"):
-            m.kubectl("patch", name, "--type=merge", "-p", '{"spec": {"activeDeadlineSeconds": %d}}' % limit)
+        ran = time.time() - time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%SZ")) + time.timezone
         m.kubectl("patch", "torchrunjob", "late", "--type=merge", "-p",
-                  json.dumps({"spec": {"reliability": {"activeDeadlineSeconds": limit}}}))
+                  json.dumps({"spec": {"reliability": {"activeDeadlineSeconds": int(ran) + seconds}}}))
+        for kind in (BARE, TRAINJOB):
+            m.apply(kind % (seconds, seconds // 2))
+        wait_for(lambda: len([p for p in m.get("pods") if p["metadata"]["name"].startswith("late-")
+                              and p["status"]["phase"] in ("Running", "Succeeded")]) == 4, "them to run", 120)
+        passed = time.time() + seconds + 1
         ended = [(p["metadata"]["uid"], p["metadata"]["name"]) for p in m.get("pods")
                  if p["metadata"]["name"].startswith("late-") and "-sync-" not in p["metadata"]["name"]]
         m.kill()
         for folder in working_folders(m):
             open(os.path.join(folder, "go-late"), "w").close()
-        open(go, "w").close()
-        begun = time.time()
-        wait_for(lambda: time.time() > begun + 6 and all(has_ended(m, uid) for uid, _ in ended),
+        wait_for(lambda: time.time() > passed and all(has_ended(m, uid) for uid, _ in ended),
                  f"the limit to pass, and {ended} to have ended", 60)
         m.start()
         wait_for(lambda: m.phase("late") in ("Succeeded", "Failed", "TimedOut"), "the job to be judged", 60)
