@@ -28,7 +28,7 @@ struct regex;
  * Another title, SCHEMA_TITLE_IDLE, says that nothing here acts on the field, or, where a place keeps
  * what it does not know besides its own, on that: who writes it is warned.
  *
- * And SCHEMA_TITLE_KIND: an object of any kind, which says which; those of Kubernetes are known.
+ * And SCHEMA_TITLE_KIND: an object of any kind, which must say which; those of Kubernetes are known.
  *
  * Rules in CEL (x-kubernetes-validations) are kept here and evaluated by cel/rules.h. */
 enum schema_type {

@@ -315,6 +315,8 @@ TEST(a_title_says_which_type_stands_where_anything_is_kept)
          "{'apiVersion':'v1','kind':'Service','metadata':{'creationTimestamp':null},'spec':{"
          "'port':1}}",
          "spec.spec.port", NULL},
+        {"that does not say which", TITLED("any kind", ""), "{'kind':'Service'}", NULL,
+         "spec.apiVersion: Required value"},
         {"of a kind that nobody knows", TITLED("any kind", ""),
          "{'apiVersion':'a/v1','kind':'B','spec':{'port':1}}", NULL, NULL},
     };

@@ -338,7 +338,7 @@ static void check_object(struct check *check,
         if (below)
             validate(check, below, member, &where);
     }
-    if (!schema->embedded)
+    if (!schema->embedded && !schema->any_kind)
         return;
     if (!json_str(json_get(value, "apiVersion")).len)
         require(check, path, STR("apiVersion"), "must not be empty");

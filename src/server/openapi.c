@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -13,6 +14,7 @@
 #include "server/aggregate.h"
 #include "server/extension.h"
 #include "server/request.h"
+#include "server/virtual.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,6 +89,24 @@ static uint64_t add_others(struct request *request, struct json *paths, uint64_t
     return hash;
 }
 
+/* One for each group and version. */
+static void add_document(struct arena *arena,
+                         struct json *paths,
+                         struct str tag,
+                         const char *group,
+                         const char *version)
+{
+    struct str path = group[0] ? str_printf(arena, "apis/%s/%s", group, version)
+                               : str_printf(arena, "api/%s", version);
+
+    if (json_get_str(paths, path))
+        return;
+    struct json *item = json_set(paths, path, json_new_object(arena));
+    json_add_str(arena, item, "serverRelativeURL",
+                 str_printf(arena, "/openapi/v3/" STR_FMT "?hash=" STR_FMT, STR_ARG(path),
+                            STR_ARG(str_sub(tag, 1, tag.len - 2))));
+}
+
 void openapi_v3(struct request *request)
 {
     const struct kinds *kinds = request->server->api->kinds;
@@ -98,19 +118,12 @@ void openapi_v3(struct request *request)
 
     if (unchanged(request, str_printf(arena, "\"%016llX\"", (unsigned long long)all)))
         return;
-    for (size_t i = 0; i < kinds_count(kinds); i++) {
-        const struct kind *kind = kinds_at(kinds, i);
-        struct str path = kind->group[0]
-                              ? str_printf(arena, "apis/%s/%s", kind->group, kind->version)
-                              : str_printf(arena, "api/%s", kind->version);
-
-        if (json_get_str(paths, path))
-            continue;
-        struct json *item = json_set(paths, path, json_new_object(arena));
-        json_add_str(arena, item, "serverRelativeURL",
-                     str_printf(arena, "/openapi/v3/" STR_FMT "?hash=" STR_FMT, STR_ARG(path),
-                                STR_ARG(str_sub(tag, 1, tag.len - 2))));
-    }
+    for (size_t i = 0; i < kinds_count(kinds); i++)
+        add_document(arena, paths, tag, kinds_at(kinds, i)->group, kinds_at(kinds, i)->version);
+    for (size_t i = 0; i < virtual_kind_count; i++)
+        if (type_named(str_printf(arena, "%s/%s", virtual_kinds[i].group, virtual_kinds[i].version),
+                       str_from(virtual_kinds[i].kind)))
+            add_document(arena, paths, tag, virtual_kinds[i].group, virtual_kinds[i].version);
     http_reply(request->x, 200, "application/json", json_text(arena, root));
 }
 
@@ -161,7 +174,6 @@ void openapi_document(struct request *request)
     const struct kinds *kinds = request->server->api->kinds;
     struct arena *arena = request_arena(request);
     struct json *root = json_new_object(arena);
-    bool found = false;
 
     if (unchanged(request, version_tag(request)))
         return;
@@ -174,15 +186,14 @@ void openapi_document(struct request *request)
         if (!str_is(request->route.group, kind->group) ||
             !str_is(request->route.version, kind->version))
             continue;
-        found = true;
         add_paths(arena, paths, kind);
     }
-    if (!found) {
+    struct json *schemas = openapi_schemas(request->server->api, arena, request->route.group,
+                                           request->route.version, false);
+    if (!json_count(schemas)) {
         request_not_found(request);
         return;
     }
-    json_set(json_add_object(arena, root, "components"), STR("schemas"),
-             openapi_schemas(request->server->api, arena, request->route.group,
-                             request->route.version, false));
+    json_set(json_add_object(arena, root, "components"), STR("schemas"), schemas);
     http_reply(request->x, 200, "application/json", json_text(arena, root));
 }

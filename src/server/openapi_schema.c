@@ -6,6 +6,7 @@
 #include "base/json_make.h"
 #include "base/str.h"
 #include "server/openapi.h"
+#include "server/virtual.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -355,6 +356,14 @@ struct json *openapi_schemas(const struct api *api,
 
         if (!group.p || (str_is(group, kind->group) && str_is(version, kind->version)))
             add_kind(api, arena, schemas, kind, known_only);
+    }
+    for (size_t i = 0; i < virtual_kind_count; i++) {
+        const struct virtual_kind *question = &virtual_kinds[i];
+        const struct kind kind = {
+            .group = question->group, .version = question->version, .name = question->kind};
+
+        if (!group.p || (str_is(group, kind.group) && str_is(version, kind.version)))
+            add_kind(api, arena, schemas, &kind, true);
     }
     return schemas;
 }

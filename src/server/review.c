@@ -1,6 +1,9 @@
+#include "api/admit.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/schema.h"
+#include "api/types.h"
 #include "base/account.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -303,6 +306,55 @@ static bool review_accept(struct request *request)
     return false;
 }
 
+/* A question has the fields of its type, as what is stored has. False: it was refused. */
+static bool review_fits(struct request *request, struct json *root)
+{
+    struct arena *arena = request_arena(request);
+    struct str asked = http_query(arena, request->x->head.query, "fieldValidation");
+    const struct type *type =
+        type_of_kind(json_str(json_get(root, "apiVersion")), json_str(json_get(root, "kind")));
+    struct type_schemas schemas = {.arena = arena, .as_written = true};
+    struct schema schema = {.type = SCHEMA_OBJECT, .min_length = -1, .max_length = -1};
+    struct schema_unknown unknown = {0};
+    struct admit admit = {.arena = arena};
+
+    static const char *const names[] = {"apiVersion", "kind"};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (!json_is_null(json_get(root, names[i])) &&
+            !json_is(json_get(root, names[i]), JSON_STRING)) {
+            request_fail(request, 400, "BadRequest", "%s: must be a string", names[i]);
+            return false;
+        }
+    if (!type)
+        return true;
+    type_schema_complete(&schemas, type, &schema);
+    schema_prune(arena, &schema, root, &unknown);
+    size_t before = unknown.count;
+    schema_prune(arena, schema_property(&schema, STR("metadata")), json_get(root, "metadata"),
+                 &unknown);
+    for (size_t i = before; i < unknown.count; i++)
+        unknown.items[i] = str_printf(arena, "metadata." STR_FMT, STR_ARG(unknown.items[i]));
+    (void)schema_default(arena, &schema, root, NULL);
+    schema_validate(&admit, &schema, root);
+    for (size_t i = 0; i < unknown.count && !str_is(asked, "Ignore"); i++) {
+        struct str text =
+            str_printf(arena, "unknown field \"" STR_FMT "\"", STR_ARG(unknown.items[i]));
+
+        if (str_is(asked, "Strict")) {
+            request_fail(request, 400, "BadRequest", "strict decoding error: " STR_FMT,
+                         STR_ARG(text));
+            return false;
+        }
+        request_warn(request, text);
+    }
+    if (!admit.causes.count)
+        return true;
+    request_fail(request, 400, "BadRequest", STR_FMT ": " STR_FMT,
+                 STR_ARG(admit.causes.items[0].field), STR_ARG(admit.causes.items[0].message));
+    return false;
+}
+
 bool review_handle(struct request *request)
 {
     const struct route *route = &request->route;
@@ -329,7 +381,8 @@ bool review_handle(struct request *request)
                          err.text[0] ? err.text : "not an object");
             return true;
         }
-        reviews[i].answer(request, root);
+        if (review_fits(request, root))
+            reviews[i].answer(request, root);
         return true;
     }
     return false;

@@ -1,9 +1,12 @@
 #include "store/reply.h"
 
+#include "api/admit.h"
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -14,6 +17,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,6 +130,45 @@ int reply_fail(struct reply *reply, int http_status, const char *reason, const c
     reply->result.reason = str_from(reason);
     reply->result.object = NULL;
     return code;
+}
+
+int reply_fail_whole(struct reply *reply, int http_status, const char *reason, struct str message)
+{
+    reply->result.message = message;
+    return reply_fail(reply, http_status, reason, STR_FMT, STR_ARG(message));
+}
+
+int reply_misfit(struct reply *reply,
+                 const struct kind *kind,
+                 const char *prefix,
+                 const struct admit *admit)
+{
+    return reply_fail_whole(
+        reply, 400, "BadRequest",
+        str_printf(&reply->arena,
+                   "%s in version \"%s\" cannot be handled as a %s: %s" STR_FMT ": " STR_FMT,
+                   kind->name, kind->version, kind->name, prefix,
+                   STR_ARG(admit->causes.items[0].field), STR_ARG(admit->causes.items[0].message)));
+}
+
+int reply_invalid(struct reply *reply,
+                  const struct kind *kind,
+                  struct str name,
+                  const struct admit *admit)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    bool many = admit->causes.count > 1;
+
+    buf_addf(&text, "%s \"" STR_FMT "\" is invalid: %s", kind->name, STR_ARG(name),
+             many ? "[" : "");
+    for (size_t i = 0; i < admit->causes.count; i++)
+        buf_addf(&text, "%s" STR_FMT ": " STR_FMT, i ? ", " : "",
+                 STR_ARG(admit->causes.items[i].field), STR_ARG(admit->causes.items[i].message));
+    if (many)
+        buf_addc(&text, ']');
+    reply->result.causes = admit->causes.items;
+    reply->result.cause_count = admit->causes.count;
+    return reply_fail_whole(reply, 422, "Invalid", str_dup(&reply->arena, buf_str(&text)));
 }
 
 struct str kind_resource(struct arena *arena, const struct kind *kind)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+struct admit;
 struct kind;
 struct object;
 struct shelf;
@@ -44,6 +45,18 @@ void reply_object_as(struct reply *reply,
 /* The failure in Kubernetes' words. Returns the result's code, negative. */
 int reply_fail(struct reply *reply, int http_status, const char *reason, const char *fmt, ...)
     _printf_(4, 5);
+/* The same of words that may be long: those of err are cut. They live as long as the reply. */
+int reply_fail_whole(struct reply *reply, int http_status, const char *reason, struct str message);
+/* The first cause: an object that cannot be read as one of its kind. */
+int reply_misfit(struct reply *reply,
+                 const struct kind *kind,
+                 const char *prefix,
+                 const struct admit *admit);
+/* All causes, as Kubernetes writes it: Pod "p" is invalid: [a: ..., b: ...]; of one, without []. */
+int reply_invalid(struct reply *reply,
+                  const struct kind *kind,
+                  struct str name,
+                  const struct admit *admit);
 void reply_free(struct reply *reply);
 int reply_not_found(struct reply *reply, const struct kind *kind, struct str name);
 /* "pods", or "queues.scheduling.run.ai". */

@@ -8,8 +8,6 @@
 #include "api/object.h"
 #include "api/schema.h"
 #include "base/arena.h"
-#include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -147,9 +145,23 @@ int write_check_type(struct write *write, struct json *root)
     struct str api_version = kind_api_version(write->kind, text);
     struct str given_version = json_str(json_get(root, "apiVersion"));
     struct str given_kind = json_str(json_get(root, "kind"));
+    static const struct {
+        const char *name;
+        enum json_type type;
+        const char *words;
+    } always[] = {{"apiVersion", JSON_STRING, "a string"},
+                  {"kind", JSON_STRING, "a string"},
+                  {"metadata", JSON_OBJECT, "an object"}};
 
     if (!json_is(root, JSON_OBJECT))
         return reply_fail(write->reply, 400, "BadRequest", "the body must be a JSON object");
+    for (size_t i = 0; i < COUNT_OF(always); i++) {
+        const struct json *value = json_get(root, always[i].name);
+
+        if (!json_is_null(value) && !json_is(value, always[i].type))
+            return reply_fail(write->reply, 400, "BadRequest", "%s: must be %s", always[i].name,
+                              always[i].words);
+    }
     if ((given_kind.len && !str_is(given_kind, write->kind->name)) ||
         (given_version.len && !str_eq(given_version, api_version)))
         return reply_fail(write->reply, 400, "BadRequest",
@@ -261,6 +273,33 @@ static bool counts_generations(const struct kind *kind)
            kind == &kind_workload || kind == &kind_resourceslice || kind == &kind_deviceclass;
 }
 
+/* What the server says in the place of its writer is looked at as the rest is, while it is there. */
+static int check_given(struct write *write, const struct json *meta)
+{
+    static const char *const names[] = {"namespace",
+                                        "uid",
+                                        "resourceVersion",
+                                        "generation",
+                                        "deletionTimestamp",
+                                        "selfLink",
+                                        "deletionGracePeriodSeconds",
+                                        "managedFields",
+                                        "creationTimestamp"};
+    struct admit admit = {.arena = write->arena, .kind = write->kind};
+    struct json *given = json_new_object(write->arena);
+    const struct schema *shape = write->store->meta_shape;
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (!json_is_null(json_get(meta, names[i])))
+            json_set(given, str_from(names[i]), json_clone(write->arena, json_get(meta, names[i])));
+    if (!json_count(given))
+        return 0;
+    schema_prune(write->arena, shape, given, &write->unknown);
+    if (schema_default(write->arena, shape, given, NULL) == 0)
+        schema_validate(&admit, shape, given);
+    return admit.causes.count ? reply_misfit(write->reply, write->kind, "metadata.", &admit) : 0;
+}
+
 static int give_identity(struct write *write, struct json *meta)
 {
     static const char *const not_for_clients[] = {"uid",          "resourceVersion",
@@ -289,34 +328,6 @@ static int give_identity(struct write *write, struct json *meta)
 }
 
 /* ---- admission ---- */
-/* All of them, as Kubernetes writes it: Pod "p" is invalid: [a: ..., b: ...] */
-static struct str causes_text(struct write *write, const struct admit *admit)
-{
-    _cleanup_(buf_done) struct buf text = {0};
-
-    buf_addf(&text, "%s \"" STR_FMT "\" is invalid: [", write->kind->name, STR_ARG(write->name));
-    for (size_t i = 0; i < admit->causes.count; i++)
-        buf_addf(&text, "%s" STR_FMT ": " STR_FMT, i ? ", " : "",
-                 STR_ARG(admit->causes.items[i].field), STR_ARG(admit->causes.items[i].message));
-    buf_addc(&text, ']');
-    return str_dup(write->arena, buf_str(&text));
-}
-
-static int write_refuse(struct write *write, const struct admit *admit)
-{
-    struct reply *reply = write->reply;
-    const struct api_cause *first = &admit->causes.items[0];
-
-    reply->result.causes = admit->causes.items;
-    reply->result.cause_count = admit->causes.count;
-    if (admit->causes.count > 1)
-        reply->result.message = causes_text(write, admit);
-    return reply_fail(reply, 422, "Invalid",
-                      "%s \"" STR_FMT "\" is invalid: " STR_FMT ": " STR_FMT "%s",
-                      write->kind->name, STR_ARG(write->name), STR_ARG(first->field),
-                      STR_ARG(first->message), admit->causes.count > 1 ? " (and more)" : "");
-}
-
 static void complaint_add(struct write *write, struct str *text, const char *what, struct str path)
 {
     const char *between = !text->len ? "" : write->strict_fields ? ", " : "\n";
@@ -349,9 +360,11 @@ static int apply_refuse(struct write *write, const struct schema_unknown *unknow
     for (size_t i = 0; i < unknown->count && i < WARNINGS_MAX; i++)
         text = str_printf(write->arena, STR_FMT "%s." STR_FMT ": field not declared in schema",
                           STR_ARG(text), i ? ", " : "", STR_ARG(unknown->items[i]));
-    return reply_fail(write->reply, 400, "BadRequest",
-                      "failed to create typed patch object (" STR_FMT "/" STR_FMT "; %s): " STR_FMT,
-                      STR_ARG(write->ns), STR_ARG(write->name), write->kind->name, STR_ARG(text));
+    return reply_fail_whole(
+        write->reply, 400, "BadRequest",
+        str_printf(write->arena,
+                   "failed to create typed patch object (" STR_FMT "/" STR_FMT "; %s): " STR_FMT,
+                   STR_ARG(write->ns), STR_ARG(write->name), write->kind->name, STR_ARG(text)));
 }
 
 /* What the schema does not know is dropped with a word about it, or refused. */
@@ -364,6 +377,8 @@ static int fields_prune(struct write *write, struct json *root, const struct sch
         schema_prune(write->arena, schema, root, &unknown);
     size_t in_spec = unknown.count;
     schema_prune(write->arena, write->store->meta_shape, json_get(root, "metadata"), &unknown);
+    for (size_t i = 0; i < write->unknown.count; i++)
+        VEC_PUSH(write->arena, &unknown, write->unknown.items[i]);
     for (size_t i = 0; i < unknown.count; i++)
         if (i >= in_spec)
             unknown.items[i] =
@@ -372,22 +387,14 @@ static int fields_prune(struct write *write, struct json *root, const struct sch
         return apply_refuse(write, &unknown);
     struct str text = field_complaints(write, &unknown);
     if (text.len && write->strict_fields)
-        return reply_fail(reply, 400, "BadRequest",
-                          "%s in version \"%s\" cannot be handled as a %s: strict decoding "
-                          "error: " STR_FMT,
-                          write->kind->name, write->kind->version, write->kind->name,
-                          STR_ARG(text));
+        return reply_fail_whole(
+            reply, 400, "BadRequest",
+            str_printf(write->arena,
+                       "%s in version \"%s\" cannot be handled as a %s: strict decoding "
+                       "error: " STR_FMT,
+                       write->kind->name, write->kind->version, write->kind->name, STR_ARG(text)));
     reply->result.warnings = text;
     return 0;
-}
-
-static int shape_misfit(struct write *write, const char *prefix, const struct admit *admit)
-{
-    return reply_fail(write->reply, 400, "BadRequest",
-                      "%s in version \"%s\" cannot be handled as a %s: %s" STR_FMT ": " STR_FMT,
-                      write->kind->name, write->kind->version, write->kind->name, prefix,
-                      STR_ARG(admit->causes.items[0].field),
-                      STR_ARG(admit->causes.items[0].message));
 }
 
 int write_too_large(struct write *write, const struct err *err)
@@ -421,14 +428,14 @@ static int check_shape(struct write *write, struct json *root, const struct sche
         return r;
     schema_validate(&admit, write->store->meta_shape, meta);
     if (admit.causes.count)
-        return shape_misfit(write, "metadata.", &admit);
+        return reply_misfit(write->reply, write->kind, "metadata.", &admit);
     if (!schema || custom)
         return 0;
     r = fill_in(write, schema, root);
     if (r < 0)
         return r;
     schema_validate(&admit, schema, root);
-    return admit.causes.count ? shape_misfit(write, "", &admit) : 0;
+    return admit.causes.count ? reply_misfit(write->reply, write->kind, "", &admit) : 0;
 }
 
 static int ask_guard(struct write *write, const struct json *old, const struct json *root)
@@ -552,7 +559,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     check_rules(write, &admit, crd);
     selectors_check(&admit);
     if (admit.causes.count)
-        return write_refuse(write, &admit);
+        return reply_invalid(write->reply, write->kind, write->name, &admit);
     struct str words = quota_refusal(write, &admit);
     if (words.len)
         return reply_fail(write->reply, 403, "Forbidden",
@@ -639,7 +646,10 @@ struct json *write_tree(struct write *write)
 int write_new(struct write *write, struct json *root)
 {
     struct json *meta = json_get(root, "metadata");
-    int r = check_place(write, meta);
+    int r = check_given(write, meta);
+
+    if (r == 0)
+        r = check_place(write, meta);
 
     if (r == 0)
         r = give_identity(write, meta);

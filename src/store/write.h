@@ -1,6 +1,7 @@
 #pragma once
 
 #include "api/api.h"
+#include "api/schema.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -31,9 +32,10 @@ struct write {
     bool strict_fields;
     struct str field_manager;
     struct entry *entry;
-    const struct object *old;    /* newest state; NULL: not there */
-    struct json_doubles doubles; /* of the body */
-    struct json *managed;        /* managedFields that an apply made; NULL: keep track */
+    const struct object *old;      /* newest state; NULL: not there */
+    struct json_doubles doubles;   /* of the body */
+    struct schema_unknown unknown; /* of what the server says instead of its writer */
+    struct json *managed;          /* managedFields that an apply made; NULL: keep track */
     const struct api_guard *guard;
     const struct api_user *user;
     const struct api_review *review;

@@ -115,6 +115,15 @@ def test_each_kind_is_refused_with_the_field_in_words():
         for kind, (manifest, field) in BAD.items():
             words = m.refused(manifest, "--dry-run=server") or "taken"
             check(field in words and "bad" in words, f"{kind}: {words}")
+        # In a template, which the API server keeps unseen: as who writes it asks for.
+        job = replicas("PyTorchJob", "pytorchReplicaSpecs", "pytorch", count=1).replace("image: i", "image: i, imagee: i")
+        field = "spec.pytorchReplicaSpecs.Master.template.spec.containers[0].imagee"
+        words = m.refused(job, "--dry-run=server", "--validate=strict") or "taken"
+        check(f"{field}: Forbidden: unknown field" in words, words)
+        warned = m.kubectl("apply", "--dry-run=server", "--validate=warn", "-f", "-", input=job)
+        check(f'unknown field "{field}"' in warned.stderr, warned.stderr)
+        ignored = m.kubectl("apply", "--dry-run=server", "--validate=ignore", "-f", "-", input=job)
+        check("imagee" not in ignored.stderr, ignored.stderr)
 
 
 def test_pods_with_shares_are_checked_and_prepared_and_others_left_alone():
