@@ -29,7 +29,7 @@ static const struct cron_field fields[] = {
     {"hour", 0, 23, NULL},
     {"day of the month", 1, 31, NULL},
     {"month", 1, 12, "janfebmaraprmayjunjulaugsepoctnovdec"},
-    {"day of the week", 0, 7, "sunmontuewedthufrisat"},
+    {"day of the week", 0, 6, "sunmontuewedthufrisat"},
 };
 
 static char lower(char c)
@@ -73,13 +73,11 @@ static bool read_part(const struct cron_field *field, struct str part, uint64_t 
             return false;
         if (dash == range.len && slash == part.len)
             last = first;
-    } else if (field->last == 7) {
-        last = 6; /* Sunday once */
     }
     if (last < first)
         return false;
     for (int64_t i = first; i <= last; i += step)
-        *bits |= 1ULL << (field->last == 7 && i == 7 ? 0 : i);
+        *bits |= 1ULL << i;
     return true;
 }
 
