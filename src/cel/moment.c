@@ -282,8 +282,7 @@ bool moment_split(struct cel_value timestamp, struct str zone, struct moment_par
 {
     int64_t offset = 0;
 
-    if (zone.len && !str_is(zone, "UTC") && !str_is(zone, "Z") && !str_is(zone, "GMT") &&
-        !parse_offset(zone, &offset))
+    if (zone.len && !str_is(zone, "UTC") && !str_is(zone, "GMT") && !parse_offset(zone, &offset))
         return false;
     int64_t seconds = timestamp.i + offset;
     int64_t days = seconds / DAY - (seconds % DAY < 0);

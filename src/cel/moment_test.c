@@ -179,6 +179,7 @@ TEST(moments_and_durations_are_added_and_stay_in_their_range)
         {"timestamp('2024-01-01T00:00')",
          "type conversion error from string to timestamp: use RFC 3339"},
         {"duration('1')", "type conversion error from string to duration: use 1h30m or 90s"},
+        {"timestamp(0).getHours('Z')", "only UTC and offsets like +02:00 are time zones here"},
         {"timestamp(0).getHours('+1:00')", "only UTC and offsets like +02:00 are time zones here"},
     };
 
