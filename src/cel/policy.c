@@ -557,11 +557,24 @@ static void check_variables(struct admit *admit, struct scope *scope)
     }
 }
 
+#define CONDITIONS_MAX 64 /* as Kubernetes has it: each is evaluated with every write */
+
+static void check_condition_count(struct admit *admit, const struct json *list, struct str path)
+{
+    if (json_count(list) > CONDITIONS_MAX)
+        admit_forbidden(admit, path,
+                        str_printf(admit->arena, "%zu conditions; must have at most %d items",
+                                   json_count(list), CONDITIONS_MAX)
+                            .p);
+}
+
 /* Of conditions. */
 static void check_names(struct admit *admit)
 {
     size_t index = 0;
 
+    check_condition_count(admit, json_at(admit->object, "spec.matchConditions"),
+                          STR("spec.matchConditions"));
     JSON_FOREACH(json_at(admit->object, "spec.matchConditions"), condition) {
         struct str path = str_printf(admit->arena, "spec.matchConditions[%zu].name", index++);
         const struct json *name = json_get(condition, "name");
@@ -684,6 +697,8 @@ void policy_check_webhooks(struct admit *admit, struct str *warnings)
     JSON_FOREACH(json_get(admit->object, "webhooks"), webhook) {
         size_t at = 0;
 
+        check_condition_count(admit, json_get(webhook, "matchConditions"),
+                              str_printf(admit->arena, "webhooks[%zu].matchConditions", index));
         JSON_FOREACH(json_get(webhook, "matchConditions"), condition) {
             struct str path =
                 str_printf(admit->arena, "webhooks[%zu].matchConditions[%zu]", index, at++);

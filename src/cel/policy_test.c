@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -260,6 +261,36 @@ static void expect_written(const struct written *row,
 
 #define POLICY(rest) "spec: {matchConstraints: " MAPS ", " rest "}"
 #define GOOD         "validations: [{expression: 'true'}]"
+
+TEST(a_policy_has_as_many_conditions_as_kubernetes_takes)
+{
+    for (size_t count = 64; count <= 65; count++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct admit admit = {.arena = &arena, .object = parsed(&arena, POLICY(GOOD))};
+        struct admit hooks = {.arena = &arena, .object = parsed(&arena, "webhooks: [{name: w}]")};
+        struct str warnings = STR("");
+
+        for (size_t i = 0; i < count; i++) {
+            struct json *one = parsed(&arena, "{name: c, expression: 'true'}");
+            struct json *spec = json_get(admit.object, "spec");
+            struct json *hook = json_at(hooks.object, "webhooks.0");
+
+            if (!i) {
+                json_add_array(&arena, spec, "matchConditions");
+                json_add_array(&arena, hook, "matchConditions");
+            }
+            json_push(json_get(spec, "matchConditions"), one);
+            json_push(json_get(hook, "matchConditions"), json_clone(&arena, one));
+        }
+        policy_check(&admit, &warnings);
+        policy_check_webhooks(&hooks, &warnings);
+        EXPECT(admit.causes.count == count - 64 && hooks.causes.count == count - 64);
+        if (count > 64) {
+            EXPECT(str_is(admit.causes.items[0].field, "spec.matchConditions"));
+            EXPECT(str_is(hooks.causes.items[0].field, "webhooks[0].matchConditions"));
+        }
+    }
+}
 
 TEST(a_policy_that_could_not_do_what_it_says_is_refused)
 {
