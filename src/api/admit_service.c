@@ -3,6 +3,8 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/json_make.h"
+#include "base/map.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -134,11 +136,25 @@ void admit_service_add(struct admit *admit)
     (void)json_make_path(admit->arena, admit->object, "status.loadBalancer");
 }
 
+/* Of one protocol a port stands once, and so does a name. */
 static void check_ports(struct admit *admit, const struct json *ports)
 {
+    /* Where the list lies is nothing a peer can know. */
+    _cleanup_(map_done) struct map seen = {.seed = (uintptr_t)ports};
     size_t index = 0;
 
     JSON_FOREACH(ports, port) {
+        struct str path = str_printf(admit->arena, "spec.ports[%zu]", index);
+        struct str protocol = json_str(json_get(port, "protocol"));
+        struct json *key = json_make(admit->arena, "{protocol: $, port: $}", protocol,
+                                     json_i64_or(json_get(port, "port"), 0));
+
+        if (map_set(&seen, json_text(admit->arena, key), key))
+            admit_duplicate(admit, path, key);
+        if (json_str(json_get(port, "name")).len &&
+            map_set(&seen, json_str(json_get(port, "name")), key))
+            admit_duplicate(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)),
+                            json_get(port, "name"));
         int64_t number = json_i64_or(json_get(port, "port"), 0);
 
         if (number < 1 || number > 65535)
