@@ -298,6 +298,29 @@ static void reclaim(const struct control_input *input,
     }
 }
 
+/* A volume that nobody has claimed can be had, and says so. */
+static void settle_volume(const struct control_input *input,
+                          const struct control_key *key,
+                          struct actions *actions)
+{
+    const struct object *volume = cache_get(input->cache, &kind_pv, STR(""), key->name);
+    const struct json *root = volume ? object_json(volume, actions->arena) : NULL;
+    const struct json *to = json_at(root, "spec.claimRef");
+    const struct object *claim =
+        cache_get(input->cache, &kind_pvc, json_str(json_get(to, "namespace")),
+                  json_str(json_get(to, "name")));
+    struct str uid = json_str(json_get(to, "uid"));
+    bool bound =
+        claim && str_eq(claim->uid, uid) &&
+        str_eq(json_str_at(object_json(claim, actions->arena), "spec.volumeName"), key->name);
+    const char *phase = bound ? "Bound" : "Available";
+    struct run run = {.arena = actions->arena};
+
+    if (volume && !volume->deleted_ms && (bound || !uid.len) &&
+        !str_is(json_str_at(root, "status.phase"), phase))
+        action_patch_status(actions, volume, status_patch(&run, phase));
+}
+
 static void reconcile(const struct control_input *input,
                       const struct control_key *key,
                       struct actions *actions)
@@ -310,6 +333,10 @@ static void reconcile(const struct control_input *input,
 
     if (!key->name.len) {
         make_default_class(input, actions);
+        return;
+    }
+    if (!key->ns.len) {
+        settle_volume(input, key, actions);
         return;
     }
     reclaim(input, key, actions);
@@ -371,6 +398,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         _cleanup_(arena_done) struct arena arena = {0};
         const struct json *root = object_json(object, &arena);
 
+        control_keys_add(ret, STR(""), object->name);
         if (json_str_at(root, "spec.claimRef.name").len)
             control_keys_add(ret, json_str_at(root, "spec.claimRef.namespace"),
                              json_str_at(root, "spec.claimRef.name"));

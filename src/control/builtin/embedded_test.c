@@ -208,6 +208,13 @@ TEST(a_claim_gets_a_volume_of_its_own_or_the_smallest_that_fits)
     EXPECT(str_contains(bound, STR("\"volumeName\":\"right\"")));
     put(&stage, &kind_pvc, CLAIM("", "Bound"));
     EXPECT(react(&stage, &claims_controller, "n", "d").len == 0);
+    EXPECT(str_is(react(&stage, &claims_controller, "", "huge"),
+                  "status persistentvolume/huge {\"status\":{\"phase\":\"Available\"}}\n"));
+    EXPECT(str_is(react(&stage, &claims_controller, "", "taken"),
+                  "status persistentvolume/taken {\"status\":{\"phase\":\"Available\"}}\n"));
+    put(&stage, &kind_pv,
+        VOLUME("mine", "2Gi", ",\"claimRef\":{\"namespace\":\"n\",\"name\":\"d\",\"uid\":\"u1\"}"));
+    EXPECT(react(&stage, &claims_controller, "", "mine").len == 0); /* the claim says when */
 }
 
 TEST(a_claim_that_is_deleted_waits_for_its_pods_and_takes_its_volume)
