@@ -158,12 +158,13 @@ void admit_pod_add(struct admit *admit)
 {
     struct json *spec = json_get(admit->object, "spec");
 
+    if (json_is(spec, JSON_OBJECT) && !admit->subresource.len)
+        default_tolerations(admit, spec);
     if (admit->old)
         return;
     admit_fill_c(admit, spec, "serviceAccountName", "default");
     json_add_str(admit->arena, spec, "serviceAccount",
                  json_str(json_get(spec, "serviceAccountName")));
-    default_tolerations(admit, spec);
     struct json *status = json_make_path(admit->arena, admit->object, "status");
     admit_fill_c(admit, status, "phase", "Pending");
     admit_fill_c(admit, status, "qosClass", pod_qos(spec));
@@ -503,6 +504,34 @@ void admit_pod_elsewhere(struct admit *admit)
                     &path);
 }
 
+/* All of a toleration but for how long it lasts, which may change. */
+static struct str toleration_text(struct arena *arena, const struct json *toleration)
+{
+    static const char *const names[] = {"key", "operator", "value", "effect"};
+    struct str text = STR("");
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        text = str_printf(arena, STR_FMT STR_FMT "\n", STR_ARG(text),
+                          STR_ARG(json_str(json_get(toleration, names[i]))));
+    return text;
+}
+
+/* They are only added to. */
+static void check_tolerations(struct admit *admit, const struct json *before)
+{
+    /* Where the pod lies is nothing a peer can know. */
+    _cleanup_(map_done) struct map kept = {.seed = (uintptr_t)before};
+
+    JSON_FOREACH(json_at(admit->object, "spec.tolerations"), each)
+        map_set(&kept, toleration_text(admit->arena, each), each);
+    JSON_FOREACH(json_get(before, "tolerations"), old)
+        if (!map_get(&kept, toleration_text(admit->arena, old))) {
+            admit_forbidden(admit, STR("spec.tolerations"),
+                            "existing toleration can not be modified except its tolerationSeconds");
+            return;
+        }
+}
+
 /* What may change in the spec of a pod that exists. */
 void admit_pod_update(struct admit *admit)
 {
@@ -520,6 +549,7 @@ void admit_pod_update(struct admit *admit)
     if (shape)
         (void)schema_default(admit->arena, shape, before, NULL);
     pod_default(admit, before);
+    check_tolerations(admit, before);
     for (size_t i = 0; i < COUNT_OF(free_fields); i++) {
         json_remove(now, str_from(free_fields[i]));
         json_remove(before, str_from(free_fields[i]));

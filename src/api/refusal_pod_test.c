@@ -387,6 +387,38 @@ TEST(a_pod_waits_for_a_node_that_is_gone_for_a_moment)
     }
 }
 
+TEST(tolerations_of_a_pod_are_added_to_and_not_taken_away)
+{
+    static const struct {
+        const char *why;
+        const char *now;
+        bool refused;
+    } rows[] = {
+        {"as it was", "[{'key':'a'},{'key':'b','tolerationSeconds':5}]", false},
+        {"for longer", "[{'key':'a'},{'key':'b','tolerationSeconds':9}]", false},
+        {"one more", "[{'key':'c'},{'key':'a'},{'key':'b','tolerationSeconds':5}]", false},
+        {"one less", "[{'key':'a'}]", true},
+        {"another effect", "[{'key':'a','effect':'NoExecute'},{'key':'b'}]", true},
+        {"none", "[]", true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str now = str_printf(&arena, "{'spec':{'tolerations':%s}}", rows[i].now);
+        struct admit admit = {.arena = &arena,
+                              .kind = &kind_pod,
+                              .object = test_json(&arena, now.p),
+                              .old = test_json(&arena, "{'spec':{'tolerations':[{'key':'a'},"
+                                                       "{'key':'b','tolerationSeconds':5}]}}")};
+
+        test_case(rows[i].why);
+        admit_pod_update(&admit);
+        EXPECT((admit.causes.count > 0) == rows[i].refused);
+        if (admit.causes.count)
+            EXPECT(str_is(admit.causes.items[0].field, "spec.tolerations"));
+    }
+}
+
 #define SEES                   "NVIDIA_VISIBLE_DEVICES"
 #define POD(annotations, spec) "{'metadata':{'annotations':{" annotations "}},'spec':{" spec "}}"
 #define LIMIT(amount)          "'resources':{'limits':{" amount "}}"
