@@ -1,16 +1,17 @@
 #include "api/group.h"
 
+#include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define SUBGROUPS_MAX  256 /* directly below one; further ones do not count */
-#define SUBGROUPS_DEEP 16
 
 #define NAMED_PREFIX "podgroup-"
 #define NAME_LEN     (GROUP_NAME_BYTES - 1) /* of an object's name, at most */
@@ -67,51 +68,60 @@ static int size_compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* How many of the subgroups below something must start; -1: all. */
-static int64_t few_of(const struct json *owner)
-{
-    const struct json *few = json_get(owner, "minSubGroup");
+/* A subgroup, or at the top the group itself. */
+struct part {
+    const struct json *source;
+    struct part *below; /* the first of those below it */
+    struct part *next;  /* of those beside it */
+};
 
-    return json_is_null(few) ? -1 : json_i64_or(few, -1);
-}
-
-/* What the subgroups below `parent` need at least: all of them, or the smallest `few`. */
-static int64_t minimum_below(const struct json *subgroups,
-                             struct str parent,
-                             int64_t few,
-                             size_t depth)
+/* What must start at least of what is below: all of it, or the smallest of as many as are asked for. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static int64_t minimum_below(struct arena *arena, const struct part *part, size_t depth)
 {
-    int64_t sizes[SUBGROUPS_MAX];
+    const struct json *few = json_get(part->source, "minSubGroup");
+    VEC(int64_t) sizes = {0};
     int64_t sum = 0;
-    size_t count = 0;
 
-    JSON_FOREACH(subgroups, each) {
-        struct str name = json_str(json_get(each, "name"));
-
-        if (!str_eq(json_str(json_get(each, "parent")), parent) || count == SUBGROUPS_MAX)
-            continue;
-        if (depth && group_is_parent(subgroups, name))
-            sizes[count] = minimum_below(subgroups, name, few_of(each), depth - 1);
-        else
-            sizes[count] = json_i64_or(json_get(each, "minMember"), 1);
-        count++;
-    }
-    if (few >= 0 && (size_t)few < count) {
-        qsort(sizes, count, sizeof(sizes[0]), size_compare);
-        count = (size_t)few;
-    }
-    for (size_t i = 0; i < count; i++)
-        sum += sizes[i];
+    for (const struct part *each = part->below; each; each = each->next)
+        VEC_PUSH(arena, &sizes,
+                 depth && each->below ? minimum_below(arena, each, depth - 1)
+                                      : json_i64_or(json_get(each->source, "minMember"), 1));
+    int64_t count = json_is_null(few) ? -1 : json_i64_or(few, -1);
+    if (count < 0 || (size_t)count > sizes.count)
+        count = (int64_t)sizes.count;
+    if (sizes.count)
+        qsort(sizes.items, sizes.count, sizeof(sizes.items[0]), size_compare);
+    for (int64_t i = 0; i < count; i++)
+        sum += sizes.items[i];
     return sum;
 }
 
 int64_t group_minimum(const struct json *spec)
 {
+    _cleanup_(arena_done) struct arena arena = {0};
     const struct json *subgroups = json_get(spec, "subGroups");
+    struct part *parts = ARENA_ARRAY(&arena, struct part, json_count(subgroups) + 1);
+    /* Where they lie is nothing a peer can know. */
+    _cleanup_(map_done) struct map named = {.seed = (uintptr_t)parts};
+    size_t count = 0;
 
     if (!json_count(subgroups))
         return json_i64_or(json_get(spec, "minMember"), 1);
-    size_t depth = json_count(subgroups) < SUBGROUPS_DEEP ? json_count(subgroups) : SUBGROUPS_DEEP;
-    int64_t all = minimum_below(subgroups, STR(""), few_of(spec), depth);
+    parts[count++].source = spec;
+    JSON_FOREACH(subgroups, each) {
+        parts[count].source = each;
+        map_set(&named, json_str(json_get(each, "name")), &parts[count++]);
+    }
+    map_set(&named, STR(""), &parts[0]);
+    for (size_t i = 1; i < count; i++) {
+        struct part *up = map_get(&named, json_str(json_get(parts[i].source, "parent")));
+
+        if (!up)
+            continue;
+        parts[i].next = up->below;
+        up->below = &parts[i];
+    }
+    int64_t all = minimum_below(&arena, &parts[0], GROUP_DEPTH_MAX);
     return all > 0 ? all : 1; /* a circle has nothing at its top */
 }

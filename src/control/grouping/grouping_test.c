@@ -4,6 +4,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "control/core/control.h"
 #include "control/grouping/group.h"
@@ -684,4 +685,18 @@ TEST(the_minimum_of_a_group_is_what_its_subgroups_need_together)
         EXPECT(json_parse(&arena, str_from(sizes[i].spec), &spec, NULL) == 0);
         EXPECT(group_minimum(spec) == sizes[i].minimum);
     }
+}
+
+TEST(the_minimum_of_a_group_counts_all_of_its_subgroups)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *spec = json_new_object(&arena);
+    struct json *list = json_add_array(&arena, spec, "subGroups");
+
+    for (int i = 0; i < GROUP_SUBGROUPS_MAX; i++)
+        json_push(list,
+                  json_make(&arena, "{name: $, minMember: 2}", str_printf(&arena, "part-%d", i)));
+    EXPECT(group_minimum(spec) == 2 * GROUP_SUBGROUPS_MAX);
+    json_add_i64(&arena, spec, "minSubGroup", 300);
+    EXPECT(group_minimum(spec) == 600);
 }
