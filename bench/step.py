@@ -20,24 +20,16 @@ from server import cpu_s  # noqa: E402
 LIMIT = 0.2  # percent
 MODELS = {"transformer": 1, "layer": 25}  # steps of a turn
 WARM_UP = 20  # turns
-QUEUE = """
-apiVersion: torchrun.ai/v1alpha1
-kind: TorchrunQueue
-metadata: {name: q}
-spec:
-  nodeResources: {gpus: 1, cpus: 1, memory: 8Gi}
-"""
-JOB = """
----
-apiVersion: torchrun.ai/v1alpha1
-kind: TorchrunJob
-metadata: {{name: {name}, annotations: {{muster.dev/observe: "{observe}"}}}}
-spec:
-  jobQueue: q
-  numNodes: 1
-  nprocPerNode: 1
-  command: python3 {script} {port}
-"""
+API = "torchrun.ai/v1alpha1"
+QUEUE = {"apiVersion": API, "kind": "TorchrunQueue", "metadata": {"name": "q"},
+         "spec": {"nodeResources": {"gpus": 1, "cpus": 1, "memory": "8Gi"}}}
+
+
+def job(observe, port):
+    return {"apiVersion": API, "kind": "TorchrunJob",
+            "metadata": {"name": f"watched-{observe}", "annotations": {"muster.dev/observe": observe}},
+            "spec": {"jobQueue": "q", "numNodes": 1, "nprocPerNode": 1,
+                     "command": f"python3 {os.path.abspath(__file__)} --rank {port}"}}
 
 
 def trains(port):
@@ -114,8 +106,8 @@ def main(seconds):
     port = listener.getsockname()[1]
     flags = ["--cpus-per-node", "64", "--memory-per-node", "64Gi"]
     with Muster(nodes=1, gpus_per_node=2, flags=flags, path_first=current[0] if current else None) as m:
-        m.apply(QUEUE + "".join(JOB.format(name=f"watched-{observe}", observe=observe, script=os.path.abspath(__file__),
-                                           port=f"--rank {port}") for observe in ("on", "off")))
+        for made in (QUEUE, job("on", port), job("off", port)):
+            m.create(made)
         ranks = {rank.watched: rank for rank in (Rank(listener.accept()[0]) for _ in range(2))}
         begin, used = time.monotonic(), cpu_s(m.process.pid)
         extra = {}

@@ -67,10 +67,11 @@ def zoo_python(python):
 
 
 def asked(m, method, path, body=None):
+    """Whether it was done; somebody else may have been first."""
     status, text = m.rest.ask(method, path, body and json.dumps(body))
     if status >= 300 and status not in (404, 409):
         raise Failure(f"{method} {path}: {status} {text.decode(errors='replace')}")
-    return status, text
+    return status < 300
 
 
 class Run:
@@ -79,7 +80,7 @@ class Run:
         self.changes, self.changed_at = list(CHANGES.get(program, [])), 0
         self.expected = expected  # (words, proof) of one that hangs
         self.suspicions, self.alarms, self.phase, self.begin = {}, [], "", time.monotonic()
-        self.told, self.records = None, []
+        self.told, self.records = {}, []
 
     def look(self, m, job, pods):
         status = job.get("status", {})
@@ -95,8 +96,9 @@ class Run:
             self.alarms.append(f"restarted: {status.get('failure', {}).get('message', status.get('message', ''))}")
         for pod in pods:
             told = pod["metadata"].get("annotations", {}).get("muster.dev/ranks")
-            if told and told != self.told and pod["metadata"]["name"].startswith(self.name + "-worker"):
-                self.told = told
+            name = pod["metadata"]["name"]
+            if told and told != self.told.get(name) and name.startswith(self.name + "-worker"):
+                self.told[name] = told
                 ranks = [{key: rank[key] for key in RECORDED if key in rank} for rank in json.loads(told)]
                 self.records.append((int(time.time() * 1000), ranks))
 
@@ -110,7 +112,7 @@ class Run:
             return
         job = m.get("torchrunjob", self.name)
         job["spec"].update(self.changes[0][1])
-        if asked(m, "PUT", f"{API}torchrunjobs/{self.name}", job)[0] == 200:
+        if asked(m, "PUT", f"{API}torchrunjobs/{self.name}", job):
             self.changes.pop(0)
 
     def is_over(self):
@@ -126,7 +128,7 @@ class Run:
 
     def record(self):
         """A line of what it is, and then each: milliseconds, and what was told of the ranks from then on."""
-        if not RECORD or not self.records or not self.passed():
+        if not RECORD or not self.records or len(self.told) > 1 or not self.passed():
             return
         first = self.records[0][0]
         with open(RECORD, "a") as f:
@@ -154,8 +156,7 @@ def play(m, python, runs, at_once):
             run = waiting.pop(0)
             command = f"{python} {os.path.join(HERE, run.script)} {run.program} {SECONDS}"
             spec = {"jobQueue": "q", "numNodes": 1, "nprocPerNode": 2, "command": command, **SPECS.get(run.program, {})}
-            asked(m, "POST", API + "torchrunjobs", {"apiVersion": QUEUE["apiVersion"], "kind": "TorchrunJob",
-                                                    "metadata": {"name": run.name}, "spec": spec})
+            m.create({"apiVersion": QUEUE["apiVersion"], "kind": "TorchrunJob", "metadata": {"name": run.name}, "spec": spec})
             run.begin = time.monotonic()
             running.append(run)
         jobs = {job["metadata"]["name"]: job for job in m.get("torchrunjobs")}
@@ -228,7 +229,7 @@ def play_with(python, version, runs, at_once, counts):
     runs = [run for run in runs if run.program not in gone]
     with Muster(nodes=1, gpus_per_node=2 * at_once, flags=["--cpus-per-node", str(8 * JOBS_MAX), "--memory-per-node", "1024Gi"],
                 path_first=os.path.dirname(python)) as m:
-        asked(m, "POST", API + "torchrunqueues", QUEUE)
+        m.create(QUEUE)
         play(m, python, runs, at_once)
     for run in runs:
         counts["skipped" if is_skipped(run) else "passed" if run.passed() else "failed"] += 1

@@ -308,6 +308,12 @@ class Muster:
     def apply(self, manifest):
         return self.kubectl("apply", "-f", "-", input=manifest)
 
+    def create(self, made, ns="default"):
+        """An object, as Python data: for what also runs where there is no kubectl."""
+        status, text = self.rest.ask("POST", self.rest.path(made["kind"].lower(), ns=ns), json.dumps(made))
+        if status != 201:
+            raise Failure(f"{made['kind']} {made['metadata']['name']}: {status} {text.decode(errors='replace')}")
+
     def get(self, resource, name=None, ns="default", ok=True):
         """An object, or the items of a list, as Python data; None when it does not exist."""
         try:

@@ -74,10 +74,8 @@ class Trial:
         steps, self.fault_at = STEPS[self.warm]
         made = JOB % {"script": os.path.join(HERE, "train.py"), "steps": steps, "fault_at": self.fault_at, "fault": fault,
                       "memory": memory, "mode": "Pods" if mode == "Pods" else "InPlace", "warm": str(self.warm).lower()}
-        for kind, text in zip(("torchrunqueues", "torchrunjobs"), made.split("---")):
-            status, answer = m.rest.ask("POST", "/apis/torchrun.ai/v1alpha1/namespaces/default/" + kind, text)
-            if status != 201:
-                raise Failure(f"{kind}: {status} {answer.decode(errors='replace')}")
+        for text in made.split("---"):
+            m.create(json.loads(text))
 
     def status(self):
         status = (self.m.get("torchrunjob", "t") or {}).get("status", {})
