@@ -30,7 +30,7 @@ from test_people import Two, mount, write  # noqa: E402
 ROUNDS = 4  # of both, one after the other; a third of each is alone
 SLOWER_MAX = 1.5  # times, of what the request promises
 SECONDS = int(os.environ.get("HOSTILE_SECONDS") or "600")
-STEP = ("import time\nx = 0\nwhile True:\n  began = time.monotonic()\n  for i in range(1000000): x += i * i\n"
+STEP = ("import time\nx = 0\nwhile True:\n  began = time.monotonic()\n  for i in range(100000): x += i * i\n"
         "  print('step', round(1000 * (time.monotonic() - began)), flush=True)\n")
 BURN = "import os\nfor i in range(%d):\n  if os.fork() == 0:\n    while True: pass\nwhile True: pass" % (2 * os.cpu_count())
 EAT = "x = []\nwhile True: x.append(bytearray(16 << 20))"
