@@ -127,7 +127,7 @@ reference: all
 	@tests/reference.sh --write
 
 fuzz:
-	@tools/deps.sh test
+	@tools/deps.sh fuzz
 	@tools/fuzz.sh $(TIME) $(TARGET)
 
 mutants: all

@@ -1,5 +1,5 @@
 #!/bin/sh
-# deps.sh [--dry-run] [build|demo|test|tidy|analyze|clean-root|dist ARCH]: install what is missing for building (default), or
+# deps.sh [--dry-run] [build|demo|test|tidy|analyze|fuzz|clean-root|dist ARCH]: install what is missing for building (default), or
 # for the make target of that name, by the names Debian and Ubuntu have for it. --dry-run prints the names of the missing
 # packages, one a line, and installs nothing. On other systems it says what to install.
 # deps.sh --libraries: print the packages of the libraries that are linked.
@@ -14,6 +14,7 @@ test='bind9-dnsutils binutils curl valgrind clang-14 clang-format-14 crun git ip
     openmpi-bin procps python3 python3-etcd python3-mpi4py skopeo'
 tidy='clang-tidy-19'
 analyze='clang-14 cppcheck'
+fuzz='libclang-rt-14-dev' # libFuzzer and clang's sanitizers, which clang-14 only recommends
 # Used when the distribution has them; what needs them says so when they are missing.
 optional='bind9-dnsutils clang-14 clang-format-14 cppcheck crun iproute2 kubernetes-client nftables openmpi-bin python3-etcd
     python3-mpi4py skopeo'
@@ -25,7 +26,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --dry-run) dry_run=1 ;;
     --libraries) echo $libraries; exit 0 ;;
-    build | demo | test | tidy | analyze | clean-root) group=$1 ;;
+    build | demo | test | tidy | analyze | fuzz | clean-root) group=$1 ;;
     dist)
         group=dist
         case ${2:-} in
@@ -37,7 +38,7 @@ while [ $# -gt 0 ]; do
         [ "$(dpkg --print-architecture 2> /dev/null)" != "$2" ] || cross=
         shift
         ;;
-    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test|tidy|analyze|clean-root|dist ARCH]" >&2; exit 2 ;;
+    *) echo "usage: tools/deps.sh [--dry-run] [build|demo|test|tidy|analyze|fuzz|clean-root|dist ARCH]" >&2; exit 2 ;;
     esac
     shift
 done
@@ -66,6 +67,7 @@ case $group in
 test) wanted="$build $test" ;;
 tidy) wanted="$build $tidy" ;;
 analyze) wanted="$build $analyze" ;;
+fuzz) wanted="$build $test $fuzz" ;;
 clean-root) wanted=mmdebstrap ;;
 dist) wanted="$build $cross" ;;
 *) wanted=$build ;;
