@@ -596,6 +596,7 @@ def ranks_by_spawn():
     """torch.multiprocessing.spawn beneath one process that has RANK=0."""
     if RANK == 0:
         os.environ["CALM_PORT"] = str(free_port())
+        os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # else nobody makes the store: torchrun's is another one
         import torch.multiprocessing as mp
         mp.spawn(spawned, nprocs=2)
 
