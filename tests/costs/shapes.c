@@ -631,13 +631,14 @@ static void large_pod(struct arena *arena, struct json *spec, size_t bytes)
     }
 }
 
-#define LABELS_MAX 900 /* an object has 1,000 at most */
+#define LABELS_MAX      900   /* an object has 1,000 at most */
+#define ANNOTATIONS_MAX 15000 /* and a map 20,000 members */
 
 /* Labels or annotations, as many as have so many bytes. */
 static void large_names(struct arena *arena, struct json *object, const char *path, size_t bytes)
 {
     struct json *names = json_make_path(arena, object, path);
-    size_t most = str_ends(str_from(path), STR("labels")) ? LABELS_MAX : SIZE_MAX;
+    size_t most = str_ends(str_from(path), STR("labels")) ? LABELS_MAX : ANNOTATIONS_MAX;
 
     for (size_t i = 0; i < bytes / 14 && i < most; i++)
         json_append(names, numbered(arena, "k%", i), json_new_str(arena, STR("v")));
