@@ -222,6 +222,8 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
         pace->wait[0] = '\0';
     }
     report->wait = str_from(pace->wait);
+    if (before.phase != report->phase) /* it is elsewhere than when that was read */
+        pace->line[0] = '\0';
     changed = take_line(pace, sample) || changed;
     pace->seen_ms = sample->now_ms;
     return changed || told;

@@ -329,6 +329,15 @@ TEST(a_line_is_told_of_who_waits_and_of_who_works_in_it_for_long)
         }
         EXPECT(told_s == rows[i].told_s);
         EXPECT(!told_s || pace.report.line_ms == end + (rows[i].moves ? 100 : 10) * S);
+        (void)pace_take(&pace, &(struct pace_sample){.now_ms = end + 101 * S,
+                                                     .steps = pace.steps,
+                                                     .last_ms = end,
+                                                     .looked = true,
+                                                     .there = true,
+                                                     .state = 'S',
+                                                     .phase = RANK_PHASE_BACKWARD,
+                                                     .cpu_ms = pace.cpu_ms});
+        EXPECT(!pace.report.line.len); /* it has gone on since that was read */
         (void)run_steps(&pace, end + 100 * S, 2, 100);
         EXPECT(!pace.report.line.len && !pace.report.line_ms);
     }
