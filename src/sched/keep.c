@@ -74,7 +74,9 @@ static bool keep_yields(const struct keep *keep,
     const struct queue *kept = keep->group->queue;
     const struct queue *own = group->queue;
 
-    if (kept == own || kept->pool != own->pool || group_policy(group)->without_proportion)
+    if (kept == own)
+        return group->priority > keep->group->priority; /* it would be first in line */
+    if (kept->pool != own->pool || group_policy(group)->without_proportion)
         return false;
     for (; kept->level > own->level; kept = kept->parent)
         continue;

@@ -36,12 +36,6 @@ static int by_group_and_order(const void *a, const void *b)
     return pod_order(l, r);
 }
 
-/* Whether the group had been promised room before this cycle, and did not keep it. */
-static bool lost_promise(const struct sched *sched, const struct group *group)
-{
-    return group->resumed_in && group->resumed_in / 2 < sched->cycle;
-}
-
 /* Whether the pod was to start in this cycle, in room that it had been promised. */
 static bool comes_for_room(const struct sched *sched, const struct pod *pod)
 {
@@ -49,9 +43,9 @@ static bool comes_for_room(const struct sched *sched, const struct pod *pod)
            pod->status == ST_PENDING;
 }
 
-/* The pods that the group takes the room of. A group that lost a promise itself breaks another's by
- * right only, or groups that take turns in it never start: what was to start in this cycle counts
- * then as if it ran, and what was promised its room is judged when all the rest is gone. */
+/* The pods that the group takes the room of. A promise is broken by right only, or groups that take
+ * turns in it never start: what was to start in this cycle counts as if it ran, and what was promised
+ * its room is judged when all the rest is gone. */
 static void pods_lost(const struct search *search,
                       const struct pod_vec *evicted,
                       struct pod_vec *ret)
@@ -60,7 +54,7 @@ static void pods_lost(const struct search *search,
     unsigned gone = ST_BIT(ST_RELEASING);
 
     sched->mark_now++;
-    for (size_t i = 0; lost_promise(sched, search->group) && i < evicted->count; i++)
+    for (size_t i = 0; i < evicted->count; i++)
         if (comes_for_room(sched, evicted->items[i])) {
             evicted->items[i]->group->mark = sched->mark_now;
             gone |= ST_BIT(ST_PENDING);

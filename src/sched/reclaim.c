@@ -163,8 +163,13 @@ bool reclaim_spares(const struct reclaim *reclaim, int from, const double *unit)
 
     queues_part(reclaim, &to, &from);
     const struct reclaim_queue *queue = &reclaim->queues[from];
-    for (int r = 0; r < SCHED_RESOURCES; r++)
+    for (int r = 0; r < SCHED_RESOURCES; r++) {
+        double most = queue_may_hold(queue, r);
+
+        if (!queue->unset[r] && !quota_unlimited(most) && queue->allocated[r] > most)
+            return false;
         unset = unset || queue->unset[r];
+    }
     return unset && names_some(queue, unit) && covers(queue, queue->allocated, nothing);
 }
 

@@ -391,6 +391,7 @@ static bool start_aged(struct sched *sched, struct group *group, const struct po
     bool placed = allocate_tasks(sched, group, tasks, false, &failure);
     keep_restore(sched);
     if (placed) {
+        group->resumed_in = sched->cycle * 2; /* it comes for room that was its own */
         if (group_must_wait(group)) {
             group_hold_back(sched, group);
             group->reserved = !QUIRK(sched, NO_RESERVATION);

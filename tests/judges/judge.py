@@ -120,7 +120,7 @@ def judge_nodes(case):
     for step in case.changes:
         state = State.of(case.cluster, step.after)
         gone = {e["pod"] for e in step.evicted}
-        crowded = crowded_in_order(case, step)
+        crowded, alone = wrong_in_order(case, step)
 
         def alike(pod, step=step):
             """Without those of the cycle that have no such constraint: they may have come after it."""
@@ -137,7 +137,7 @@ def judge_nodes(case):
                 yield "hard-ports", pod.group, f"{pod.name} has a port on {node.name} that another pod there has"
             if not state.apart_allows(pod, node.name):
                 yield "hard-apart", pod.group, f"{pod.name} is on {node.name} beside a pod that it must be apart from"
-            if not gone and not state.near_allows(pod, node.name):
+            if not gone and pod.name in alone and not state.near_allows(pod, node.name):
                 yield "hard-near", pod.group, f"{pod.name} is on {node.name} without the pod that it must be near"
             if not state.topology_allows(pod, node.name, group):
                 yield "hard-topology", pod.group, f"{pod.name} is on {node.name}, in another domain than the rest of {pod.group}"
@@ -145,17 +145,20 @@ def judge_nodes(case):
                 yield "hard-spread", pod.group, f"{pod.name} is on {node.name}, where its kind is too crowded"
 
 
-def crowded_in_order(case, step):
-    """Pods whose spread did not hold when those of the cycle are bound one after another, as they are listed."""
+def wrong_in_order(case, step):
+    """Pods whose spread did not hold when those of the cycle are bound one after another, as they are listed; and pods that were
+    not near whom they must be. The first of those that are near each other may go anywhere."""
     state = State.of(case.cluster, {n: at for n, at in step.before.items() if n not in {e["pod"] for e in step.evicted}})
-    crowded = set()
+    crowded, alone = set(), set()
     for b in step.bound:
         pod = case.cluster.pods.get(b["pod"])
         if pod and pod.spread and not state.spread_allows(pod, b["node"]):
             crowded.add(pod.name)
+        if pod and not state.near_allows(pod, b["node"]):
+            alone.add(pod.name)
         if pod:
             state.put(pod, b["node"])
-    return crowded
+    return crowded, alone
 
 
 def spread_holds(state, pod, node):

@@ -93,13 +93,17 @@ class Room:
         self.shares = {}  # device: thousandths that are left
         self.pods = []
 
+    def closed(self, count):
+        """Names of devices that nobody has a part of."""
+        names = (f"new-{i}" for i in itertools.count())
+        return list(itertools.islice((name for name in names if name not in self.shares), count))
+
 
 class State:
     def __init__(self, cluster):
         self.cluster = cluster
         self.rooms = {name: Room(node) for name, node in cluster.nodes.items()}
         self.where = {}  # pod: (node, devices)
-        self.fresh = 0
 
     @classmethod
     def of(cls, cluster, where, shares=None):
@@ -122,8 +126,7 @@ class State:
             room.other[resource] = room.other.get(resource, 0) - count
         part = pod.part(room.node.gpu_mib)
         if part and devices is None:
-            devices = [f"new-{self.fresh + i}" for i in range(pod.devices)]
-            self.fresh += pod.devices
+            devices = room.closed(pod.devices)
         for device in (devices or []) if part else []:
             if device not in room.shares:
                 room.shares[device] = 1000
@@ -161,7 +164,7 @@ class State:
         if part > 1000:
             return []
         open_ = sorted((left, device) for device, left in room.shares.items() if left >= part)
-        fresh = [(1000, f"new-{self.fresh + i}") for i in range(min(pod.devices, max(room.gpus, 0)))]
+        fresh = [(1000, device) for device in room.closed(min(pod.devices, max(room.gpus, 0)))]
         found = {}
         for some in itertools.combinations(open_ + fresh, pod.devices):
             found.setdefault(tuple(left for left, _ in some), [device for _, device in some])

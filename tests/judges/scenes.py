@@ -337,9 +337,13 @@ def scene_shares(rng):
             docs += [group(f"{leaf}-{i}", leaf, 1, 200 - number), pod(f"{leaf}-{i}-0", f"{leaf}-{i}", 1, age=200 - number)]
             number += 1
     busy = rng.choice(leaves)
+    path = [q["spec"] for q in trees if q["metadata"]["name"] in (busy, busy[:2])]
+    limits = [spec["resources"]["gpu"]["limit"] for spec in path]
+    most = min([limit for limit in limits if limit >= 0], default=total)  # nothing runs beyond a limit
     free = {d["metadata"]["name"]: int(d["status"]["allocatable"]["nvidia.com/gpu"]) for d in docs if d.get("kind") == "Node"}
     for d in docs:
-        if d.get("kind") == "Pod" and d["metadata"]["name"].startswith(busy + "-") and any(free.values()):
+        if d.get("kind") == "Pod" and d["metadata"]["name"].startswith(busy + "-") and any(free.values()) and most:
+            most -= 1
             d["spec"]["nodeName"] = next(n for n, left in free.items() if left)
             d["status"] = {"phase": "Running"}
             free[d["spec"]["nodeName"]] -= 1
