@@ -192,6 +192,13 @@ def test_nodes_queues_people_and_gangs_that_go_and_a_full_disk_lose_nothing():
                  and m.get("pods", "elastic-worker-1", ok=False), "another one", 60)
         m.torchrun("pull", "elastic", "--all", "--generation", "0", "--to", "members")
         check(read(m.folder, "members/rank-1/epoch-1") == "of the first\n", "of a member that was replaced")
+        m.kubectl("delete", "torchrunjob", "elastic", "--wait=false")
+
+        # A person goes, with her namespace: what her jobs wrote is kept by their names.
+        run([*user, "remove", "alice", "--kubeconfig", m.kubeconfig])
+        wait_for(lambda: not m.get("namespace", "alice", ok=False), "her namespace to go", 60)
+        m.torchrun("pull", "hers", "--namespace", "alice", "--to", "hers-kept")
+        check(read(m.folder, "hers-kept/model") == "weights of\n", "of somebody who has gone")
 
         # The machine goes, and comes back: what ran begins again, and what it had written is kept.
         m.kill()
@@ -202,12 +209,6 @@ def test_nodes_queues_people_and_gangs_that_go_and_a_full_disk_lose_nothing():
         check("restarted" in m.torchrun("status", "lost").stdout, m.torchrun("status", "lost").stdout)
         m.torchrun("pull", "lost", "--generation", "0", "--to", "before")
         check(read(m.folder, "before/model") == "weights of\n", "before the machine went")
-
-        # A person goes, with her namespace: what her jobs wrote is kept by their names.
-        run([*user, "remove", "alice", "--kubeconfig", m.kubeconfig])
-        wait_for(lambda: not m.get("namespace", "alice", ok=False), "her namespace to go", 60)
-        m.torchrun("pull", "hers", "--namespace", "alice", "--to", "hers-kept")
-        check(read(m.folder, "hers-kept/model") == "weights of\n", "of somebody who has gone")
 
 
 class Small:
