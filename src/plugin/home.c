@@ -24,6 +24,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -43,6 +44,21 @@ int64_t home_moment(const char *folder)
     if (fd >= 0 && fstat(fd, &st) == 0)
         return results_ns(file_changed(&st));
     return results_ns(file_clock());
+}
+
+int home_lock(const char *folder, bool wait)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    if (flock(fd, wait ? LOCK_EX : LOCK_EX | LOCK_NB) < 0) {
+        int why = -errno;
+
+        close(fd);
+        return why;
+    }
+    return fd;
 }
 
 struct str home_outside(struct str command, const char *folder, size_t *at)
@@ -347,6 +363,14 @@ int home_bring(struct session *session, const char *job, struct err *err)
     if (r < 0 && r != -ENOENT)
         return r;
     r = home_find(&home, object, err);
+    if (r < 0)
+        return r;
+    _cleanup_(disk_closep) int lock = home_lock(home.folder, false);
+    if (lock == -EWOULDBLOCK) {
+        session_say(session, "another copy into %s is under way: waiting for it", home.folder);
+        lock = home_lock(home.folder, true);
+        r = home_find(&home, object, err); /* what that one brought is known now */
+    }
     if (r < 0)
         return r;
     struct str indexes = object ? json_str_at(object_json(object, &session->arena), ARRAY_INDEXES)

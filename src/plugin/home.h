@@ -55,6 +55,10 @@ enum home_weight {
 /* `most` 0: HOME_BYTES_MAX. */
 enum home_weight home_weigh(uint64_t bytes, int64_t most);
 
+/* One copy at a time into a folder: a second one would find what the first brings, and take it for the person's. The
+ * descriptor is the lock, until it is closed; -EWOULDBLOCK: another has it, and without `wait` that is all; -errno:
+ * the volume knows no locks. */
+int home_lock(const char *folder, bool wait);
 /* Now, by the clock of the file system that the folder is on. */
 int64_t home_moment(const char *folder);
 /* Copies what the first pod of the job wrote, or each job of an array, into the folder that it came

@@ -298,6 +298,19 @@ TEST(the_moment_is_that_of_the_folders_own_file_system)
     (void)rmdir(folder);
 }
 
+TEST(one_copy_at_a_time_comes_into_a_folder)
+{
+    char folder[] = "/tmp/muster-home-XXXXXX";
+
+    EXPECT(mkdtemp(folder) != NULL);
+    int first = home_lock(folder, false);
+    EXPECT(first >= 0 && home_lock(folder, false) == -EWOULDBLOCK);
+    EXPECT(close(first) == 0);
+    int second = home_lock(folder, true);
+    EXPECT(second >= 0 && close(second) == 0);
+    EXPECT(rmdir(folder) == 0 && home_lock(folder, false) == -ENOENT);
+}
+
 TEST(folders_outside_that_a_command_names_are_found)
 {
     static const struct {
