@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define LAID        "laid"
+#define NEW         ".new" /* content that is being written; one thread does */
 #define PART_SUFFIX ".part"
 #define NAME_BYTES  72 /* a hash, a number, the suffix */
 
@@ -214,8 +215,22 @@ static int lay_out(struct stage *stage, struct staged *staged, struct str path)
 
 static void unlink_content(struct stage *stage, const struct staged *staged)
 {
-    (void)unlinkat(staged->place ? stage->laid_fd : stage->fd,
-                   staged->place ? staged->place : staged->hex, 0);
+    (void)unlinkat(staged->place ? stage->laid_fd : stage->fd, staged->place ? staged->place : NEW,
+                   0);
+}
+
+/* What stands under its hash is whole, whenever we are killed: it has that name last of all. */
+static int open_new(const struct stage *stage, mode_t mode)
+{
+    (void)unlinkat(stage->fd, NEW, 0); /* of one that was killed, with its mode */
+    int fd = openat(stage->fd, NEW, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+
+    return fd < 0 ? -errno : fd;
+}
+
+static int name_new(const struct stage *stage, const struct staged *staged)
+{
+    return renameat(stage->fd, NEW, stage->fd, staged->hex) < 0 ? -errno : 0;
 }
 
 /* The common case: a small file in one piece. Checked before a byte is written. */
@@ -235,9 +250,10 @@ static int take_whole(struct stage *stage,
     if (laid && blob->path.len)
         fd = lay_out(stage, staged, blob->path);
     if (fd < 0)
-        fd = openat(stage->fd, staged->hex, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-                    staged->mode);
-    r = fd < 0 ? -errno : disk_write_sparse(fd, blob->bytes);
+        fd = open_new(stage, staged->mode);
+    r = fd < 0 ? fd : disk_write_sparse(fd, blob->bytes);
+    if (r == 0 && !staged->place)
+        r = name_new(stage, staged);
     if (r < 0) {
         unlink_content(stage, staged);
         err_set(err, r, "content %s: %s", staged->hex, strerrordesc_np(-r));
@@ -309,15 +325,16 @@ int stage_blob(struct stage *stage, const struct frame_blob *blob, bool laid, st
 int stage_copy(struct stage *stage, int fd, struct hash hash, uint64_t size)
 {
     struct staged *staged = add(stage, hash, size);
-    _cleanup_(disk_closep) int out =
-        openat(stage->fd, staged->hex, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    _cleanup_(disk_closep) int out = open_new(stage, 0600);
     struct hash found;
-    int r = out < 0 ? -errno : disk_copy(fd, out);
+    int r = out < 0 ? out : disk_copy(fd, out);
 
     if (r == 0 && (hash_fd(out, &found) < 0 || !hash_eq(found, hash)))
         r = -EILSEQ;
+    if (r == 0)
+        r = name_new(stage, staged);
     if (r < 0) {
-        (void)unlinkat(stage->fd, staged->hex, 0);
+        (void)unlinkat(stage->fd, NEW, 0);
         drop(stage, staged);
         return r;
     }

@@ -674,6 +674,52 @@ TEST(staged_contents_that_a_power_cut_tore_are_sent_again)
     EXPECT(holds(&place, "a", "one"));
 }
 
+/* A second revision: contents that come under their hash, and one that moves. */
+static int take_second(struct place *place)
+{
+    struct ws_entry second[] = {file("a", "new"), file("b", "old"), file("c", "more")};
+    int r = send(&place->tree, "new");
+
+    if (r == 0)
+        r = send(&place->tree, "more");
+    if (r == 0 && !stage_find(&place->tree.stage, hash_of(STR("old"))) &&
+        !tree_locate(&place->tree, hash_of(STR("old")), 3))
+        r = send(&place->tree, "old");
+    return r == 0 ? commit(&place->tree, second, COUNT_OF(second), NULL) : r;
+}
+
+static void take_second_alone(void *user)
+{
+    struct place *place = user;
+
+    EXPECT(take_second(place) == 0);
+}
+
+TEST(a_worker_that_is_killed_at_any_moment_takes_the_revision_when_it_is_back)
+{
+    int ended = 0;
+
+    for (unsigned steps = 1; ended == 0 && steps < 2000; steps++) {
+        _cleanup_(place_done) struct place place;
+        struct ws_entry first[] = {file("a", "old"), file("d", "same")};
+        char words[32];
+
+        (void)snprintf(words, sizeof(words), "%u steps", steps);
+        test_case(words);
+        place_open(&place);
+        EXPECT(send(&place.tree, "old") == 0 && send(&place.tree, "same") == 0);
+        EXPECT(commit(&place.tree, first, COUNT_OF(first), NULL) == 0);
+        ended = test_killed(take_second_alone, &place, steps);
+        EXPECT(ended >= 0);
+        reopen(&place);
+        EXPECT(take_second(&place) == 0);
+        EXPECT(holds(&place, "a", "new") && holds(&place, "b", "old") &&
+               holds(&place, "c", "more"));
+        EXPECT(holds(&place, "d", NULL));
+    }
+    EXPECT(ended == 1);
+}
+
 TEST(a_manifest_that_breaks_off_counts_up_to_there)
 {
     _cleanup_(place_done) struct place place;
