@@ -12,6 +12,7 @@ programs='muster muster-shim muster-launch kubectl-torchrun'
 tools/configure.sh build-rpath -Drpath='$ORIGIN/lib'
 # shellcheck disable=SC2086
 ninja -C build-rpath --quiet $programs
+rm -rf build-zoo
 mkdir -p build-zoo/lib
 for program in $programs; do
     cp "build-rpath/$program" build-zoo/
