@@ -423,15 +423,19 @@ void pack_node(const struct sched_node *node, struct sched_node *ret, void **ret
     PACK(node, fill_node);
 }
 
+/* The same with the object itself in the block, at its beginning. */
+#define PACK_WHOLE(type, from, fill)                                      \
+    struct pack counting = {.used = sizeof(type)};                        \
+    (void)fill(&counting, from);                                          \
+    type *packed = mem_alloc(counting.used);                              \
+    struct pack filling = {.p = (char *)packed, .used = sizeof(*packed)}; \
+    *packed = fill(&filling, from);                                       \
+    assert(filling.used == counting.used);                                \
+    return packed
+
 struct sched_group *pack_group(const struct sched_group *group)
 {
-    struct pack counting = {.used = sizeof(*group)};
-    (void)fill_group(&counting, group);
-    struct sched_group *packed = mem_alloc(counting.used);
-    struct pack filling = {.p = (char *)packed, .used = sizeof(*packed)};
-    *packed = fill_group(&filling, group);
-    assert(filling.used == counting.used);
-    return packed;
+    PACK_WHOLE(struct sched_group, group, fill_group);
 }
 
 void pack_queue(const struct sched_queue *queue, struct sched_queue *ret, void **ret_block)
@@ -453,13 +457,7 @@ void pack_topology(const struct sched_topology *topology,
 
 struct sched_namespace *pack_namespace(const struct sched_namespace *space)
 {
-    struct pack counting = {.used = sizeof(*space)};
-    (void)fill_namespace(&counting, space);
-    struct sched_namespace *packed = mem_alloc(counting.used);
-    struct pack filling = {.p = (char *)packed, .used = sizeof(*packed)};
-    *packed = fill_namespace(&filling, space);
-    assert(filling.used == counting.used);
-    return packed;
+    PACK_WHOLE(struct sched_namespace, space, fill_namespace);
 }
 
 void pack_shape(const struct sched_pod *pod, struct sched_pod *ret, void **ret_block)
