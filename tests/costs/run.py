@@ -2,7 +2,7 @@
 """run.py [--long] [--jobs N] [WORD...]: what an object costs by its size (costs.c), of every shape or of those named so.
 
 Makes the program in build-costs/, where every basic block is counted, and runs it in N processes (as many as there are cores): at
-32 and 64 KB, or with --long at half of the largest object and at the largest. A WORD is a part of a shape's name. Shapes that are
+16 and 32 KB, or with --long at half of the largest object and at the largest. A WORD is a part of a shape's name. Shapes that are
 known to fail stand in tests/expected/costs-quick.txt (costs.txt), one a line with its reason; one more is a failure, and so is
 one of them that passes.
 

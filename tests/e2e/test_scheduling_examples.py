@@ -229,6 +229,11 @@ def test_kubectl_shows_what_a_kind_is_about():
             check(done.returncode != 0 and word in done.stderr, done.stderr)
 
 
+# Fields of examples that show whole manifests of other systems: accepted, and each write is told that it does nothing here.
+IDLE = {"spec.actions.mycustomaction.priority", "spec.global.replicaCount", "spec.namespace", "spec.podGroupPolicy",
+        "spec.sshAuthMountPath", "spec.structureDefinition.rootComponent.statusDefinition"}
+
+
 def test_every_example_is_valid_to_the_letter():
     need_kubectl(25)
     with Muster(nodes=1, gpus_per_node=1) as m:
@@ -236,8 +241,11 @@ def test_every_example_is_valid_to_the_letter():
         files = [f for f in files if f"{os.sep}policy{os.sep}" not in f]  # that is input of muster simulate
         done = m.kubectl("create", "--dry-run=server", "--validate=strict", *[w for f in files for w in ("-f", f)], ok=False)
         # Default objects are there already; a job's runtime, which stands above it in its file, is not made by a dry run.
-        wrong = [line for line in done.stderr.splitlines() if "AlreadyExists" not in line and "create it first" not in line]
+        told = re.findall("^Warning: (.*): has no effect here; see kubectl explain$", done.stderr, re.M)
+        check(set(told) == IDLE, f"without effect: {told}")
+        answers = [line for line in done.stderr.splitlines() if not line.endswith(": has no effect here; see kubectl explain")]
+        wrong = [line for line in answers if "AlreadyExists" not in line and "create it first" not in line]
         check(not wrong, "\n".join(wrong))
-        made = len(done.stdout.splitlines()) + len(done.stderr.splitlines())
+        made = len(done.stdout.splitlines()) + len(answers)
         written = sum(len(re.findall("^apiVersion:", open(f).read(), re.M)) for f in files)
         check(made == written, f"{written} objects are written there, {made} were answered")
