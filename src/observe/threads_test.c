@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -113,14 +114,15 @@ static void *wait_for_end(void *user)
 
 static char libraries[] = "/tmp/muster-threads-XXXXXX"; /* their folder, while the test runs */
 
-typedef int poll_fn(struct pollfd *fds, nfds_t count, int timeout);
+/* Not poll(): that is the sanitizer's own where there is one, and calls on from the sanitizer's library. */
+typedef long syscall_fn(long number, ...);
 
 /* Its bytes stand in a library of another name, so it must need nothing but its arguments. */
-__attribute__((noinline, optimize("O1"), no_sanitize("address", "undefined"))) static int through(
-    poll_fn *call,
+__attribute__((noinline, optimize("O1"), no_sanitize("address", "undefined"))) static long through(
+    syscall_fn *call,
     struct pollfd *fds)
 {
-    int ret = call(fds, 1, -1);
+    long ret = call(SYS_ppoll, fds, 1L, NULL, NULL, 0L);
 
     __asm__ volatile("" : "+r"(ret)); /* so that it is a call, not a jump */
     return ret;
@@ -133,7 +135,7 @@ static void *wait_in(const char *library, const char *thread)
     int ends[2] = {-1, -1};
     union {
         void *memory;
-        int (*call)(poll_fn *call, struct pollfd *fds);
+        long (*call)(syscall_fn *call, struct pollfd *fds);
     } code = {0};
 
     if (pipe(ends) < 0)
@@ -141,7 +143,7 @@ static void *wait_in(const char *library, const char *thread)
     (void)snprintf(path, sizeof(path), "%s/%s", libraries, library);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
     union {
-        int (*call)(poll_fn *call, struct pollfd *fds);
+        long (*call)(syscall_fn *call, struct pollfd *fds);
         const void *memory;
     } here = {.call = through};
     if (write(fd, here.memory, THROUGH_BYTES) == THROUGH_BYTES)
@@ -149,7 +151,7 @@ static void *wait_in(const char *library, const char *thread)
     (void)close(fd);
     (void)prctl(PR_SET_NAME, thread);
     if (code.memory && code.memory != MAP_FAILED)
-        (void)code.call(poll, &(struct pollfd){.fd = ends[0], .events = POLLIN});
+        (void)code.call(syscall, &(struct pollfd){.fd = ends[0], .events = POLLIN});
     return NULL;
 }
 

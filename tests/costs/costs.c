@@ -611,14 +611,6 @@ struct totals {
     struct most turn;
 };
 
-static const char *const forms[] = {"text", "list", "chain", "map", "whole"};
-
-static void name_of(const struct shape *shape, char *ret, size_t bytes)
-{
-    (void)snprintf(ret, bytes, "%s/%s:" STR_FMT ":%s", shape->kind->group, shape->kind->plural,
-                   STR_ARG(shape->path), forms[shape->form]);
-}
-
 static double factor(uint64_t a, uint64_t b)
 {
     return (double)b / (double)(a > SMALL_BLOCKS ? a : SMALL_BLOCKS);
@@ -646,10 +638,10 @@ static bool judge(const char *name,
                   const struct result *b,
                   struct totals *totals)
 {
-    bool limited = sum_of(b) < sum_of(a); /* a limit stands between the two: they did different things */
     bool well = true;
 
-    for (size_t i = 0; i < STEPS && !limited; i++) {
+    /* Where the larger one costs less, a limit stands between the two: they did different things. */
+    for (size_t i = 0; i < STEPS && sum_of(b) >= sum_of(a); i++) {
         double by = factor(a->blocks[i], b->blocks[i]);
         double most = i == OTHERS ? BYSTANDER : GROWTH;
 
@@ -717,7 +709,7 @@ static void play_batch(const struct shape *const *shapes,
     for (size_t i = 0; i < count_of; i++) {
         char name[NAME_BYTES];
 
-        name_of(shapes[i], name, sizeof(name));
+        shape_name(shapes[i], name, sizeof(name));
         bool well = timed || judge(name, &a[i], &b[i], totals);
         totals->shapes++;
         totals->refused += b[i].status >= 300;
@@ -745,7 +737,7 @@ static void play_shapes(const struct shapes *shapes,
         char name[NAME_BYTES];
 
         if (shape) {
-            name_of(shape, name, sizeof(name));
+            shape_name(shape, name, sizeof(name));
             if (!is_wanted(name, words, word_count))
                 continue;
         }

@@ -725,3 +725,11 @@ struct str shape_body(struct arena *arena, const struct shape *shape, size_t byt
     }
     return json_text(arena, root);
 }
+
+void shape_name(const struct shape *shape, char *ret, size_t bytes)
+{
+    static const char *const forms[] = {"text", "list", "chain", "map", "whole"};
+
+    (void)snprintf(ret, bytes, "%s/%s:" STR_FMT ":%s", shape->kind->group, shape->kind->plural,
+                   STR_ARG(shape->path), forms[shape->form]);
+}

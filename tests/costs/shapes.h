@@ -41,6 +41,8 @@ struct shapes {
 
 /* All of them, in the order of the kinds. */
 void shapes_make(struct shapes *shapes);
+/* "scheduling.run.ai/podgroups:spec.subGroups:chain" */
+void shape_name(const struct shape *shape, char *ret, size_t bytes);
 /* The smallest object of the kind that is accepted. */
 struct json *shape_base(struct arena *arena, const struct kind *kind);
 /* An object of that shape, as a text of about so many bytes. */
