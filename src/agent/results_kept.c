@@ -105,6 +105,15 @@ bool results_strip_prepare(const struct pod *pod, struct results_burial *ret)
     return true;
 }
 
+/* Whoever makes a pod says what its owner is: it becomes a part of a path. */
+static bool uid_is_plain(struct str uid)
+{
+    for (size_t i = 0; i < uid.len; i++)
+        if (!strchr("0123456789abcdefABCDEF-", uid.p[i]) || !uid.p[i])
+            return false;
+    return uid.len > 0;
+}
+
 bool results_burial_prepare(const struct pod *pod, struct results_burial *ret)
 {
     const struct object_owner *owner = object_controller(pod->object);
@@ -113,7 +122,7 @@ bool results_burial_prepare(const struct pod *pod, struct results_burial *ret)
 
     *ret = (struct results_burial){0};
     if (!owner || !str_is(owner->kind, "TorchrunJob") || owner->name.len >= sizeof(ret->job) ||
-        owner->uid.len >= sizeof(ret->job_uid))
+        owner->uid.len >= sizeof(ret->job_uid) || !uid_is_plain(owner->uid))
         return false;
     (void)snprintf(ret->job, sizeof(ret->job), STR_FMT, STR_ARG(owner->name));
     (void)snprintf(ret->job_uid, sizeof(ret->job_uid), STR_FMT, STR_ARG(owner->uid));

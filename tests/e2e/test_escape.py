@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 
 from harness import Muster, Skip, binary, check, need_kubectl, run, wait_for
 from pods import apply, container, ended, logs, pod, shims, wait_phase, wait_ready
@@ -145,3 +146,23 @@ def test_what_is_merged_while_a_pod_runs_is_not_seen_there_and_can_be_taken_back
         check("worth nothing" in muster("--revoke").stdout, "what revoke says")
         wait_for(lambda: "must be logged in" in ask("get", "nodes").stderr, "the token to be worth nothing")
         m.kubectl("get", "nodes")
+
+
+def test_an_owner_that_a_pod_names_is_no_path():
+    with Muster() as m, tempfile.TemporaryDirectory(prefix="muster-victim-", dir="/tmp") as top:
+        os.chmod(top, 0o755)
+        victim = os.path.join(top, "v")
+        os.mkdir(victim)
+        write(f"{victim}/kept", "the machine's\n", 0)
+        up = "/.." * len([part for part in os.path.realpath(m.data).split("/") if part] + ["results", "name"])
+        owner = {"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunJob", "name": "j", "uid": up + victim, "controller": True}
+        check(len(owner["uid"]) < 64, f"{owner}: what is longer is not looked at")
+        for _ in range(2):
+            apply(m, pod("p", container("echo mine > /app/file; echo wrote; sleep 600", name="trainer", volumeMounts=[
+                {"name": "app", "mountPath": "/app"}]), labels={"torchrun.ai/role": "worker", "torchrun.ai/generation": "0"},
+                volumes=[{"name": "app", "emptyDir": {}}], terminationGracePeriodSeconds=0))
+            wait_for(lambda: "wrote" in logs(m, "p"), "the pod to write")
+            m.kubectl("patch", "pod", "p", "--type=merge", "-p", json.dumps({"metadata": {"ownerReferences": [owner]}}))
+            m.kubectl("delete", "pod", "p", "--ignore-not-found")
+            wait_for(lambda: not os.listdir(f"{m.data}/pods"), "what the pod left to be put away")
+        check(os.listdir(top) == ["v"] and os.listdir(victim) == ["kept"], f"{os.listdir(top)} {os.listdir(victim)}")
