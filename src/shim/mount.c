@@ -6,12 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -24,31 +22,6 @@
  * it is resolved by the kernel as if it were / already (openat2, RESOLVE_IN_ROOT), so neither a
  * symbolic link on the host nor one inside a volume can lead a mount elsewhere. */
 #define MOUNTS_MAX 512 /* file systems of the host that are carried over */
-
-/* A file to bind another one over, its folder made where missing. */
-static int make_file(int root_fd, const char *path)
-{
-    int fd = open_in(root_fd, path, O_PATH, 0644);
-    if (fd >= 0)
-        return fd;
-    char folder[PATH_BYTES];
-    if (strlen(path) >= sizeof(folder))
-        return -ENAMETOOLONG;
-    memcpy(folder, path, strlen(path) + 1);
-    char *slash = strrchr(folder, '/');
-    if (slash) {
-        *slash = '\0';
-        fd = folder_make_in(root_fd, slash == folder ? "/" : folder);
-        if (fd < 0)
-            return fd;
-        close(fd);
-    }
-    fd = open_in(root_fd, path, O_CREAT | O_WRONLY, 0644);
-    if (fd < 0)
-        return fd;
-    close(fd);
-    return open_in(root_fd, path, O_PATH, 0644);
-}
 
 static void fd_path(char out[static 32], int fd)
 {
@@ -108,7 +81,7 @@ static int bind_over(struct root *root, int source_fd, const char *target, const
     struct stat st;
     if (fstat(source_fd, &st) < 0)
         return shim_fail(root->words, "mount", target);
-    int fd = S_ISDIR(st.st_mode) ? folder_make_in(root->fd, target) : make_file(root->fd, target);
+    int fd = target_open(root, target, S_ISDIR(st.st_mode));
     if (fd < 0) {
         errno = -fd;
         return shim_fail(root->words, "make mount point", target);
@@ -528,20 +501,17 @@ static int bind_source(struct root *root, int fd, const struct mount_words *word
     int r = host ? check_source(root, fd, words) : 0;
     if (r == 0)
         r = bind_over(root, fd, words->target, words->options);
+    if (r == 0 && root->of_person)
+        r = target_note(root, words->target);
     return r || !host ? r : cover_below(root, words);
 }
 
-/* With the rights of the container's user, so that a folder which he may not enter is no way to what
- * lies in it. */
+/* A folder which the user may not enter is no way to what lies in it. */
 static int open_sub_as(const struct root *root, int source_fd, const char *sub)
 {
-    if (setgroups(root->group_count, root->groups) < 0)
-        return -errno;
-    (void)setfsgid(root->gid);
-    (void)setfsuid(root->uid);
-    int fd = setfsuid((uid_t)-1) == (int)root->uid ? open_in(source_fd, sub, O_PATH, 0) : -EPERM;
-    (void)setfsuid(geteuid());
-    (void)setfsgid(getegid());
+    int r = rights_of_user(root);
+    int fd = r ? r : open_in(source_fd, sub, O_PATH, 0);
+    rights_of_shim();
     return fd;
 }
 
@@ -642,6 +612,8 @@ static void root_know_user(struct root *root, const struct records *spec)
 {
     struct record record;
     uint64_t group;
+    for (size_t next = 0; records_next(spec, &next, &record);)
+        root->of_person |= record_is(&record, "mount.options") && has_option(record.value, "as");
     root->uid = (uid_t)records_number(spec, "uid", (long)geteuid());
     root->gid = (gid_t)records_number(spec, "gid", (long)getegid());
     for (size_t next = 0; records_next(spec, &next, &record);)

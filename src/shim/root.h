@@ -22,6 +22,9 @@ struct root {
     gid_t gid;
     gid_t groups[SHIM_GROUPS_MAX];
     size_t group_count;
+    bool of_person; /* parts of the machine are mounted with her rights alone ("as") */
+    char **volumes; /* where a person's are, as the kernel names it */
+    size_t volume_count;
     char *words;
 };
 
@@ -36,6 +39,15 @@ int bind_path(struct root *root, const char *source, const char *target, const c
 
 /* The folder `path` inside the root, and every mount below it. */
 int make_read_only(struct root *root, const char *path);
+
+/* ---- target.c: what a mount goes over, made where it is missing ---- */
+/* A descriptor or -errno. In a person's volume it is made with her rights: on the machine it stays. */
+int target_open(const struct root *root, const char *path, bool is_folder);
+/* A volume of hers is at the path now. */
+int target_note(struct root *root, const char *path);
+/* What follows is done with the rights of the container's user: 0 or -errno; and back, in any case. */
+int rights_of_user(const struct root *root);
+void rights_of_shim(void);
 
 /* ---- kernel_mounts.c ---- */
 /* /dev and /sys, and /proc unless somebody else mounts it. */

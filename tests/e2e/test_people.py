@@ -205,3 +205,29 @@ def test_credentials_end_when_they_are_revoked():
             check(said.returncode != 0 and words in said.stderr, f"{flags}: {said.stderr}")
         run([binary("muster"), "user", "remove", "alice", "--kubeconfig", t.m.kubeconfig])
         wait_for(lambda: not t.m.get("namespace", "alice", ok=False), "her namespace to go")
+
+
+def test_what_a_pod_mounts_makes_nothing_on_the_machine_that_its_person_could_not():
+    with Two() as t:
+        private, locked = os.path.join(t.shared, "alice"), os.path.join(t.shared, "locked")
+        for path, mode in (private, 0o700), (locked, 0o755):
+            os.mkdir(path, mode)
+        os.chown(private, ALICE, ALICE)
+        os.mkdir(f"{t.bob.home}/own")
+        os.chown(f"{t.bob.home}/own", BOB, BOB)
+        volumes = [{"name": "v", "hostPath": {"path": t.shared}}, {"name": "h", "hostPath": {"path": t.bob.home}},
+                   {"name": "e", "emptyDir": {}}, {"name": "c", "configMap": {"name": "kube-root-ca.crt"}}]
+        shared, empty = {"name": "v", "mountPath": "/m"}, {"name": "e"}
+        tries = {"folder": {"volumeMounts": [shared, {**empty, "mountPath": "/m/locked/a/b"}]},
+                 "shut": {"volumeMounts": [shared, {**empty, "mountPath": "/m/alice/a"}]},
+                 "file": {"volumeMounts": [shared, {"name": "c", "mountPath": "/m/locked/f", "subPath": "ca.crt"}]},
+                 "message": {"volumeMounts": [shared], "terminationMessagePath": "/m/locked/message"}}
+        for name, more in tries.items():
+            found, _ = t.bob.run(name, "true", container=more, volumes=volumes)
+            why = found["containerStatuses"][0]["state"]["terminated"]
+            check(why["exitCode"] == 128 and "Permission denied" in why["message"], f"{name}: {why}")
+        check(not os.listdir(private) and not os.listdir(locked), f"made as root: {os.listdir(private)} {os.listdir(locked)}")
+        more = {"volumeMounts": [{"name": "h", "mountPath": "/h"}, {**empty, "mountPath": "/h/own/a/b"},
+                                 {**empty, "mountPath": "/opt/new/place"}]}
+        _, out = t.bob.run("own", "touch /h/own/a/b/x /opt/new/place/x && echo done", container=more, volumes=volumes)
+        check(out == "done\n" and os.stat(f"{t.bob.home}/own/a/b").st_uid == BOB, f"in his own he may: {out}")
