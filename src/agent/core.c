@@ -3,6 +3,8 @@
 #include "agent/node.h"
 #include "agent/trash.h"
 #include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -13,6 +15,7 @@
 #include "tool/timer.h"
 
 #include <stdint.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 /* core: what every part of the agent may call; it calls none of them. */
@@ -20,6 +23,18 @@
 int64_t agent_now_ms(void)
 {
     return clock_now_ms();
+}
+
+int64_t agent_namespace_ms(const struct agent *agent, struct str name)
+{
+    const struct object *ns = cache_get(agent->cache, &kind_namespace, STR(""), name);
+    return ns ? ns->created_ms : 0;
+}
+
+bool agent_is_since(const char *path, int64_t since_ms)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && (int64_t)st.st_mtim.tv_sec >= since_ms / 1000;
 }
 
 int agent_node(const struct agent *agent, struct str name)

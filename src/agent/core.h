@@ -111,6 +111,10 @@ struct agent {
 };
 
 int64_t agent_now_ms(void);
+/* When the namespace was made; 0: there is none. What was kept of an earlier one of that name is not its. */
+int64_t agent_namespace_ms(const struct agent *agent, struct str name);
+/* Was the file, or folder, written then or later? In seconds, as objects have it. */
+bool agent_is_since(const char *path, int64_t since_ms);
 /* Pods that are marked are looked at in the next turn of the loop. */
 void agent_turn_soon(struct agent *agent);
 /* Index of a node of ours, or -1. */

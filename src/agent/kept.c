@@ -280,7 +280,8 @@ bool kept_find(const struct agent *agent,
     if (!name[0])
         return false;
     int n = snprintf(path, sizeof(path), "%s/logs/%s", agent->options.data_dir, name);
-    if (n < 0 || (size_t)n >= sizeof(path))
+    if (n < 0 || (size_t)n >= sizeof(path) ||
+        !agent_is_since(path, agent_namespace_ms(agent, request->ns)))
         return false;
     first_container(path, request->container, container);
     if (!container[0])

@@ -285,10 +285,12 @@ static void stream_begin_kept(struct results_stream *rs)
 {
     const struct podio_results_request *request = &rs->request;
     int fd = results_kept_open(rs->stream.agent->options.data_dir,
-                               &(struct results_kept_request){.ns = request->ns,
-                                                              .pod = request->pod,
-                                                              .generation = request->generation,
-                                                              .job_uid = request->job_uid});
+                               &(struct results_kept_request){
+                                   .ns = request->ns,
+                                   .pod = request->pod,
+                                   .generation = request->generation,
+                                   .job_uid = request->job_uid,
+                                   .since_ms = agent_namespace_ms(rs->stream.agent, request->ns)});
 
     rs->waits = fd < 0 && rs->stream.agent->burials_open > 0;
     if (rs->waits)
@@ -318,7 +320,7 @@ static void request_keep(struct results_stream *rs, const struct podio_results_r
 static bool request_is_kept(const struct agent *agent, const struct podio_results_request *request)
 {
     struct results_kept_request kept = {request->ns, request->pod, request->generation,
-                                        request->job_uid};
+                                        request->job_uid, agent_namespace_ms(agent, request->ns)};
     int fd = results_kept_open(agent->options.data_dir, &kept);
 
     if (fd >= 0)

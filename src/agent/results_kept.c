@@ -441,9 +441,12 @@ int results_kept_open(const char *data_dir, const struct results_kept_request *r
                        STR_ARG(request->job_uid));
     if (!name[0])
         return -ENOENT;
-    n = snprintf(path, sizeof(path), "%s/" RESULTS_KEPT_FOLDER "/%s/" VOLUME, data_dir, name);
-    if (n < 0 || (size_t)n >= sizeof(path))
+    n = snprintf(path, sizeof(path), "%s/" RESULTS_KEPT_FOLDER "/%s", data_dir, name);
+    if (n < 0 || (size_t)n >= sizeof(path) - sizeof("/" VOLUME))
         return -ENAMETOOLONG;
+    if (!agent_is_since(path, request->since_ms))
+        return -ENOENT;
+    (void)snprintf(path + n, sizeof(path) - (size_t)n, "/" VOLUME);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }

@@ -71,6 +71,7 @@ struct results_kept_request {
     struct str pod;
     struct str generation;
     struct str job_uid; /* empty: of any job of that name, the last one */
+    int64_t since_ms;   /* what is older is of an earlier namespace of the name */
 };
 /* A descriptor of what is kept, or -errno. */
 int results_kept_open(const char *data_dir, const struct results_kept_request *request);

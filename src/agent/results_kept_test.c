@@ -78,6 +78,40 @@ static bool scene_keeps(const struct scene *scene,
     return there;
 }
 
+/* Whoever is given a namespace whose name another one had. */
+TEST(results_of_an_earlier_namespace_are_not_those_of_the_next)
+{
+    struct scene scene;
+    struct results_kept_request request = {.ns = STR("ns"), .pod = STR("job-worker-0")};
+    struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    char kept[128];
+    static const struct {
+        const char *generation, *uid;
+        int64_t since_ms;
+        bool there;
+    } rows[] = {
+        {"0", "u1", 0, true},          {"0", "u1", 1000900, true},
+        {"0", "u1", 1001000, false},   {"newest", "u1", 1001000, false},
+        {"newest", "", 1000000, true}, {"newest", "", 1001000, false},
+    };
+
+    scene_make(&scene);
+    scene_bury(&scene, "0", "first");
+    (void)snprintf(kept, sizeof(kept), "%s/results/ns_job-worker-0_0_u1", scene.data);
+    EXPECT(utimensat(AT_FDCWD, kept, times, 0) == 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].generation);
+        request.generation = str_from(rows[i].generation);
+        request.job_uid = str_from(rows[i].uid);
+        request.since_ms = rows[i].since_ms;
+        int fd = results_kept_open(scene.data, &request);
+        EXPECT((fd >= 0) == rows[i].there);
+        if (fd >= 0)
+            close(fd);
+    }
+    files_remove(scene.data);
+}
+
 TEST(results_of_each_generation_are_kept_while_the_job_is_there)
 {
     struct scene scene;

@@ -207,6 +207,24 @@ def test_credentials_end_when_they_are_revoked():
         wait_for(lambda: not t.m.get("namespace", "alice", ok=False), "her namespace to go")
 
 
+def test_who_has_the_name_of_somebody_before_has_nothing_of_hers():
+    with Two() as t:
+        _, out = t.alice.run("p", "echo hers")
+        check(out == "hers\n", out)
+        log = ("get", "--raw", "/api/v1/namespaces/alice/pods/p/log")
+        t.alice.kubectl("delete", "pod", "p")
+        wait_for(lambda: t.alice.kubectl(*log, ok=False).stdout == "hers\n", "the log of her pod to be kept")
+        run([binary("muster"), "user", "remove", "alice", "--kubeconfig", t.m.kubeconfig])
+        wait_for(lambda: not t.m.get("namespace", "alice", ok=False), "her namespace to go")
+        check(t.m.kubectl(*log).stdout == "hers\n", "the owner reads it while nobody has the name")
+        for kept in os.scandir(f"{t.m.data}/logs"):  # a name of one second is one name
+            os.utime(kept.path, (kept.stat().st_mtime - 5, kept.stat().st_mtime - 5))
+        second = Person(t.m, t.top, "alice", ALICE + 100)
+        second.run("q", "echo mine")
+        said = second.kubectl(*log, ok=False)
+        check("hers" not in said.stdout and "NotFound" in said.stderr, f"another alice reads: {said.stdout} {said.stderr}")
+
+
 def test_what_a_pod_mounts_makes_nothing_on_the_machine_that_its_person_could_not():
     with Two() as t:
         private, locked = os.path.join(t.shared, "alice"), os.path.join(t.shared, "locked")
