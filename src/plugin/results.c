@@ -109,6 +109,8 @@ static int take_frame(void *user, const struct frame *frame, struct err *err)
         in->last_words = str_dup(arena, frame->path);
         if (in->list)
             VEC_PUSH(arena, &in->list->words, in->last_words);
+        else if (str_ends(frame->path, STR(RESULTS_MEANWHILE)))
+            session_say(in->session, "not copied: %s", results_name(in->session, frame->path));
     }
     return 0;
 }

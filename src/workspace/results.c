@@ -47,6 +47,12 @@ struct results {
     uint32_t file_mode;
     struct hash shipped_hash;
     struct hasher *hasher; /* set: first see whether it is as shipped */
+    struct results_id id;  /* as it was then */
+    struct hasher *given;  /* of the pieces that went out */
+    /* Set: it has changed meanwhile, and its last piece waits until what went out is found in it again. */
+    struct hasher *again;
+    char *last;
+    size_t last_len;
     /* limits */
     size_t file_count;
     size_t look_count;
@@ -73,7 +79,11 @@ static void file_close(struct results *results)
         close(results->file_fd);
     results->file_fd = -1;
     hasher_end(results->hasher, NULL);
-    results->hasher = NULL;
+    hasher_end(results->given, NULL);
+    hasher_end(results->again, NULL);
+    results->hasher = results->given = results->again = NULL;
+    mem_free(results->last);
+    results->last = NULL;
 }
 
 void results_free(struct results *results)
@@ -215,6 +225,7 @@ static int take_file(struct results *results, int parent, const char *name, stru
     results->file_at = 0;
     results->file_size = (uint64_t)st.st_size;
     results->file_mode = st.st_mode & 0777;
+    results->id = results_id(&st);
     results->shipped_hash = entry && entry->type == WS_FILE ? entry->hash : (struct hash){0};
     if (results->file_size > WS_BYTES_MAX) {
         words_add(results, out, "reports an impossible size");
@@ -263,14 +274,43 @@ static int count_file(struct results *results, struct err *err)
                    RESULTS_FILES_MAX);
 }
 
+static void give_entry(struct results *results, struct buf *out)
+{
+    frame_add_entry(out, &(struct ws_entry){.type = WS_FILE,
+                                            .path = path_of(results),
+                                            .size = results->file_size,
+                                            .hash = results->shipped_hash,
+                                            .mode = results->file_mode});
+    file_close(results);
+}
+
+static void give_piece(struct results *results, uint64_t offset, struct str bytes, struct buf *out)
+{
+    frame_add_blob(out, &(struct frame_blob){.hash = results->shipped_hash,
+                                             .size = results->file_size,
+                                             .offset = offset,
+                                             .mode = results->file_mode,
+                                             .path = path_of(results),
+                                             .bytes = bytes});
+}
+
+/* Written to since we began with it. */
+static bool file_is_touched(const struct results *results)
+{
+    struct stat st;
+    struct results_id now;
+
+    if (fstat(results->file_fd, &st) < 0)
+        return true;
+    now = results_id(&st);
+    return !results_id_eq(&now, &results->id);
+}
+
+/* A piece. The last one of a file that is being written to is kept back: give_last(). */
 static int give_some(struct results *results, struct buf *out, struct err *err)
 {
-    struct frame_blob blob = {.hash = results->shipped_hash,
-                              .size = results->file_size,
-                              .offset = results->file_at,
-                              .mode = results->file_mode,
-                              .path = path_of(results)};
-    uint64_t left = results->file_size - results->file_at;
+    uint64_t at = results->file_at;
+    uint64_t left = results->file_size - at;
     char *piece;
     ssize_t got = 0;
     int r = count_file(results, err);
@@ -278,27 +318,66 @@ static int give_some(struct results *results, struct buf *out, struct err *err)
     if (r < 0)
         return r;
     if (results->list) {
-        frame_add_entry(out, &(struct ws_entry){.type = WS_FILE,
-                                                .path = blob.path,
-                                                .size = blob.size,
-                                                .hash = blob.hash,
-                                                .mode = blob.mode});
-        file_close(results);
+        give_entry(results, out);
         return 0;
     }
     piece = mem_alloc(PIECE_BYTES);
     if (left)
         got = pread(results->file_fd, piece, left < PIECE_BYTES ? (size_t)left : PIECE_BYTES,
-                    (off_t)results->file_at);
-    blob.bytes = (struct str){piece, got > 0 ? (size_t)got : 0};
-    if (left && got <= 0)
-        words_add(results, out, got < 0 ? "cannot be read" : "became shorter while it was read");
-    else
-        frame_add_blob(out, &blob);
-    mem_free(piece);
-    results->file_at += blob.bytes.len;
-    if (got <= 0 || results->file_at == results->file_size)
+                    (off_t)at);
+    if (left && got <= 0) {
+        words_add(results, out, got < 0 ? "cannot be read" : "became shorter " RESULTS_MEANWHILE);
+        mem_free(piece);
         file_close(results);
+        return 0;
+    }
+    struct str bytes = {piece, (size_t)got};
+    if (!results->given)
+        results->given = hasher_new();
+    hasher_add(results->given, bytes);
+    results->file_at += bytes.len;
+    if (results->file_at == results->file_size && left && file_is_touched(results)) {
+        results->again = hasher_new();
+        results->last = piece;
+        results->last_len = bytes.len;
+        results->file_at = 0;
+        return 0;
+    }
+    give_piece(results, at, bytes, out);
+    mem_free(piece);
+    if (results->file_at == results->file_size)
+        file_close(results);
+    return 0;
+}
+
+/* It has changed while it was read. If it has only grown, as a log does, what went out is what it was; else that may
+ * be half of an old file and half of a new one. */
+static int give_last(struct results *results, struct buf *out)
+{
+    uint64_t left = results->file_size - results->file_at;
+    char block[65536];
+    struct hash given;
+    struct hash again;
+    ssize_t got =
+        pread(results->file_fd, block, left < sizeof(block) ? (size_t)left : sizeof(block),
+              (off_t)results->file_at);
+
+    if (got > 0) {
+        hasher_add(results->again, (struct str){block, (size_t)got});
+        results->file_at += (uint64_t)got;
+        results->turn_hashed += (uint64_t)got;
+        if (results->file_at < results->file_size)
+            return 0;
+    }
+    hasher_end(results->again, &again);
+    hasher_end(results->given, &given);
+    results->again = results->given = NULL;
+    if (got > 0 && hash_eq(again, given))
+        give_piece(results, results->file_size - results->last_len,
+                   (struct str){results->last, results->last_len}, out);
+    else
+        words_add(results, out, "changed " RESULTS_MEANWHILE);
+    file_close(results);
     return 0;
 }
 
@@ -450,6 +529,8 @@ static int step(struct results *results, struct buf *out, struct err *err)
 
     if (results->hasher)
         r = hash_some(results);
+    else if (results->again)
+        r = give_last(results, out);
     else if (results->file_fd >= 0)
         r = give_some(results, out, err);
     else

@@ -40,6 +40,10 @@ struct err;
 #define RESULTS_TURN_HASHED ((uint64_t)8 << 20)
 #define RESULTS_TURN_LOOKS  1000
 
+/* Ends the words about a file whose end is not there because it was written to. What only grows comes as far as it
+ * was when it was opened. */
+#define RESULTS_MEANWHILE "while it was read"
+
 struct results_request {
     struct str path; /* only what is there: a file or a folder; empty: everything */
     bool list;       /* entries instead of contents */

@@ -298,6 +298,65 @@ TEST(what_is_as_it_was_shipped_can_be_removed_and_the_rest_stays)
     EXPECT(look(place.job, &(struct results_request){.list = true}).file_count == 2);
 }
 
+/* A checkpoint that is written anew in its place while somebody copies it: half of each would be no checkpoint. */
+TEST(a_file_that_is_rewritten_while_it_is_read_does_not_come_and_one_that_grows_does)
+{
+    enum {
+        BYTES = 3 * RESULTS_TURN_BYTES
+    };
+    static const struct {
+        const char *why;
+        int flags;
+        int size;
+        int64_t comes; /* bytes; -1: it does not */
+    } rows[] = {
+        {"as large as before", O_TRUNC, BYTES, -1},
+        {"larger than before", O_TRUNC, BYTES + 64, -1},
+        {"shorter than before", O_TRUNC, BYTES / 2, -1},
+        {"not all of it, in its place", 0, BYTES / 2, -1},
+        {"more of it, behind its end", O_APPEND, 64, BYTES},
+    };
+    char *content = mem_alloc(BYTES + 65);
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(place_done) struct place place;
+        struct results_sink sink;
+        struct seen seen = {.sink = &sink};
+        char path[128];
+        struct stat st;
+
+        test_case(rows[i].why);
+        place_open(&place);
+        memset(content, 'o', BYTES);
+        content[BYTES] = '\0';
+        write_file(place.job, "model", content);
+        EXPECT(results_sink_open(&sink, place.to, false, NULL) == 0);
+        struct results *results = results_new(open(place.job, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                                              &(struct results_request){0});
+        int r = 1;
+        for (int turn = 0; r == 1; turn++) {
+            _cleanup_(buf_done) struct buf out = {0};
+
+            r = results_turn(results, &out, NULL);
+            EXPECT(frame_read_all(buf_str(&out), see, &seen, NULL) == 0);
+            if (turn > 0)
+                continue;
+            memset(content, 'n', BYTES + 64);
+            (void)snprintf(path, sizeof(path), "%s/model", place.job);
+            _cleanup_(disk_closep) int fd = open(path, O_WRONLY | O_CLOEXEC | rows[i].flags);
+            EXPECT(fd >= 0 && disk_write(fd, (struct str){content, (size_t)rows[i].size}) == 0);
+        }
+        results_free(results);
+        results_sink_done(&sink);
+        (void)snprintf(path, sizeof(path), "%s/model", place.to);
+        EXPECT(r == 0 && (stat(path, &st) == 0 ? (int64_t)st.st_size : -1) == rows[i].comes);
+        EXPECT(sink.cut_count == (rows[i].comes < 0));
+        EXPECT((strstr(seen.words, "model ") && strstr(seen.words, RESULTS_MEANWHILE)) ==
+               (rows[i].comes < 0));
+    }
+    mem_free(content);
+}
+
 TEST(results_larger_than_a_turn_arrive_whole_and_a_hole_costs_nothing_to_refuse)
 {
     _cleanup_(place_done) struct place place;
