@@ -152,19 +152,39 @@ static void home_name_aside(struct homecoming *home)
     size_t named = 0;
 
     for (size_t i = 0; i < home->plan.list.files.count && named < NAMED_MAX; i++) {
-        if (home->plan.items[i].verdict != HOME_ASIDE)
+        const struct home_item *item = &home->plan.items[i];
+        struct str path = home->plan.list.files.items[i].path;
+
+        if (item->verdict != HOME_ASIDE)
             continue;
-        const char *one = results_name(session, home->plan.list.files.items[i].path);
         session_say(session,
-                    "kept: %s changed here since the job was submitted; the job's is beside it, "
-                    "%s.%s",
-                    one, one, home->job);
+                    str_starts(item->as, path)
+                        ? "kept: %s changed here since the job was submitted; the job's is beside "
+                          "it, %s"
+                        : "kept: what is here in place of the folder of %s; the job's is %s",
+                    results_name(session, path), results_name(session, item->as));
         named++;
     }
     if (home->plan.aside_count > named)
         session_say(session,
                     "kept: %zu more; the job's are beside them, with .%s behind their names",
                     home->plan.aside_count - named, home->job);
+}
+
+/* What had no place here is not lost with the rest. */
+static int home_name_failed(const struct homecoming *home, int r, struct err *err)
+{
+    size_t count = home->plan.failed_count;
+
+    for (size_t i = 0; i < count && i < HOME_FAILED_MAX; i++)
+        session_say(home->session, "not copied: %s",
+                    results_name(home->session, home->plan.failed[i]));
+    if (r < 0 || !count)
+        return r;
+    return err_set(err, -EIO,
+                   "%zu file%s could not be written in %s; `%s pull %s --to DIR` copies all to "
+                   "another place",
+                   count, count == 1 ? "" : "s", home->folder, home->session->program, home->job);
 }
 
 static void home_name_brought(const struct homecoming *home)
@@ -178,7 +198,7 @@ static void home_name_brought(const struct homecoming *home)
                 home->sink.file_count == 1 ? "" : "s", term_bytes(home->sink.bytes, bytes),
                 home->job, home->folder);
     for (size_t i = 0; i < home->plan.list.files.count && named < NAMED_MAX; i++)
-        if (home->plan.items[i].verdict != HOME_SAME) {
+        if (home->plan.items[i].came) {
             session_say(session, "  %s (%s)", results_name(session, home->plan.items[i].as),
                         term_bytes(home->plan.list.files.items[i].size, bytes));
             named++;
@@ -186,7 +206,8 @@ static void home_name_brought(const struct homecoming *home)
     if (home->sink.file_count > named)
         session_say(session, "  and %zu more", home->sink.file_count - named);
     for (size_t i = 0; i < home->plan.list.files.count; i++)
-        replaced += home->plan.items[i].verdict == HOME_REPLACE && !home->plan.items[i].own;
+        replaced += home->plan.items[i].came && home->plan.items[i].verdict == HOME_REPLACE &&
+                    !home->plan.items[i].own;
     if (replaced)
         session_say(session,
                     "%zu file%s replaced; what was there is in %s/" RESULTS_REPLACED
@@ -235,6 +256,7 @@ static int home_copy(struct homecoming *home, const struct results_source *sourc
         if (r == 0 && home->sink.cut_count)
             r = err_set(err, -EAGAIN, "%zu files changed while they were copied; pull again",
                         home->sink.cut_count);
+        r = home_name_failed(home, r, err);
     }
     home_name_aside(home);
     home_plan_forget(home->folder, clock_now_ms() / 1000);

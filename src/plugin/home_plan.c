@@ -106,6 +106,25 @@ static bool link_is(int root_fd, struct str path, struct str target)
     return len >= 0 && str_eq((struct str){found, (size_t)len}, target);
 }
 
+/* Beside it; or beside the folder of it that is none here, which the person, or the job, has made something else. */
+static struct str home_aside(const struct home_plan *plan, int root_fd, struct str path)
+{
+    size_t end = path.len;
+
+    for (size_t i = 0; i < path.len; i++) {
+        int fd = path.p[i] == '/' ? results_folder(root_fd, str_sub(path, 0, i)) : -ENOENT;
+
+        if (fd >= 0)
+            close(fd);
+        if (fd >= 0 || fd == -ENOENT)
+            continue;
+        end = i;
+        break;
+    }
+    return str_printf(plan->arena, STR_FMT ".%s" STR_FMT, STR_ARG(str_sub(path, 0, end)), plan->job,
+                      STR_ARG(str_sub(path, end, path.len)));
+}
+
 static void home_judge_one(struct home_plan *plan, int root_fd, size_t i)
 {
     const struct result_file *file = &plan->list.files.items[i];
@@ -121,7 +140,7 @@ static void home_judge_one(struct home_plan *plan, int root_fd, size_t i)
         return;
     }
     if (item->verdict == HOME_ASIDE) {
-        item->as = str_printf(plan->arena, STR_FMT ".%s", STR_ARG(file->path), plan->job);
+        item->as = home_aside(plan, root_fd, file->path);
         /* What came there before is replaced; anything else has a name that nobody expects. */
         place = home_look(plan, root_fd, item->as, (struct hash){0}, &item->old);
         item->own = place.brought;
@@ -184,7 +203,14 @@ bool home_plan_wants(void *user, struct str path, struct str *ret_as)
 static void home_placed(void *user, const char *path, const struct results_id *id)
 {
     struct home_plan *plan = user;
+    struct home_item *item = plan->now;
 
+    item->came = true;
+    if (!str_is(item->as, path)) { /* somebody was quicker: it is beside that */
+        plan->aside_count += item->verdict != HOME_ASIDE;
+        item->verdict = HOME_ASIDE;
+        item->as = str_dup(plan->arena, str_from(path));
+    }
     home_record_add(plan->arena, plan->record,
                     str_printf(plan->arena, STR_FMT "%s", STR_ARG(plan->below), path), id);
     if (plan->id && clock_monotonic_ms() - plan->noted_ms >= HOME_NOTE_MS) {
@@ -203,6 +229,17 @@ static void home_same(void *user)
     plan->now->verdict = HOME_SAME;
     plan->aside_count--;
     plan->same_count++;
+}
+
+static void home_failed(void *user, const struct err *err)
+{
+    struct home_plan *plan = user;
+
+    plan->aside_count -= plan->now->verdict == HOME_ASIDE;
+    plan->now->verdict = HOME_NEW;
+    if (plan->failed_count < HOME_FAILED_MAX)
+        plan->failed[plan->failed_count] = str_dup(plan->arena, str_from(err->text));
+    plan->failed_count++;
 }
 
 /* One folder a job in RESULTS_REPLACED, for HOME_REPLACED_S. */
@@ -231,5 +268,6 @@ void home_plan_sink(struct home_plan *plan, struct results_sink *sink)
     sink->aside = str_printf(plan->arena, ".%s", plan->job).p;
     sink->placed = home_placed;
     sink->same = home_same;
+    sink->failed = home_failed;
     sink->placed_user = plan;
 }

@@ -20,8 +20,10 @@ struct home_item {
     struct str as;         /* where it goes; another path than its own where that is taken */
     struct results_id old; /* what it replaces; no inode: nothing */
     bool own;              /* that came from the job before */
+    bool came;             /* it is there now */
 };
 
+#define HOME_FAILED_MAX 5
 struct home_plan {
     struct arena *arena;
     const char *job;
@@ -35,7 +37,9 @@ struct home_plan {
     struct home_item *now; /* that is being written */
     size_t aside_count;
     size_t same_count;
-    uint64_t bytes; /* of those that come */
+    size_t failed_count;                /* that could not be put in their places */
+    struct str failed[HOME_FAILED_MAX]; /* why, of the first of them */
+    uint64_t bytes;                     /* of those that come */
 };
 
 enum home_verdict home_judge(const struct home_place *place, int64_t since_ns);

@@ -79,6 +79,7 @@ struct model {
     } files[MODEL_PATHS];
     unsigned next;
     unsigned seed;
+    char block[16]; /* what the person has in place of the folder d; empty: nothing */
     bool moved;
     bool named; /* the volume has no files without a name */
 };
@@ -138,15 +139,15 @@ static void model_edit(struct model *m)
     char whole[256];
     char other[256];
 
-    switch (model_random(m, 4)) {
+    (void)snprintf(whole, sizeof(whole), "%s/d", m->home);
+    (void)snprintf(other, sizeof(other), "%s/old-%u", m->home, m->next++);
+    switch (model_random(m, 5)) {
     case 0:
         (void)snprintf(whole, sizeof(whole), "%s/%s", m->home, model_paths[i]);
         (void)unlink(whole);
         m->files[i].mine[0] = '\0';
         break;
     case 1: /* d is put aside, and another one takes its place, with times of long ago */
-        (void)snprintf(whole, sizeof(whole), "%s/d", m->home);
-        (void)snprintf(other, sizeof(other), "%s/old-%u", m->home, m->next++);
         (void)rename(whole, other);
         (void)snprintf(other, sizeof(other), "%s-moved", m->home);
         EXPECT(rename(other, whole) == 0);
@@ -155,14 +156,27 @@ static void model_edit(struct model *m)
         m->moved = true;
         EXPECT(mkdir(other, 0755) == 0); /* empty, the next time */
         break;
+    case 2: /* d is put aside, and a file or a link takes its place */
+        (void)rename(whole, other);
+        m->files[2].mine[0] = m->files[3].mine[0] = '\0';
+        if (model_random(m, 2)) {
+            EXPECT(symlink(strrchr(other, '/') + 1, whole) == 0);
+            break;
+        }
+        model_name(m, "block", m->block);
+        model_write(m, "d", m->block);
+        break;
     default:
+        if (unlink(whole) == 0) /* for what stands there otherwise */
+            m->block[0] = '\0';
         model_name(m, "user", m->files[i].mine);
         model_write(m, model_paths[i], m->files[i].mine);
     }
 }
 
-/* What the job wrote comes home; in between, now and then, somebody edits. */
-static void model_pull(struct model *m, bool edits)
+/* What the job wrote comes home; in between, now and then, somebody edits. False: something could not come, for what
+ * was done meanwhile, and was named. */
+static bool model_pull(struct model *m, bool edits)
 {
     struct home_plan plan = {.arena = &m->arena, .job = MODEL_JOB, .record = &m->record};
     struct results_sink sink;
@@ -197,11 +211,13 @@ static void model_pull(struct model *m, bool edits)
     }
     results_sink_done(&sink);
     home_record_sort(&m->record);
+    EXPECT(edits || !plan.failed_count);
+    return !plan.failed_count;
 }
 
 static void model_pull_alone(void *user)
 {
-    model_pull(user, false);
+    (void)model_pull(user, false);
 }
 
 /* Something has a name that only a copy under way gives. */
@@ -225,6 +241,8 @@ static bool model_is_left(const char *folder)
 
 static void model_check(struct model *m, bool pulled)
 {
+    if (m->block[0])
+        EXPECT(model_has(m->home, m->block));
     for (size_t i = 0; i < MODEL_PATHS; i++) {
         const char *mine = m->files[i].mine;
         const char *written = m->files[i].written;
@@ -274,7 +292,7 @@ TEST(nothing_of_the_persons_or_the_jobs_is_lost_by_edits_moves_and_pulls)
             else if (what < 3)
                 model_name(&m, "job", m.files[model_random(&m, MODEL_PATHS)].written);
             else if (what == 3)
-                model_pull(&m, model_random(&m, 2)), pulled = true;
+                pulled = model_pull(&m, model_random(&m, 2));
             else /* it is killed, at any moment, and nobody has noted what it brought */
                 EXPECT(test_killed(model_pull_alone, &m, model_random(&m, MODEL_KILL)) >= 0);
             model_check(&m, pulled);
@@ -284,6 +302,55 @@ TEST(nothing_of_the_persons_or_the_jobs_is_lost_by_edits_moves_and_pulls)
         EXPECT(system(command) == 0);
         arena_done(&m.arena);
     }
+}
+
+/* What has no place here is named, and what comes after it comes. */
+TEST(a_file_that_cannot_be_put_in_its_place_does_not_keep_others_from_theirs)
+{
+    static const char *const paths[] = {"d/x", "l/y", "n/", "z"};
+    char home[] = "/tmp/muster-home-XXXXXX";
+    char name[WS_NAME_MAX + 1];
+    char command[512];
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct home_record record = {.since_ns = 1};
+    struct home_plan plan = {.arena = &arena, .job = "job", .record = &record};
+    struct results_sink sink;
+    struct err err = {0};
+
+    EXPECT(mkdtemp(home) != NULL);
+    (void)snprintf(name, sizeof(name), "%0*d", WS_NAME_MAX - 1,
+                   0); /* and .job is too long for it */
+    (void)snprintf(
+        command, sizeof(command),
+        "cd %s && mkdir n elsewhere && echo mine >d && ln -s elsewhere l && echo mine >n/%s", home,
+        name);
+    EXPECT(system(command) == 0);
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
+        VEC_PUSH(&arena, &plan.list.files,
+                 (struct result_file){
+                     .path = str_printf(&arena, "%s%s", paths[i],
+                                        str_ends(str_from(paths[i]), STR("/")) ? name : ""),
+                     .size = 5});
+    EXPECT(home_plan_make(&plan, home, &err) == 0);
+    EXPECT(results_sink_open(&sink, home, false, &err) == 0);
+    home_plan_sink(&plan, &sink);
+    for (size_t i = 0; i < plan.list.files.count; i++)
+        for (uint64_t at = 0; at < 5; at += 3) {
+            struct frame_blob blob = {
+                .size = 5, .offset = at, .bytes = str_sub(STR("job's"), at, 3)};
+
+            EXPECT(home_plan_wants(&plan, plan.list.files.items[i].path, &blob.path));
+            EXPECT(results_put(&sink, &blob, &err) == 0);
+        }
+    results_sink_done(&sink);
+    EXPECT(sink.file_count == 3 && sink.cut_count == 0);
+    EXPECT(plan.failed_count == 1 && str_contains(plan.failed[0], STR("'n/000")));
+    EXPECT(plan.aside_count == 2 && str_is(plan.items[0].as, "d.job/x"));
+    (void)snprintf(command, sizeof(command),
+                   "cd %s && grep -q mine d && grep -q mine n/0* && ! ls -A elsewhere | grep . && "
+                   "[ $(cat d.job/x l.job/y z) = \"job'sjob'sjob's\" ] && rm -r %s",
+                   home, home);
+    EXPECT(system(command) == 0);
 }
 
 TEST(the_moment_is_that_of_the_folders_own_file_system)

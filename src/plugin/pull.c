@@ -68,6 +68,8 @@ struct part {
     struct results_source source;
     const char *to;
     struct result_list list;
+    struct session *session;
+    size_t failed_count; /* files that could not be written where they belong */
 };
 
 static size_t count_in_the_way(struct session *session, const struct part *part, size_t named)
@@ -139,8 +141,17 @@ static void tell_words(struct session *session, const struct part *part)
         session_say(session, "left out: %s", results_name(session, part->list.words.items[i]));
 }
 
+static void say_failed(void *user, const struct err *err)
+{
+    struct part *part = user;
+
+    if (part->failed_count++ < NAMED_MAX)
+        session_say(part->session, "not copied: %s",
+                    results_name(part->session, str_from(err->text)));
+}
+
 static int copy(struct session *session,
-                const struct part *part,
+                struct part *part,
                 struct str path,
                 const struct pull_values *v,
                 struct err *err)
@@ -151,6 +162,9 @@ static int copy(struct session *session,
 
     if (r == 0)
         r = check_room(part->to, part, 1, &sink.bytes_max, err);
+    part->session = session;
+    sink.failed = say_failed;
+    sink.placed_user = part;
     if (r == 0)
         r = results_read(session, &part->source, path, &sink, err);
     results_sink_done(&sink);
@@ -158,6 +172,9 @@ static int copy(struct session *session,
         r = err_set(err, -EAGAIN,
                     "%zu files changed while they were copied and are not here; pull again",
                     sink.cut_count);
+    if (r == 0 && part->failed_count)
+        r = err_set(err, -EIO, "%zu file%s could not be written in %s; --to DIR copies elsewhere",
+                    part->failed_count, part->failed_count == 1 ? "" : "s", part->to);
     if (sink.file_count)
         session_say(session, "%zu file%s (%s) of %s in %s", sink.file_count,
                     sink.file_count == 1 ? "" : "s", term_bytes(sink.bytes, bytes),

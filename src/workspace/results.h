@@ -99,7 +99,11 @@ struct results_sink {
      * needed, and `same` is told. NULL: none. */
     const char *twin;
     void (*same)(void *user);
-    void *placed_user;  /* of both */
+    /* A file that cannot be put in its place, as in a folder that is not ours: it is told, and the others
+     * come. NULL: the copy ends there. What is wrong with the whole volume ends it anyway. */
+    void (*failed)(void *user, const struct err *err);
+    void *placed_user;  /* of the three */
+    bool skipping;      /* what is left of such a file */
     uint64_t bytes_max; /* of all files; 0: no limit */
     uint64_t bytes;
     size_t file_count;

@@ -494,12 +494,10 @@ static int finish(struct results_sink *sink, struct err *err)
     return 0;
 }
 
-int results_put(struct results_sink *sink, const struct frame_blob *blob, struct err *err)
+static int put_piece(struct results_sink *sink, const struct frame_blob *blob, struct err *err)
 {
     int r = 0;
 
-    if (sink->fd >= 0 && !str_is(blob->path, sink->path))
-        drop(sink); /* its end did not come */
     if (sink->fd < 0)
         r = begin(sink, blob, err);
     if (r < 0)
@@ -523,12 +521,11 @@ int results_put(struct results_sink *sink, const struct frame_blob *blob, struct
     return sink->have == sink->size ? finish(sink, err) : 0;
 }
 
-int results_put_link(struct results_sink *sink, const struct ws_entry *entry, struct err *err)
+static int put_link(struct results_sink *sink, const struct ws_entry *entry, struct err *err)
 {
     char target[WS_PATH_MAX + 1];
     int r = manifest_check_entry(entry, err);
 
-    drop(sink); /* the end of the file before it did not come */
     if (r == 0 && (entry->type != WS_LINK || sink->file_count >= RESULTS_FILES_MAX))
         r = err_set(err, -EPROTO, "'" STR_FMT "' is no link, or one too many",
                     STR_ARG(entry->path));
@@ -544,4 +541,51 @@ int results_put_link(struct results_sink *sink, const struct ws_entry *entry, st
         tell_placed(sink, -1);
     drop(sink);
     return r < 0 ? err_set(err, r, "'%s': %s", sink->path, errno_words(-r)) : 0;
+}
+
+/* One file cannot have its place, or none can. */
+static bool ends_all(int r)
+{
+    return r == -EPROTO || r == -ENOSPC || r == -EDQUOT || r == -EROFS || r == -EIO ||
+           r == -EFBIG || r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
+/* `cut` files before it had not ended. */
+static int put_done(struct results_sink *sink,
+                    size_t cut,
+                    int r,
+                    const struct err *why,
+                    struct err *err)
+{
+    if (r < 0 && sink->failed && !ends_all(r)) {
+        sink->cut_count = cut;
+        sink->skipping = true;
+        sink->failed(sink->placed_user, why);
+        return 0;
+    }
+    if (r < 0 && err)
+        *err = *why;
+    return r;
+}
+
+int results_put(struct results_sink *sink, const struct frame_blob *blob, struct err *err)
+{
+    struct err why = {0};
+
+    if (sink->skipping && blob->offset)
+        return 0;
+    sink->skipping = false;
+    if (sink->fd >= 0 && !str_is(blob->path, sink->path))
+        drop(sink); /* its end did not come */
+    size_t cut = sink->cut_count;
+    return put_done(sink, cut, put_piece(sink, blob, &why), &why, err);
+}
+
+int results_put_link(struct results_sink *sink, const struct ws_entry *entry, struct err *err)
+{
+    struct err why = {0};
+
+    drop(sink); /* the end of the file before it did not come */
+    size_t cut = sink->cut_count;
+    return put_done(sink, cut, put_link(sink, entry, &why), &why, err);
 }
