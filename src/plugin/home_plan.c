@@ -242,24 +242,38 @@ static void home_failed(void *user, const struct err *err)
     plan->failed_count++;
 }
 
-/* One folder a job in RESULTS_REPLACED, for HOME_REPLACED_S. */
-void home_plan_forget(const char *folder, int64_t now_s)
+/* Takes the descriptor. What came here, by the moment that no program can set back, before that; and folders that are
+ * empty then. */
+static void forget_below(int fd, int64_t before_s, int depth)
 {
-    const char *below = RESULTS_REPLACED;
-    _cleanup_(disk_closep) int root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = root < 0 ? -1 : results_folder(root, str_from(below));
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct stat st;
 
     if (fd >= 0 && !dir)
         close(fd);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            now_s - (int64_t)st.st_mtime > HOME_REPLACED_S)
-            (void)disk_remove(dirfd(dir), entry->d_name);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        bool folder = S_ISDIR(st.st_mode);
+        if (folder && depth > 0)
+            forget_below(openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                         before_s, depth - 1);
+        if (folder || (int64_t)file_changed(&st).tv_sec < before_s)
+            (void)unlinkat(fd, entry->d_name, folder ? AT_REMOVEDIR : 0);
+    }
     if (dir)
         closedir(dir);
+}
+
+/* Each file in RESULTS_REPLACED for HOME_REPLACED_S. */
+void home_plan_forget(const char *folder, int64_t now_s)
+{
+    const char *below = RESULTS_REPLACED;
+    _cleanup_(disk_closep) int root = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    forget_below(root < 0 ? -1 : results_folder(root, str_from(below)), now_s - HOME_REPLACED_S,
+                 RESULTS_DEPTH_MAX);
 }
 
 void home_plan_sink(struct home_plan *plan, struct results_sink *sink)

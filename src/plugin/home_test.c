@@ -353,6 +353,30 @@ TEST(a_file_that_cannot_be_put_in_its_place_does_not_keep_others_from_theirs)
     EXPECT(system(command) == 0);
 }
 
+TEST(what_was_replaced_is_kept_for_seven_days_each_file_from_when_it_was)
+{
+    char home[] = "/tmp/muster-home-XXXXXX";
+    char command[512];
+    int64_t now_s = home_moment("/tmp") / 1000000000;
+
+    EXPECT(mkdtemp(home) != NULL);
+    /* The folders of a job are older than what has come last. */
+    (void)snprintf(
+        command, sizeof(command),
+        "cd %s && mkdir -p .muster/replaced/job/d && echo mine >.muster/replaced/job/d/x && "
+        "touch -d '2 weeks ago' .muster/replaced/job/d/x .muster/replaced/job/d "
+        ".muster/replaced/job",
+        home);
+    EXPECT(system(command) == 0);
+    (void)snprintf(command, sizeof(command), "test -e %s/.muster/replaced/job/d/x", home);
+    home_plan_forget(home, now_s + HOME_REPLACED_S - 60);
+    EXPECT(system(command) == 0);
+    home_plan_forget(home, now_s + HOME_REPLACED_S + 60);
+    (void)snprintf(command, sizeof(command), "rmdir %s/.muster/replaced %s/.muster %s", home, home,
+                   home);
+    EXPECT(system(command) == 0);
+}
+
 TEST(the_moment_is_that_of_the_folders_own_file_system)
 {
     char folder[] = "/tmp/muster-home-XXXXXX";
