@@ -1,6 +1,7 @@
 #include "plugin/home_record.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KEPT_S ((time_t)30 * 24 * 3600)
+#define KEPT_S ((time_t)366 * 24 * 3600)
 
 /* ~/.local/state/muster/homes, as the XDG base directories have it. */
 static const char *record_folder(struct arena *arena)
@@ -94,15 +95,40 @@ int home_record_name(char id[HOME_ID_BYTES + 1], struct err *err)
     return 0;
 }
 
+/* A path is bytes, which JSON cannot have in a string unless they are UTF-8: else their numbers. */
+static struct json *path_json(struct arena *arena, struct str path)
+{
+    if (str_utf8(arena, path).p == path.p)
+        return json_new_str(arena, path);
+    struct json *bytes = json_new_array(arena);
+    for (size_t i = 0; i < path.len; i++)
+        (void)json_push(bytes, json_new_i64(arena, (unsigned char)path.p[i]));
+    return bytes;
+}
+
+static struct str path_read(struct arena *arena, const struct json *json)
+{
+    size_t len = json_count(json);
+    char *path = ARENA_ARRAY(arena, char, len + 1);
+    size_t at = 0;
+
+    if (!len)
+        return json_str(json);
+    JSON_FOREACH(json, byte)
+        path[at++] = (char)json_i64_or(byte, 0);
+    return (struct str){path, len};
+}
+
 int home_record_write(struct arena *arena,
                       const char *id,
                       const struct home_record *record,
                       struct err *err)
 {
     const char *folder = record_folder(arena);
-    struct json *text = json_make(
-        arena, "{namespace: $, job: $, folder: $, since: $, most: $, server: $}", record->ns,
-        record->job, record->folder, record->since_ns, record->bytes_max, record->server);
+    struct json *text =
+        json_make(arena, "{namespace: $, job: $, since: $, most: $, server: $}", record->ns,
+                  record->job, record->since_ns, record->bytes_max, record->server);
+    (void)json_set(text, STR("folder"), path_json(arena, record->folder));
     if (record->array.len)
         json_add_str(arena, text, "array", record->array);
     struct json *files = json_add_array(arena, text, "files");
@@ -111,9 +137,14 @@ int home_record_write(struct arena *arena,
     for (size_t i = 0; i < record->files.count; i++) {
         const struct home_file *file = &record->files.items[i];
 
-        (void)json_push(files, json_make(arena, "[$, $, $, $, $]", file->path,
-                                         (int64_t)file->id.inode, (int64_t)file->id.size,
-                                         file->id.modified_ns, file->id.changed_ns));
+        const int64_t numbers[] = {(int64_t)file->id.inode, (int64_t)file->id.size,
+                                   file->id.modified_ns, file->id.changed_ns};
+        struct json *line = json_new_array(arena);
+
+        (void)json_push(line, path_json(arena, file->path));
+        for (size_t j = 0; j < COUNT_OF(numbers); j++)
+            (void)json_push(line, json_new_i64(arena, numbers[j]));
+        (void)json_push(files, line);
     }
 
     if (r < 0)
@@ -226,7 +257,7 @@ static void record_read_files(struct arena *arena,
                                 .modified_ns = json_i64_or(json_index(file, 3), 0),
                                 .changed_ns = json_i64_or(json_index(file, 4), 0)};
 
-        VEC_PUSH(arena, &ret->files, (struct home_file){json_str(json_index(file, 0)), id});
+        VEC_PUSH(arena, &ret->files, (struct home_file){path_read(arena, json_index(file, 0)), id});
     }
     home_record_sort(ret);
 }
@@ -249,7 +280,7 @@ int home_record_read(struct arena *arena,
         str_eq(json_str(json_get(record, "job")), job)) {
         *ret = (struct home_record){.ns = ns,
                                     .job = job,
-                                    .folder = json_str(json_get(record, "folder")),
+                                    .folder = path_read(arena, json_get(record, "folder")),
                                     .since_ns = json_i64_or(json_get(record, "since"), 0),
                                     .bytes_max = json_i64_or(json_get(record, "most"), 0),
                                     .server = json_str(json_get(record, "server")),

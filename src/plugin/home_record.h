@@ -14,8 +14,8 @@ struct err;
  *
  * A job can be written by others than the one who submitted it, so what it says about folders is
  * not to be trusted: it carries only the name of a record that is in this person's own state
- * folder, and the record says for which job it is. Records older than 30 days are removed when a new
- * one is made. */
+ * folder, and the record says for which job it is. Records that nobody has written to for a year are removed
+ * when a new one is made: a job may run for months. */
 #define HOME_ID_BYTES 32 /* hexadecimal digits */
 
 /* A file that has come home, as it was then: while it is that, it may be replaced by a newer one of the job. */

@@ -443,7 +443,7 @@ TEST(home_records_are_for_the_job_they_were_made_for)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     char state[] = "/tmp/muster-homes-XXXXXX";
-    char command[96];
+    char command[160];
     char id[HOME_ID_BYTES + 1];
     char other[HOME_ID_BYTES + 1];
     struct home_record record = {.ns = STR("ns"),
@@ -467,6 +467,21 @@ TEST(home_records_are_for_the_job_they_were_made_for)
     EXPECT(str_is(found.folder, "/home/me/train") && found.since_ns == 5 && found.bytes_max == 7);
     EXPECT(results_id_eq(home_record_file(&found, STR("out/model")), &came));
     EXPECT(!home_record_file(&found, STR("out")));
+    /* Names are bytes, and a job may run for months. */
+    record.folder = STR("/home/me/caf\xe9");
+    home_record_add(&arena, &record, STR("mod\xe8le\n\"%"), &came);
+    EXPECT(home_record_write(&arena, id, &record, &err) == 0);
+    EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("job"), &found, &err) == 0);
+    EXPECT(str_is(found.folder, "/home/me/caf\xe9"));
+    EXPECT(results_id_eq(home_record_file(&found, STR("mod\xe8le\n\"%")), &came));
+    EXPECT(results_id_eq(home_record_file(&found, STR("out/model")), &came));
+    (void)snprintf(command, sizeof(command), "touch -d '100 days ago' %s/muster/homes/%s", state,
+                   id);
+    EXPECT(system(command) == 0 && home_record_name(other, &err) == 0);
+    EXPECT(home_record_write(&arena, other, &(struct home_record){.job = STR("x")}, &err) == 0);
+    EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("job"), &found, &err) == 0);
+    (void)snprintf(command, sizeof(command), "rm %s/muster/homes/%s", state, other);
+    EXPECT(system(command) == 0);
     EXPECT(home_record_read(&arena, str_from(id), STR("ns"), STR("other"), &found, &err) ==
            -ENOENT);
     EXPECT(home_record_read(&arena, str_from(id), STR("theirs"), STR("job"), &found, &err) ==

@@ -1,7 +1,10 @@
 #include "workspace/sync_worker.h"
 
+#include "base/arena.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "workspace/httpd.h"
 
 #include <stdbool.h>
@@ -51,13 +54,14 @@ void sync_worker_ack(struct sync_worker *worker, const struct sync_ack *ack, str
 
 void sync_worker_write(struct buf *out, const struct sync_worker *worker)
 {
+    _cleanup_(arena_done) struct arena arena = {0};
     char hex[HASH_HEX_BYTES];
 
     buf_addf(out, "{\"rank\":%llu,\"revision\":\"%s\",\"kept\":%llu,\"names\":",
              (unsigned long long)worker->rank, hash_hex(worker->acked, hex),
              (unsigned long long)worker->kept);
-    json_write_string(out, str_from(worker->names));
+    json_write_string(out, str_utf8(&arena, str_from(worker->names)));
     buf_add(out, STR(",\"trouble\":"));
-    json_write_string(out, str_from(worker->trouble));
+    json_write_string(out, str_utf8(&arena, str_from(worker->trouble)));
     buf_addc(out, '}');
 }
