@@ -15,16 +15,19 @@
 #include "workspace/statcache.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* stop: ends the muster that `run` started. Pods would outlive it, so jobs go first, or it stays. */
-#define STOP_LIMIT_MS 60000
-#define STOP_PAUSE_MS 50
-#define NAMES_SHOWN   10
+#define STOP_LIMIT_MS  60000
+#define STOP_PAUSE_MS  50
+#define NAMES_SHOWN    10
+#define RESULTS_FOLDER "results" /* of the data folder (agent/results_kept.h) */
 /* Everything but the pods that stand for parts of muster itself. */
 #define STOP_SELECTOR "app.kubernetes.io/managed-by!=muster"
 
@@ -131,8 +134,6 @@ static int stop_jobs(struct session *session, bool all, struct err *err)
     r = stop_delete_all(session, &kind_torchrunjob, err);
     if (r == 0)
         r = stop_await_pods(session, err);
-    if (r == 0) /* until then what they wrote can still come home */
-        home_record_remove_of(&session->arena, session->config.server);
     return r;
 }
 
@@ -148,6 +149,43 @@ static int stop_process(struct session *session, const char *folder, long pid, s
         session_pause(session, STOP_PAUSE_MS);
     }
     return 0;
+}
+
+/* What did not come home is in the data folder, under the names of the pods that wrote it. Where nobody can be asked it
+ * is named, and --all says yes. */
+static int stop_name_kept(const char *folder, struct err *err)
+{
+    _cleanup_(buf_done) struct buf names = {0};
+    char path[PATH_MAX];
+    char answer[16] = "";
+    size_t count = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/" RESULTS_FOLDER, folder);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        struct str rest = str_from(e->d_name);
+        struct str ns, pod;
+
+        if (e->d_name[0] != '.' && str_cut(&rest, '_', &ns) && str_cut(&rest, '_', &pod) &&
+            count++ < NAMES_SHOWN)
+            buf_addf(&names, "%s" STR_FMT "/" STR_FMT, names.len ? ", " : "", STR_ARG(ns),
+                     STR_ARG(pod));
+    }
+    if (dir)
+        closedir(dir);
+    if (!count)
+        return 0;
+    if (count > NAMES_SHOWN)
+        buf_addf(&names, " and %zu more pods", count - NAMES_SHOWN);
+    (void)fprintf(stderr, "removed with it, and perhaps not at home: what %.*s wrote\n",
+                  (int)names.len, names.p);
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return 0;
+    (void)fprintf(stderr, "remove it? [y/N] ");
+    if (read(STDIN_FILENO, answer, sizeof(answer) - 1) > 0 &&
+        (answer[0] == 'y' || answer[0] == 'Y'))
+        return 0;
+    return err_set(err, -ECANCELED, "muster is stopped, and %s stays", folder);
 }
 
 static int stop(struct invocation *invocation, struct session *session, struct err *err)
@@ -180,6 +218,10 @@ static int stop(struct invocation *invocation, struct session *session, struct e
     }
     if (r == 0 && pid != 0)
         r = stop_process(session, folder, pid, err);
+    if (r == 0 && v->all)
+        r = stop_name_kept(folder, err);
+    if (r == 0 && v->all) /* until then what they wrote can still come home */
+        home_record_remove_of(&session->arena, session->config.server);
     if (r == 0 && v->all && (r = disk_remove_path(folder)) < 0)
         return err_set(err, r, "%s: %s", folder, errno_words(-r));
     if (r == 0 && v->all)

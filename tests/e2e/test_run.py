@@ -104,7 +104,11 @@ def test_run_starts_a_muster_trains_and_brings_the_model_home():
         check(job.returncode == 130 and "cancelled" in said, f"{job.returncode}: {said}")
         check(os.path.exists(os.path.join(own.project, "half")), f"what it wrote so far: {said}")
 
-        check("is removed" in own.muster("stop", "--all").stdout, "stop --all")
+        # What is not at home is named before it goes.
+        own.muster("run", "--name", "away", "--results=false", "--", "echo weights > model")
+        done = own.muster("stop", "--all")
+        check("is removed" in done.stdout and "default/away-worker-0" in done.stderr, done.stdout + done.stderr)
+        check("first" not in done.stderr, f"it came home: {done.stderr}")
         check(not os.path.exists(own.data), "its folder is gone")
         for folder in (".cache/muster", ".local/state/muster"):
             check(not os.path.exists(os.path.join(own.folder, folder)), f"{folder} is left")
