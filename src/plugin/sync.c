@@ -83,10 +83,11 @@ static size_t count_running(struct session *session, const char *job)
     return running;
 }
 
-/* Whether every worker has it; those that have not are named. */
+/* Whether every worker has it, and how many these are; one that has not is named. */
 static int check_delivered(struct syncing *s,
                            const struct json *state,
                            const char *revision,
+                           size_t *ret_count,
                            struct err *err)
 {
     struct session *session = s->session;
@@ -109,11 +110,7 @@ static int check_delivered(struct syncing *s,
             err, -EAGAIN, "revision %.12s is on %zu of %zu workers of %s; `%s logs %s` may say why",
             revision, count, json_count(workers) > running ? json_count(workers) : running, s->job,
             session->program, s->job);
-    if (count == 0)
-        session_say(session, "revision %.12s is sent; no worker of %s runs yet", revision, s->job);
-    else
-        session_say(session, "revision %.12s is on %zu worker%s", revision, count,
-                    count == 1 ? "" : "s");
+    *ret_count = count;
     return 0;
 }
 
@@ -162,19 +159,26 @@ static int wait_delivered(struct syncing *s, const char *revision, bool *ret_due
 {
     int64_t until_ms = clock_monotonic_ms() + DELIVERED_LIMIT_MS;
     struct json *state;
+    size_t count = 0;
 
     for (;;) {
         int r = get_wait(s, revision, &state, err);
         struct hash started;
 
         if (r == 0)
-            r = check_delivered(s, state, revision, err);
+            r = check_delivered(s, state, revision, &count, err);
         if (r == -EAGAIN && clock_monotonic_ms() < until_ms) {
             session_pause(s->session, DELIVERED_PAUSE_MS);
             continue;
         }
         if (r < 0)
             return r;
+        if (count == 0)
+            session_say(s->session, "revision %.12s is sent; no worker of %s runs yet", revision,
+                        s->job);
+        else
+            session_say(s->session, "revision %.12s is on %zu worker%s", revision, count,
+                        count == 1 ? "" : "s");
         *ret_due = hash_parse(json_str(json_get(state, "started")), &started) &&
                    !hash_is_zero(started) &&
                    !str_is(json_str(json_get(state, "started")), revision);
@@ -360,17 +364,24 @@ static void send_changes(struct syncing *s)
     struct err err = {0};
     struct json *state;
     struct str *paths;
+    size_t workers = 0;
     bool everything;
     size_t count = watch_take(&s->watch, &arena, &paths, &everything);
     int r = everything ? -ESTALE : send_batch(s, &arena, paths, count, &err);
 
-    if (r == 1)
-        session_say(s->session, "revision %.12s: " STR_FMT "%s", hash_hex(s->have->revision, hex),
-                    STR_ARG(paths[0]), count > 1 ? " and more" : "");
-    if (r == 1)
-        (void)sync_tell(s, hex, &err);
-    if (r == 1 && get_wait(s, hex, &state, &err) == 0)
+    if (r == 1) {
+        (void)sync_tell(s, hash_hex(s->have->revision, hex), &err);
+        r = get_wait(s, hex, &state, &err);
+        if (r == 0)
+            r = check_delivered(s, state, hex, &workers, &err);
+        /* One that has not taken it at once is asked again, until it has or says why not. */
+        r = r == 0 ? 1 : -ESTALE;
+    }
+    if (r == 1) {
+        session_say(s->session, "revision %.12s: " STR_FMT "%s", hex, STR_ARG(paths[0]),
+                    count > 1 ? " and more" : "");
         name_kept(s, state);
+    }
     if (r == 1 && s->v->restart)
         r = restart_ranks(s, &err);
     if (r == -ESTALE || r == -EILSEQ)
