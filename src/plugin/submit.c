@@ -287,9 +287,12 @@ static int submit_make_writes(struct session *session, struct submit_values *v, 
 
 static bool submit_is_written(const struct submit_values *v, struct str path)
 {
-    for (size_t i = 0; i < v->writes.count; i++)
-        if (str_starts(path, str_from(v->writes.items[i])))
+    for (size_t i = 0; i < v->writes.count; i++) {
+        struct str folder = str_from(v->writes.items[i]);
+
+        if (str_starts(path, folder) && (path.len == folder.len || path.p[folder.len] == '/'))
             return true;
+    }
     return false;
 }
 
@@ -311,6 +314,28 @@ static void submit_warn_outside(struct session *session,
         session_say(session,
                     "note: what the job writes to %s is lost with its pod; --write %s keeps it",
                     name, name);
+    }
+}
+
+/* The same of links in the folder: a job that is let into its results by one writes beside its folder. */
+static void submit_warn_links(struct session *session,
+                              const struct submit_values *v,
+                              const struct manifest *manifest)
+{
+    for (size_t i = 0; i < manifest->entries.count; i++) {
+        const struct ws_entry *entry = &manifest->entries.items[i];
+        char whole[PATH_MAX];
+        struct stat st;
+
+        if (entry->type != WS_LINK || entry->target.p[0] != '/' ||
+            !realpath(str_c(&session->arena, entry->target), whole) || stat(whole, &st) < 0 ||
+            !S_ISDIR(st.st_mode) || access(whole, W_OK) < 0 ||
+            submit_is_written(v, str_from(whole)))
+            continue;
+        session_say(session,
+                    "note: " STR_FMT " is a link to %s: what the job writes there is lost with its "
+                    "pod; --write %s keeps it",
+                    STR_ARG(str_sub(entry->path, 0, 200)), whole, whole);
     }
 }
 
@@ -466,6 +491,8 @@ int submit_go(struct session *session,
         upload.command = str_c(&session->arena, json_str_at(job, "spec.command"));
         r = upload_scan(session, &upload, err);
         ship_say(&upload.ship);
+        if (r == 0 && session_is_local(session))
+            submit_warn_links(session, &v, upload.manifest);
         if (r == 0)
             r = ship_check_size(session, upload.manifest, named, err);
     }
