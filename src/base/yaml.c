@@ -35,6 +35,8 @@ struct builder {
     struct err *err;
     unsigned depth;
     size_t copies;
+    size_t values;
+    size_t values_max;
     VEC(struct anchor) anchors; /* of the current document */
     struct map anchor_index;    /* a name's last anchor: its index + 1 */
 };
@@ -284,6 +286,8 @@ static struct json *read_node(struct builder *builder)
 
     if (++builder->depth > YAML_DEPTH_MAX)
         return fail(builder, "nested too deeply");
+    if (++builder->values > builder->values_max)
+        return fail(builder, "too many values in one text; as JSON it may have them");
     switch ((int)builder->event.type) {
     case YAML_ALIAS_EVENT: value = read_alias(builder); break;
     case YAML_SCALAR_EVENT:
@@ -327,10 +331,17 @@ static int read_documents(struct builder *builder, struct json_vec *ret)
     return builder->failed;
 }
 
-int yaml_parse_all(struct arena *arena, struct str text, struct json_vec *ret, struct err *err)
+static int parse(struct arena *arena,
+                 struct str text,
+                 size_t values_max,
+                 struct json_vec *ret,
+                 struct err *err)
 {
-    _cleanup_(builder_done) struct builder builder = {
-        .arena = arena, .err = err, .anchor_index.seed = (uintptr_t)text.p ^ (uintptr_t)arena};
+    _cleanup_(builder_done) struct builder builder = {.arena = arena,
+                                                      .err = err,
+                                                      .values_max = values_max,
+                                                      .anchor_index.seed =
+                                                          (uintptr_t)text.p ^ (uintptr_t)arena};
     struct json_vec documents = {0};
 
     if (text.len > YAML_BYTES_MAX)
@@ -355,10 +366,15 @@ int yaml_parse_all(struct arena *arena, struct str text, struct json_vec *ret, s
     return 0;
 }
 
+int yaml_parse_all(struct arena *arena, struct str text, struct json_vec *ret, struct err *err)
+{
+    return parse(arena, text, SIZE_MAX, ret, err);
+}
+
 int yaml_parse(struct arena *arena, struct str text, struct json **ret, struct err *err)
 {
     struct json_vec documents = {0};
-    int r = yaml_parse_all(arena, text, &documents, err);
+    int r = parse(arena, text, YAML_VALUES_MAX, &documents, err);
 
     if (r < 0)
         return r;

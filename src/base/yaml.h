@@ -25,12 +25,15 @@ struct err;
 #define YAML_DOCUMENTS_MAX 10000
 #define YAML_COPIES_MAX \
     100000 /* nodes that aliases and merge keys may add, all documents together */
+/* Of one document, keys and empty documents before it included: libyaml takes a microsecond for each, and whoever may write an object
+ * sends three million bytes to a loop that serves everybody. An object of a megabyte has some 60,000. */
+#define YAML_VALUES_MAX 100000
 
 struct json_vec VEC_FIELDS(struct json *);
 
 /* Every document of the text that is not empty. Returns 0, or -EINVAL or -E2BIG. */
 int yaml_parse_all(struct arena *arena, struct str text, struct json_vec *ret, struct err *err);
-/* Exactly one document; an empty text gives null. */
+/* Exactly one document of YAML_VALUES_MAX values; an empty text gives null. */
 int yaml_parse(struct arena *arena, struct str text, struct json **ret, struct err *err);
 
 /* One document as `kubectl -o yaml` lays it out, without a leading "---". */

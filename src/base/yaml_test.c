@@ -227,6 +227,7 @@ TEST(yaml_of_very_many_members_is_refused_and_many_are_read_in_no_time)
     _cleanup_(buf_done) struct buf many = {0};
     struct arena arena = {0};
     struct json *value = NULL;
+    struct json_vec all = {0};
     struct err err;
 
     for (int i = 0; i <= JSON_MEMBERS_MAX; i++)
@@ -242,7 +243,8 @@ TEST(yaml_of_very_many_members_is_refused_and_many_are_read_in_no_time)
     }
     for (int j = 0; j < JSON_MEMBERS_MAX / 2; j++)
         buf_addf(&many, "c%d: *a%d\n", j, j);
-    EXPECT(yaml_parse(&arena, buf_str(&many), &value, &err) == 0);
+    EXPECT(yaml_parse_all(&arena, buf_str(&many), &all, &err) == 0 && all.count == 1);
+    value = all.count ? all.items[0] : NULL;
     EXPECT(json_count(json_get(value, "m19")) == JSON_MEMBERS_MAX / 2);
     EXPECT(str_is(json_str(json_get(value, "c9999")), "x"));
 
@@ -254,4 +256,32 @@ TEST(yaml_of_very_many_members_is_refused_and_many_are_read_in_no_time)
     EXPECT(yaml_parse(&arena, buf_str(&many), &value, &err) == -EINVAL);
     EXPECT(strstr(err.text, "a mapping has too many members"));
     arena_done(&arena);
+}
+
+/* Three megabytes of them held the loop for seconds, before anybody looked at what they are. */
+TEST(yaml_of_one_document_has_so_many_values_whatever_they_are)
+{
+    static const struct {
+        const char *head, *each, *tail;
+    } rows[] = {{"x: [", "a,", "a]"},
+                {"x:\n", "- a\n", ""},
+                {"", "---\n", "a: 1\n"},
+                {"x: [", "{},", "{}]"}};
+
+    for (size_t row = 0; row < COUNT_OF(rows); row++)
+        for (int many = 0; many < 2; many++) {
+            _cleanup_(buf_done) struct buf text = {0};
+            struct arena arena = {0};
+            struct json *value = NULL;
+            struct err err = {0};
+
+            test_case(rows[row].each);
+            buf_add(&text, str_from(rows[row].head));
+            for (int i = 0; i < YAML_VALUES_MAX - 4 + 4 * many; i++)
+                buf_add(&text, str_from(rows[row].each));
+            buf_add(&text, str_from(rows[row].tail));
+            EXPECT(yaml_parse(&arena, buf_str(&text), &value, &err) == (many ? -EINVAL : 0));
+            EXPECT(!many || strstr(err.text, "too many values in one text"));
+            arena_done(&arena);
+        }
 }
