@@ -98,6 +98,7 @@ struct agent {
     int64_t started_ms;
     bool images_told;
     bool measuring;
+    size_t measured; /* pods of the storage that were, while there are more */
     int handles_open;
     size_t calls_open;
     size_t pods_open;

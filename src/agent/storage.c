@@ -26,7 +26,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define PODS_MAX  256 /* measured at a time; the rest at the next look */
+#define PODS_MAX  256 /* measured at a time; those that come after them at the next look */
 #define DEPTH_MAX 128 /* a descriptor each */
 
 struct tally {
@@ -209,12 +209,18 @@ void storage_look(struct agent *agent)
         m->nearly_full = disk.f_bavail * 100 < disk.f_blocks * STORAGE_FREE_PERCENT;
         m->few_inodes = disk.f_favail * 100 < disk.f_files * STORAGE_FREE_PERCENT;
     }
+    size_t at = 0, from = agent->measured;
+    agent->measured = 0; /* the first ones again, unless there are more */
     MAP_FOREACH(&agent->pods, entry) {
         const struct pod *pod = entry->value;
         int64_t limit = pod->stage == POD_RUNNING ? limit_of(pod) : 0;
-        if (pod->stage != POD_RUNNING || m->count == PODS_MAX ||
-            (!limit && !m->nearly_full && !m->few_inodes))
+        if (pod->stage != POD_RUNNING || (!limit && !m->nearly_full && !m->few_inodes) ||
+            at++ < from)
             continue;
+        if (m->count == PODS_MAX) {
+            agent->measured = at - 1;
+            break;
+        }
         struct measured *one = &m->pods[m->count++];
         one->limit_bytes = limit;
         one->requested_bytes = request_of(pod);

@@ -165,3 +165,14 @@ def test_a_pod_that_fills_the_disk_is_evicted():
         wait_phase(m, "hog", "Failed", limit=60)
         check(m.get("pod", "hog")["status"]["reason"] == "Evicted", f"{m.get('pod', 'hog')['status']}")
         check(phase(m, "calm") == "Running", "a pod within its limit goes on")
+
+
+def test_of_very_many_pods_the_last_one_is_measured_too():
+    with Muster(flags=["--max-pods", "300"]) as m:
+        small = {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"ephemeral-storage": "8Mi"}}
+        apply(m, *[pod(f"calm{n}", container(["sleep", "600"], resources=small), terminationGracePeriodSeconds=0)
+                   for n in range(256)])  # as many as are measured at a time
+        wait_for(lambda: m.kubectl("get", "pods").stdout.count("Running") == 256, "the pods to run", 120)
+        apply(m, pod("hog", container("dd if=/dev/zero of=/tmp/x bs=1M count=16 2>/dev/null; sleep 600", resources=small)))
+        wait_phase(m, "hog", "Failed", limit=60)
+        check(m.get("pod", "hog")["status"]["reason"] == "Evicted", f"{m.get('pod', 'hog')['status']}")
