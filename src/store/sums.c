@@ -122,6 +122,8 @@ void sums_follow(struct store *store,
     const struct shelf *quotas = shelf_of(store, &kind_resourcequota);
     const struct object *either = now ? now : before;
     const struct json *trees[2] = {NULL, NULL}; /* read when somebody counts them */
+    const struct object *read = NULL; /* the quota whose spec this is: its sums stand together */
+    const struct json *spec = NULL;
 
     if (!either || !store->sums.items.count)
         return;
@@ -141,7 +143,9 @@ void sums_follow(struct store *store,
             trees[0] = before ? object_json(before, &arena) : NULL;
             trees[1] = now ? object_json(now, &arena) : NULL;
         }
-        const struct json *spec = json_get(object_json(quota, &arena), "spec");
+        if (quota != read)
+            spec = json_get(object_json(quota, &arena), "spec");
+        read = quota;
         sum->nano += tree_takes(shelf, spec, sum->resource, trees[1]) -
                      tree_takes(shelf, spec, sum->resource, trees[0]);
     }

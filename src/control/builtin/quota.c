@@ -8,6 +8,7 @@
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cache/cache.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
@@ -46,48 +47,56 @@ static const struct kind *kind_counted(const struct control_input *input, struct
     return NULL;
 }
 
-static __int128 add_up(const struct control_input *input,
-                       const struct object *quota,
-                       const struct json *spec,
-                       const struct kind *kind,
-                       struct str resource)
+/* A resource that the quota limits, and what is taken of it. */
+struct used {
+    struct str resource;
+    struct quantity sum;
+};
+
+struct all_used VEC_FIELDS(struct used);
+
+/* Every object is read once, however many resources are limited. */
+static void add_up(const struct control_input *input,
+                   const struct object *quota,
+                   const struct json *spec,
+                   const struct kind *kind,
+                   struct all_used *all)
 {
     const struct object *object = NULL;
+    bool concerned = false;
     size_t cursor = 0;
-    __int128 sum = 0;
 
-    while ((object = cache_next(input->cache, kind, quota->ns, &cursor))) {
+    for (size_t i = 0; i < all->count; i++)
+        concerned |= quota_concerns(all->items[i].resource, kind);
+    while (concerned && (object = cache_next(input->cache, kind, quota->ns, &cursor))) {
         _cleanup_(arena_done) struct arena arena = {0};
-        const struct json *tree = object_json(object, &arena);
+        const struct json *tree = object_tree(object, &arena);
 
-        if (quota_covers(spec, kind, tree))
-            sum += quota_taken(resource, kind, tree);
+        if (!quota_covers(spec, kind, tree))
+            continue;
+        for (size_t i = 0; i < all->count; i++)
+            all->items[i].sum.nano += quota_taken(all->items[i].resource, kind, tree);
     }
-    return sum;
 }
 
-static __int128 used_of(const struct control_input *input,
-                        struct actions *actions,
-                        const struct object *quota,
-                        const struct json *spec,
-                        struct str resource)
+static void add_up_all(const struct control_input *input,
+                       struct actions *actions,
+                       const struct object *quota,
+                       const struct json *spec,
+                       struct all_used *all)
 {
-    const struct kind *further = kind_counted(input, resource);
-    __int128 sum = 0;
+    for (size_t i = 0; i < COUNT_OF(counted); i++)
+        add_up(input, quota, spec, counted[i], all);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct kind *further = kind_counted(input, all->items[i].resource);
 
-    for (size_t i = 0; i < COUNT_OF(counted); i++) {
-        if (counted[i] == further)
-            further = NULL;
-        if (quota_concerns(resource, counted[i]))
-            sum += add_up(input, quota, spec, counted[i], resource);
+        for (size_t k = 0; further && k < COUNT_OF(counted); k++)
+            further = counted[k] == further ? NULL : further;
+        if (further && input->is_watched && !input->is_watched(input->user, further))
+            action_watch(actions, further);
+        else if (further)
+            add_up(input, quota, spec, further, all);
     }
-    if (!further)
-        return sum;
-    if (input->is_watched && !input->is_watched(input->user, further))
-        action_watch(actions, further);
-    else
-        sum += add_up(input, quota, spec, further, resource);
-    return sum;
 }
 
 static void reconcile(const struct control_input *input,
@@ -96,6 +105,7 @@ static void reconcile(const struct control_input *input,
 {
     const struct object *quota = cache_get(input->cache, &kind_resourcequota, key->ns, key->name);
     struct arena *arena = actions->arena;
+    struct all_used all = {0};
 
     if (!quota || quota->deleted_ms)
         return;
@@ -108,12 +118,13 @@ static void reconcile(const struct control_input *input,
     JSON_FOREACH(json_get(spec, "hard"), hard) {
         struct quantity limit = {0};
 
-        if (quantity_parse_json(hard, &limit, NULL) < 0)
-            continue;
-        __int128 sum = used_of(input, actions, quota, spec, json_key(hard));
-        json_set(used, json_key(hard),
-                 json_new_str(arena, quantity_text(arena, (struct quantity){sum, limit.format})));
+        if (quantity_parse_json(hard, &limit, NULL) == 0)
+            VEC_PUSH(arena, &all, (struct used){json_key(hard), {0, limit.format}});
     }
+    add_up_all(input, actions, quota, spec, &all);
+    for (size_t i = 0; i < all.count; i++)
+        json_set(used, all.items[i].resource,
+                 json_new_str(arena, quantity_text(arena, all.items[i].sum)));
     struct json *patch = merge_diff(arena, json_get(tree, "status"), status);
     if (!patch)
         return;
