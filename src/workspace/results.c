@@ -140,6 +140,7 @@ static int take_shipped(void *user, const struct frame *frame, struct err *err)
         *entry = frame->entry;
     entry->path =
         str_dup(&results->arena, frame->type == FRAME_ENTRY ? frame->entry.path : frame->path);
+    entry->target = str_dup(&results->arena, entry->target);
     (void)map_set(&results->shipped, entry->path, entry);
     return 0;
 }

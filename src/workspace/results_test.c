@@ -282,6 +282,35 @@ TEST(links_that_a_job_made_inside_its_folder_come_along)
     EXPECT(strstr(seen.words, "out is a link that leads out of the folder"));
 }
 
+/* Of many files: what says so is large, and goes from memory before the folder is walked. */
+TEST(links_as_they_were_shipped_are_no_results)
+{
+    enum {
+        FILES = 20000
+    };
+    _cleanup_(place_done) struct place place;
+    _cleanup_(buf_done) struct buf text = {0};
+    char path[128];
+
+    place_open(&place);
+    frame_add_entry(&text, &(struct ws_entry){.type = WS_LINK,
+                                              .path = STR("data"),
+                                              .target = STR("/nowhere/datasets")});
+    for (int i = 0; i < FILES; i++) {
+        (void)snprintf(path, sizeof(path), "file-%d-which-is-in-another-folder-by-now", i);
+        frame_add_entry(&text, &(struct ws_entry){.type = WS_FILE, .path = str_from(path)});
+    }
+    (void)snprintf(path, sizeof(path), "%s/data", place.job);
+    EXPECT(symlink("/nowhere/datasets", path) == 0);
+    (void)snprintf(path, sizeof(path), "%s/.muster", place.job);
+    EXPECT(mkdir(path, 0700) == 0);
+    (void)snprintf(path, sizeof(path), "%s/.muster/manifest", place.job);
+    _cleanup_(disk_closep) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT(fd >= 0 && disk_write(fd, buf_str(&text)) == 0);
+    struct seen seen = look(place.job, &(struct results_request){.list = true});
+    EXPECT(seen.file_count == 0 && !seen.words[0]);
+}
+
 TEST(what_is_as_it_was_shipped_can_be_removed_and_the_rest_stays)
 {
     _cleanup_(place_done) struct place place;
