@@ -301,12 +301,13 @@ static int start_spawner(struct agent *agent, struct err *err)
 static void nodes_make(struct agent *agent)
 {
     const struct agent_options *options = &agent->options;
-    agent->nodes = ARENA_ARRAY(&agent->arena, struct node, options->node_count);
+    agent->nodes = ARENA_ARRAY(&agent->arena, struct node, options->node_count + 1);
     for (uint32_t i = 0; i < options->node_count; i++) {
         agent->nodes[i].agent = agent;
         (void)snprintf(agent->nodes[i].name, sizeof(agent->nodes[i].name), "%s-%u",
                        options->node_prefix, i);
     }
+    agent->nodes[options->node_count].agent = agent;
     assert(options->node_count);
     /* What there is once is advertised once. */
     agent->cpu_milli_per_node =
@@ -463,11 +464,10 @@ int agent_start(uv_loop_t *loop,
     agent->handles_open = 3;
     timer_every(agent->heartbeat, HEARTBEAT_MS, HEARTBEAT_MS, on_heartbeat);
     start_network(agent);
-    nodes_start(agent);
     usage_start(agent);
     agent_empty_trash(agent);                         /* of an earlier muster */
     agent->next_exec = (unsigned long)agent_now_ms(); /* new to shims that are older than us */
-    start_watches(agent);
+    nodes_start(agent, start_watches);
     *ret = agent;
     return 0;
 }

@@ -9,11 +9,14 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cache/cache.h"
 #include "net/hosts.h"
 #include "tool/clock.h"
 #include "tool/timer.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <uv.h>
@@ -43,6 +46,14 @@ int agent_node(const struct agent *agent, struct str name)
         if (str_is(name, agent->nodes[i].name))
             return (int)i;
     return -1;
+}
+
+bool agent_node_departed(const struct agent *agent, struct str name)
+{
+    for (size_t i = 0; i < agent->departed.count; i++)
+        if (str_eq(name, agent->departed.items[i]))
+            return true;
+    return false;
 }
 
 void agent_turn_soon(struct agent *agent)

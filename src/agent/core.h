@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "exec/event.h"
 #include "net/address.h"
 #include "tool/timer.h"
@@ -70,8 +71,9 @@ struct agent {
     unsigned long ranks_turns;
     size_t
         lines_after; /* so many ranks had their turn before those that are asked next where they are */
-    bool lines_asked; /* that is under way */
-    struct node *nodes;
+    bool lines_asked;         /* that is under way */
+    struct node *nodes;       /* and behind them one for pods of nodes that are no longer there */
+    VEC(struct str) departed; /* names of nodes that an earlier start had */
     struct pressure pressure;
     int64_t looked_ms; /* at the machine, last */
     int64_t cpu_milli_per_node;
@@ -120,6 +122,8 @@ bool agent_is_since(const char *path, int64_t since_ms);
 void agent_turn_soon(struct agent *agent);
 /* Index of a node of ours, or -1. */
 int agent_node(const struct agent *agent, struct str name);
+/* An earlier start had a node of that name; options.node_count is the index of its pods. */
+bool agent_node_departed(const struct agent *agent, struct str name);
 
 /* api_call(), counted: the agent's memory stays until all have come back. */
 void agent_call(struct agent *agent,

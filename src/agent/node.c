@@ -7,6 +7,7 @@
 #include "agent/machine.h"
 #include "agent/suspend.h"
 #include "api/api.h"
+#include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/suspend.h"
@@ -15,8 +16,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "tool/log.h"
 
 #include <errno.h>
@@ -378,12 +381,106 @@ static void lease_renew(struct agent *agent, struct node *node)
     agent_call(agent, &request, done_lease, node);
 }
 
-void nodes_start(struct agent *agent)
+/* ---- nodes of an earlier start ---- */
+
+/* With --nodes 2 there were node-0 and node-1; with --nodes 1 nobody runs what is bound to node-1. */
+static bool node_departed(const struct agent *agent, const struct json *root)
 {
+    struct str name = json_str_at(root, "metadata.name");
+    struct str prefix = str_from(agent->options.node_prefix);
+    uint64_t number;
+
+    return str_starts(json_str_at(root, "status.nodeInfo.containerRuntimeVersion"),
+                      STR("muster-shim://")) &&
+           str_starts(name, prefix) && name.len > prefix.len + 1 && name.p[prefix.len] == '-' &&
+           str_to_u64(str_sub(name, prefix.len + 1, name.len), &number) &&
+           number >= agent->options.node_count;
+}
+
+static void node_say_departed(struct agent *agent, struct str name, const struct json *root)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *status = json_new_object(&arena);
+    struct json *patch = json_new_object(&arena);
+    const struct json *there = json_at(root, "status.conditions");
+
+    if (there)
+        (void)json_set(status, STR("conditions"), json_clone(&arena, there));
+    condition_set(&arena, status,
+                  &(struct condition){"Ready", "False", "NodeRemoved",
+                                      str_printf(&arena,
+                                                 "muster was started with --nodes %u, which does "
+                                                 "not make this node; `kubectl delete node " STR_FMT
+                                                 "` forgets it",
+                                                 agent->options.node_count, STR_ARG(name))},
+                  agent_now_ms());
+    (void)json_set(patch, STR("status"), status);
+    struct api_request request = {.verb = API_PATCH,
+                                  .kind = &kind_node,
+                                  .name = name,
+                                  .subresource = STR("status"),
+                                  .patch = API_PATCH_MERGE,
+                                  .body = json_text(&arena, patch)};
+    log_warn(agent->log, "node.departed", LOG_STR("node", name));
+    agent_call(agent, &request, api_ignore, NULL);
+}
+
+struct node_look {
+    struct agent *agent;
+    void (*then)(struct agent *agent);
+};
+
+static void done_nodes(void *user, const struct api_result *result)
+{
+    struct node_look *look = user;
+    struct agent *agent = look->agent;
+
+    for (size_t i = 0; i < result->item_count && !agent->stopping; i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct object *node = result->items[i];
+        const struct json *root = object_json(node, &arena);
+
+        if (!node_departed(agent, root))
+            continue;
+        VEC_PUSH(&agent->arena, &agent->departed, str_dup(&agent->arena, node->name));
+        node_say_departed(agent, node->name, root);
+    }
+    if (!agent->stopping)
+        look->then(agent);
+    mem_free(look);
+}
+
+void nodes_start(struct agent *agent, void (*then)(struct agent *agent))
+{
+    /* Of a cluster the other nodes are somebody else's. */
+    if (agent->options.token_requests) {
+        then(agent);
+    } else {
+        struct node_look *look = MEM_NEW(struct node_look);
+
+        *look = (struct node_look){agent, then};
+        agent_call(agent, &(struct api_request){.verb = API_LIST, .kind = &kind_node}, done_nodes,
+                   look);
+    }
     for (uint32_t i = 0; i < agent->options.node_count; i++) {
         node_send(agent, &agent->nodes[i]);
         lease_renew(agent, &agent->nodes[i]);
     }
+}
+
+/* Somebody deleted it, or thought it was away: it is here. */
+static void done_seen(void *user, const struct api_result *result)
+{
+    struct node *node = user;
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    if (node->agent->stopping)
+        return;
+    if (result->err && result->err->http_status == 404)
+        node_send(node->agent, node);
+    else if (result->object &&
+             !condition_is_true(json_get(object_json(result->object, &arena), "status"), "Ready"))
+        node_send_status(node->agent, node);
 }
 
 void nodes_beat(struct agent *agent)
@@ -391,6 +488,12 @@ void nodes_beat(struct agent *agent)
     for (uint32_t i = 0; i < agent->options.node_count; i++) {
         if (!agent->nodes[i].registered)
             node_send(agent, &agent->nodes[i]);
+        else
+            agent_call(agent,
+                       &(struct api_request){.verb = API_GET,
+                                             .kind = &kind_node,
+                                             .name = str_from(agent->nodes[i].name)},
+                       done_seen, &agent->nodes[i]);
         lease_renew(agent, &agent->nodes[i]);
     }
 }

@@ -21,8 +21,9 @@ struct node {
     bool registered;
 };
 
-/* Register them; a heartbeat for each. */
-void nodes_start(struct agent *agent);
+/* Register them; a heartbeat for each. Those that an earlier start of this muster had and this one has
+ * not are said to be away (agent->departed), and then `then` is called. */
+void nodes_start(struct agent *agent, void (*then)(struct agent *agent));
 void nodes_beat(struct agent *agent);
 /* The machine's pressure or what is known of its GPUs changed: conditions and taints of all. */
 void nodes_tell_pressure(struct agent *agent);

@@ -722,6 +722,18 @@ static void pod_take_deadline(struct pod *pod, const struct object *object)
         json_add_i64(&pod->arena, json_get(pod->root, "spec"), "activeDeadlineSeconds", seconds);
 }
 
+/* Nobody else could: it ends as any other, with what it wrote, and its job goes on elsewhere. */
+static void pod_leave_node(struct pod *pod, struct str node)
+{
+    pod->run.stop_ms = agent_now_ms();
+    pod->run.failed = true;
+    pod->stop_reason = STR("NodeLost");
+    pod->stop_message =
+        str_printf(&pod->arena, "muster was started without node " STR_FMT " (--nodes %u)",
+                   STR_ARG(node), pod->agent->options.node_count);
+    pod_event(pod, true, "NodeLost", pod->stop_message);
+}
+
 void pod_observe(struct agent *agent, const struct object *object)
 {
     struct pod *pod = map_get(&agent->pods, object->uid);
@@ -729,6 +741,9 @@ void pod_observe(struct agent *agent, const struct object *object)
         _cleanup_(arena_done) struct arena arena = {0};
         struct str node_name = json_str_at(object_tree(object, &arena), "spec.nodeName");
         int node = agent_node(agent, node_name);
+        bool departed = node < 0 && recover_departed(agent, object, node_name);
+        if (departed)
+            node = (int)agent->options.node_count;
         if (node < 0)
             return;
         bool over = phase_is_over(object);
@@ -739,6 +754,8 @@ void pod_observe(struct agent *agent, const struct object *object)
             recover_finished(pod);
         else
             recover_running(pod);
+        if (departed && !over)
+            pod_leave_node(pod, node_name);
         if (!over) {
             network_pod_changed(pod);
             network_ports_changed(pod);

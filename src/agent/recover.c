@@ -102,6 +102,16 @@ static bool pod_read_file(struct pod *pod)
     return true;
 }
 
+bool recover_departed(const struct agent *agent, const struct object *pod, struct str node)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s/pods/" STR_FMT, agent->options.data_dir,
+                     STR_ARG(pod->uid));
+    return agent_node_departed(agent, node) ||
+           (node.len && !agent->options.token_requests && pod->uid.len && n > 0 &&
+            n < POD_PATH_BYTES && access(path, F_OK) == 0);
+}
+
 void recover_finished(struct pod *pod)
 {
     pod->stage = POD_OVER;

@@ -44,5 +44,6 @@ const struct controller *const controllers[] = {&defaults_controller,
                                                 &apiservices_controller,
                                                 &extension_auth_controller,
                                                 &taints_controller,
+                                                &nodes_controller,
                                                 &resource_claims_controller,
                                                 NULL};

@@ -11,6 +11,7 @@
 #include "control/core/controllers.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -707,5 +708,93 @@ TEST(endpoints_are_mirrored_when_they_are_somebody_s_own)
         EXPECT(str_contains(text, str_from(rows[i].slice)));
         EXPECT((text.len > 0) == !!*rows[i].slice);
         EXPECT(!str_contains(text, STR("delete")));
+    }
+}
+
+#define NODE(spec, ready)                                                                       \
+    "{\"metadata\":{\"name\":\"m\"},\"spec\":{" spec "},\"status\":{\"conditions\":[{\"type\":" \
+    "\"Ready\",\"status\":\"" ready "\"}]}}"
+#define LEASE(seconds)                                                            \
+    "{\"metadata\":{\"name\":\"m\",\"namespace\":\"kube-node-lease\"},\"spec\":{" \
+    "\"renewTime\":\"1970-01-01T00:00:00.500000Z\",\"leaseDurationSeconds\":" seconds "}}"
+#define TAINT(key, effect) "{\"key\":\"" key "\",\"effect\":\"" effect "\"}"
+#define NOT_READY                                       \
+    TAINT("node.kubernetes.io/not-ready", "NoSchedule") \
+    "," TAINT("node.kubernetes.io/not-ready", "NoExecute")
+
+TEST(a_node_that_nobody_speaks_for_is_not_ready_and_has_taints)
+{
+    static const struct {
+        const char *why;
+        const char *node;
+        const char *lease; /* NULL: none */
+        const char *action;
+    } rows[] = {
+        {"its lease is fresh", NODE("", "True"), LEASE("40"), ""},
+        {"one that somebody made by hand has none", NODE("", "True"), NULL, ""},
+        {"it is not renewed any more", NODE("", "True"), LEASE("0"), "status node/m {"},
+        {"it says itself that it is not ready", NODE("", "False"), LEASE("40"),
+         "patch node/m {\"spec\":{\"taints\":[" NOT_READY "]}}"},
+        {"what others put there stays", NODE("\"taints\":[" TAINT("k", "NoSchedule") "]", "False"),
+         NULL, "patch node/m {\"spec\":{\"taints\":[" TAINT("k", "NoSchedule") "," NOT_READY "]}}"},
+        {"it is back", NODE("\"taints\":[" NOT_READY "," TAINT("k", "NoSchedule") "]", "True"),
+         LEASE("40"), "patch node/m {\"spec\":{\"taints\":[" TAINT("k", "NoSchedule") "]}}"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage);
+        put(&stage, &kind_node, rows[i].node);
+        if (rows[i].lease)
+            put(&stage, &kind_lease, rows[i].lease);
+        struct str seen = react(&stage, &nodes_controller, "", "m");
+        EXPECT(rows[i].action[0] ? str_starts(seen, str_from(rows[i].action)) : !seen.len);
+        EXPECT(i != 2 || str_contains(seen, STR("node.kubernetes.io/unreachable")));
+    }
+}
+
+#define LOST_POD(phase, more)                                                                  \
+    "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\"},\"spec\":{\"nodeName\":" \
+    "\"m\"},\"status\":{\"phase\":\"" phase "\"" more "}}"
+#define MARKED(status, at)                                                                  \
+    ",\"conditions\":[{\"type\":\"DisruptionTarget\",\"status\":\"" status "\",\"reason\":" \
+    "\"DeletionByPodGC\",\"lastTransitionTime\":\"" at "\"}]"
+
+TEST(pods_of_a_node_that_does_not_exist_are_collected_after_a_while)
+{
+    static const struct {
+        const char *why;
+        const char *pod;
+        bool node;
+        const char *actions[2];
+    } rows[] = {
+        {"its node went: that is noted",
+         LOST_POD("Running", ""),
+         false,
+         {"status pod/p {", "\"DisruptionTarget\",\"status\":\"True\""}},
+        {"long ago",
+         LOST_POD("Running", MARKED("True", "1969-12-31T23:00:00Z")),
+         false,
+         {"status pod/p {\"status\":{\"phase\":\"Failed\"", "delete pod/p"}},
+        {"it is back meanwhile",
+         LOST_POD("Running", MARKED("True", "1970-01-01T00:00:00Z")),
+         true,
+         {"status pod/p {", "\"DisruptionTarget\",\"status\":\"False\""}},
+        {"what has ended stays", LOST_POD("Succeeded", ""), false, {""}},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(stage_close) struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage);
+        put(&stage, &kind_pod, rows[i].pod);
+        if (rows[i].node)
+            put(&stage, &kind_node, NODE("", "True"));
+        struct str seen = react(&stage, &nodes_controller, "n", "p");
+        EXPECT(rows[i].actions[0][0] ? str_starts(seen, str_from(rows[i].actions[0])) : !seen.len);
+        EXPECT(!rows[i].actions[1] || str_contains(seen, str_from(rows[i].actions[1])));
     }
 }

@@ -40,6 +40,7 @@ extern const struct controller replicationcontroller_controller;
 extern const struct controller quota_controller;           /* status of ResourceQuotas */
 extern const struct controller apiserver_controller;       /* Service kubernetes in default */
 extern const struct controller taints_controller;          /* NoExecute: who leaves a node */
+extern const struct controller nodes_controller;           /* nodes that are away; their pods */
 extern const struct controller serviceaccounts_controller; /* "default" in every namespace */
 extern const struct controller root_ca_controller;         /* kube-root-ca.crt in every namespace */
 extern const struct controller apiservices_controller;    /* of what the API server serves itself */

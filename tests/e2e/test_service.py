@@ -1,0 +1,89 @@
+"""muster up as a service: restarts with other flags, restores, full disks, several people. Nothing is lost that is not named."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import stat
+import subprocess
+
+from harness import ROOT, Muster, Skip, binary, check, run, wait_for
+from pods import apply, container, phase, pod, shims, wait_phase
+from test_disk import SmallDisk
+from test_scheduling_metrics import documented
+
+
+def log_of(m):
+    with open(m.log) as f:
+        return f.read()
+
+
+def make(m, name, text):
+    """The status of the answer to a write."""
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": text}}
+    return m.rest.ask("POST", "/api/v1/namespaces/default/configmaps", json.dumps(made))[0]
+
+
+def ready(m, name):
+    node = m.get("node", name)
+    return node and next(c["status"] for c in node["status"]["conditions"] if c["type"] == "Ready")
+
+
+def with_nodes(m, count):
+    m.flags[m.flags.index("--nodes") + 1] = str(count)
+
+
+def test_pods_of_a_node_that_is_no_more_end_with_a_reason_and_keep_what_they_wrote():
+    with Muster(nodes=2, gpus_per_node=1) as m:
+        gpu = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
+        writes = container("echo kept; echo wrote > /d/model; sleep 300", **gpu,
+                           volumeMounts=[{"name": "d", "mountPath": "/d"}])
+        apply(m, pod("stays", container("sleep 300", **gpu)),
+              pod("leaves", writes, node="node-1", volumes=[{"name": "d", "emptyDir": {}}]))
+        wait_phase(m, "stays", "Running")
+        wait_for(lambda: m.said("leaves", ok=False) == "kept\n", "the pod of node-1 to write")
+        uid = m.get("pod", "leaves")["metadata"]["uid"]
+        m.kill()
+        with_nodes(m, 1)
+        m.start()
+        wait_phase(m, "leaves", "Failed")
+        status = m.get("pod", "leaves")["status"]
+        check(status["reason"] == "NodeLost" and "--nodes 1" in status["message"], str(status))
+        wait_for(lambda: uid not in shims(m), "its processes to end")
+        check(m.said("leaves") == "kept\n", "its log is there")
+        check(os.path.exists(os.path.join(m.data, "pods", uid, "volumes", "d", "model")), "and so is what it wrote")
+        check(phase(m, "stays") == "Running", "the other node's pod goes on")
+        wait_for(lambda: ready(m, "node-1") == "False", "node-1 to be told as away")
+        keys = wait_for(lambda: {(t["key"], t["effect"]) for t in m.get("node", "node-1")["spec"].get("taints", [])},
+                        "node-1 to have taints")
+        check(keys == {("node.kubernetes.io/not-ready", e) for e in ("NoSchedule", "NoExecute")}, str(keys))
+        # Nothing is bound there any more, and what names it by hand does not wait for ever.
+        free = pod("waits", container("true", **gpu))
+        del free["spec"]["nodeName"]
+        apply(m, free, pod("named", container("true"), node="node-1"))
+        wait_phase(m, "named", "Failed")
+        m.kubectl("delete", "pod", "stays", "--wait=false")
+        wait_phase(m, "waits", "Succeeded")
+        check(m.get("pod", "waits")["spec"]["nodeName"] == "node-0", "bound to the node that is there")
+        m.kubectl("delete", "pod", "leaves", "named", "--wait=true")
+        m.kill()
+        with_nodes(m, 2)
+        m.start()
+        wait_for(lambda: ready(m, "node-1") == "True", "node-1 to be ready again")
+        wait_for(lambda: not m.get("node", "node-1")["spec"].get("taints"), "its taints to go")
+        apply(m, pod("again", container("true"), node="node-1"))
+        wait_phase(m, "again", "Succeeded")
+
+
+def test_a_node_that_somebody_deletes_comes_back_and_its_pods_go_on():
+    with Muster() as m:
+        apply(m, pod("p", container("sleep 300")))
+        wait_phase(m, "p", "Running")
+        uid = m.get("node", "node-0")["metadata"]["uid"]
+        m.kubectl("delete", "node", "node-0", "--wait=false")
+        wait_for(lambda: (m.get("node", "node-0", ok=False) or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid,
+                 "the node to register again", 40)
+        wait_for(lambda: ready(m, "node-0") == "True", "it to be ready")
+        check(phase(m, "p") == "Running", "its pod goes on")
