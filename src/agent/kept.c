@@ -2,6 +2,7 @@
 
 #include "agent/core.h"
 #include "agent/pod.h"
+#include "agent/recover.h"
 #include "agent/results_kept.h"
 #include "agent/trash.h"
 #include "api/api.h"
@@ -152,6 +153,7 @@ static void look_run(struct agent_work *work)
     struct burial *burial = (struct burial *)work;
 
     look_through(burial, burial->logs);
+    recover_prune_aside(work->agent->options.data_dir, agent_now_ms(), work->trash);
     (void)trash_empty(work->trash);
 }
 

@@ -13,6 +13,7 @@
 #include "agent/prepare.h"
 #include "agent/standby.h"
 #include "agent/suspend.h"
+#include "agent/trash.h"
 #include "api/object.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -194,7 +195,7 @@ void recover_synced(struct pod *pod)
     pod_mark(pod);
 }
 
-/* Folders nobody has a pod for: their processes end, then they go. */
+/* Folders nobody has a pod for: their processes end, then they are moved aside. */
 struct orphan {
     struct link link;
     struct agent *agent;
@@ -217,9 +218,23 @@ static void orphan_lost(void *user)
 static void orphan_closed(void *user)
 {
     struct orphan *orphan = user;
-    const char *uid = strrchr(orphan->folder, '/');
-    cgroup_remove(&orphan->agent->machine.cgroups, str_from(uid ? uid + 1 : ""));
-    agent_discard(orphan->agent, orphan->folder);
+    struct agent *agent = orphan->agent;
+    const char *uid = strrchr(orphan->folder, '/') + 1;
+    char to[PATH_MAX];
+    struct err err = {0};
+    cgroup_remove(&agent->machine.cgroups, str_from(uid));
+    (void)snprintf(to, sizeof(to), "%s/" RECOVER_ASIDE, agent->options.data_dir);
+    int r = files_make_folder(to, 0700, &err);
+    (void)snprintf(to, sizeof(to), "%s/" RECOVER_ASIDE "/%lld_%s", agent->options.data_dir,
+                   (long long)agent_now_ms(), uid);
+    if (r == 0 && rename(orphan->folder, to) < 0)
+        r = err_set(&err, -errno, "cannot move %s to %s: %s", orphan->folder, to,
+                    strerrordesc_np(errno));
+    if (r < 0)
+        log_error(agent->log, "pod.orphan", LOG_C("folder", orphan->folder), LOG_ERR(&err));
+    else
+        log_warn(agent->log, "pod.orphan", LOG_C("uid", uid), LOG_C("kept", to),
+                 LOG_I64("days", RECOVER_ASIDE_MS / (24 * 3600 * 1000)));
     free(orphan);
 }
 
@@ -246,22 +261,60 @@ static void orphan_bury(struct agent *agent, const char *folder)
     }
 }
 
-void recover_orphans(struct agent *agent)
+/* Of every pod that the store does not know; how many there are. */
+static size_t orphans_each(struct agent *agent, void (*fn)(struct agent *agent, const char *folder))
 {
     char path[PATH_MAX];
+    size_t count = 0;
     (void)snprintf(path, sizeof(path), "%s/pods", agent->options.data_dir);
     DIR *folder = opendir(path);
-    agent->orphans_left = false;
     if (!folder)
-        return;
+        return 0;
     for (struct dirent *entry; (entry = readdir(folder));) {
         if (entry->d_name[0] == '.' || map_get(&agent->pods, str_from(entry->d_name)))
             continue;
         int n = snprintf(path, sizeof(path), "%s/pods/%s", agent->options.data_dir, entry->d_name);
-        if (n > 0 && n < POD_PATH_BYTES) {
-            log_info(agent->log, "pod.orphan", LOG_C("folder", path));
-            orphan_bury(agent, path);
-        }
+        if (n <= 0 || n >= POD_PATH_BYTES)
+            continue;
+        count++;
+        if (fn)
+            fn(agent, path);
+    }
+    closedir(folder);
+    return count;
+}
+
+void recover_orphans(struct agent *agent)
+{
+    size_t count = orphans_each(agent, NULL);
+    bool again = agent->orphans_left;
+    agent->orphans_left = false;
+    if (count && !again) {
+        char kept[PATH_MAX];
+        (void)snprintf(kept, sizeof(kept), "%s/" RECOVER_ASIDE, agent->options.data_dir);
+        log_warn(agent->log, "pods.unknown", LOG_I64("count", (int64_t)count), LOG_C("kept", kept),
+                 LOG_C("why", "the store has no such pods: their processes end, what they wrote is "
+                              "moved aside and removed after a week"));
+    }
+    (void)orphans_each(agent, orphan_bury);
+}
+
+void recover_prune_aside(const char *data_dir, int64_t now_ms, struct trash *trash)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/" RECOVER_ASIDE, data_dir);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        struct str rest = str_from(entry->d_name), number;
+        int64_t since_ms;
+        if (!str_cut(&rest, '_', &number) || !str_to_i64(number, &since_ms) ||
+            now_ms - since_ms < RECOVER_ASIDE_MS)
+            continue;
+        int n = snprintf(path, sizeof(path), "%s/" RECOVER_ASIDE "/%s", data_dir, entry->d_name);
+        if (n > 0 && (size_t)n < sizeof(path))
+            trash_put(trash, path);
     }
     closedir(folder);
 }

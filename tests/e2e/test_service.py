@@ -87,3 +87,32 @@ def test_a_node_that_somebody_deletes_comes_back_and_its_pods_go_on():
                  "the node to register again", 40)
         wait_for(lambda: ready(m, "node-0") == "True", "it to be ready")
         check(phase(m, "p") == "Running", "its pod goes on")
+
+
+def test_what_an_older_store_does_not_know_is_moved_aside_and_named():
+    with Muster() as m:
+        apply(m, pod("old", container("sleep 300")))
+        wait_phase(m, "old", "Running")
+        copy = os.path.join(m.folder, "copy.db")
+        run([binary("muster"), "store", "backup", copy, "--data-dir", m.data], env=m.env)
+        apply(m, pod("new", container("echo hours > /d/model; sleep 300", volumeMounts=[{"name": "d", "mountPath": "/d"}]),
+                     volumes=[{"name": "d", "emptyDir": {}}]))
+        uid = wait_for(lambda: m.get("pod", "new")["metadata"]["uid"], "its uid")
+        wrote = os.path.join(m.data, "pods", uid, "volumes", "d", "model")
+        wait_for(lambda: os.path.exists(wrote), "the new pod to write")
+        m.kill()
+        shutil.copy(copy, os.path.join(m.data, "store.db"))
+        for end in ("-wal", "-shm"):
+            if os.path.exists(os.path.join(m.data, "store.db" + end)):
+                os.unlink(os.path.join(m.data, "store.db" + end))
+        m.flags.append("--accept-lost-writes")
+        m.start()
+        wait_for(lambda: uid not in shims(m), "its processes to end")
+        aside = os.path.join(m.data, "aside")
+        found = wait_for(lambda: [n for n in os.listdir(aside) if n.endswith("_" + uid)], "its folder to be moved aside")
+        with open(os.path.join(aside, found[0], "volumes", "d", "model")) as f:
+            check(f.read() == "hours\n", "what it wrote is there")
+        said = log_of(m)
+        check("level=warn event=pods.unknown count=1" in said, said[-2000:])
+        check(f"level=warn event=pod.orphan uid={uid} kept={aside}/" in said, said[-2000:])
+        check(phase(m, "old") == "Running", "what the store knows goes on")
