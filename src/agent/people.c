@@ -41,13 +41,15 @@ int people_check(const struct pod *pod, struct err *err)
     if (why.len)
         return err_set(err, -ENOTSUP, STR_FMT, STR_ARG(why));
     if (!machine->root || !machine->mount_ns)
-        return err_set(err, -ENOTSUP,
+        return err_set(err, -ENETDOWN,
                        "pods of " STR_FMT " run as another user and apart from others: muster must "
                        "run as root, on a machine with mount namespaces",
                        STR_ARG(person.name));
     if (!network_has_bridge(pod))
-        return err_set(err, -ENOTSUP,
-                       "pods of " STR_FMT " never share the machine's network: start muster with "
+        return err_set(err, -ENETDOWN,
+                       "pods of " STR_FMT
+                       " never share the machine's network, and muster was started "
+                       "without one for pods: they wait until it is started with "
                        "--pod-network=bridge",
                        STR_ARG(person.name));
     return 0;

@@ -13,7 +13,8 @@ struct pod;
 
 /* Whose pod it is; false: the owner's. */
 bool people_find(const struct pod *pod, struct person *ret);
-/* -ENOTSUP: this machine runs no such pod of hers; -EAGAIN: its namespace is not known yet. */
+/* -ENOTSUP: this machine runs no such pod of hers; -ENETDOWN: not as muster was started, so it waits for
+ * another start; -EAGAIN: its namespace is not known yet. */
 int people_check(const struct pod *pod, struct err *err);
 /* What a container of hers sees of home folders: her own, as records; nothing for the owner's. */
 void people_homes(const struct pod *pod, struct buf *records);

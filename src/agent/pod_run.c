@@ -648,7 +648,7 @@ static void pod_start_or_wait(struct pod *pod, int64_t now_ms)
         pod_refuse(pod, now_ms, "NotPermitted", &err);
     } else if (r) {
         if (!pod->token_under_way) /* that is no failure, and tells when it is over */
-            pod_set_waiting(pod, "FailedMount", &err);
+            pod_set_waiting(pod, r == -ENETDOWN ? "NetworkNotReady" : "FailedMount", &err);
         pod->retry_ms = now_ms + RETRY_MS;
     }
 }

@@ -103,6 +103,9 @@ struct str job_queue_says(const struct control_input *input,
 /* The same for a pod whose place a spare has taken. It counts against nothing. */
 #define JOB_REASON_GONE "PodLost"
 
+/* status.reason of a pod that broke a rule of its node (agent/pod_run.c): another pod would as well. */
+#define JOB_REASON_REFUSED "NotPermitted"
+
 /* Why something cannot go on, as a condition and in words. */
 struct job_problem {
     const char *condition; /* type of the condition that is made true; NULL: no problem */

@@ -127,6 +127,9 @@ struct str job_exit_words(const struct job_failure *failure, struct arena *arena
                           "; it is not restarted, because it would fail in the same way",
                           STR_ARG(failure->pod), (long long)failure->exit_code, STR_ARG(broken));
 
+    if (str_is(failure->reason, JOB_REASON_REFUSED))
+        return str_printf(arena, "pod " STR_FMT " was refused by its node: " STR_FMT,
+                          STR_ARG(failure->pod), STR_ARG(failure->message));
     if ((failure->exit_code == EXIT_NOT_EXECUTABLE || failure->exit_code == EXIT_FOR_NOW) &&
         failure->message.len && !str_starts(failure->message, STR("rank ")))
         return str_printf(arena, "pod " STR_FMT " could not start: " STR_FMT, STR_ARG(failure->pod),
@@ -148,6 +151,7 @@ bool job_failure_is_final(const struct job_model *model, const struct job_member
     int64_t code = member->failure.exit_code;
 
     if (code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE || !member->role ||
+        str_is(member->failure.reason, JOB_REASON_REFUSED) ||
         job_broken_program(&member->failure).len)
         return true;
     switch (member->role->restart) {

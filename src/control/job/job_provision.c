@@ -234,9 +234,20 @@ static bool provision_sync(struct job_run *run)
     if (str_is(json_str(json_get(status, "phase")), "Running"))
         return true;
     if (pod_is_over(tree)) {
+        struct str why = json_str(json_get(status, "message"));
+
+        if (str_is(json_str(json_get(status, "reason")), JOB_REASON_REFUSED) &&
+            !run->state.created) { /* another one would be refused as well */
+            job_finish(run, JOB_FAILED,
+                       str_printf(run->arena, "the sync pod was refused by its node: " STR_FMT,
+                                  STR_ARG(why)));
+            return false;
+        }
         if (!pod->deleted_ms)
             action_delete(&run->actions, pod);
-        job_say(run, JOB_PROVISIONING, STR("replacing the sync pod, which has ended"));
+        job_say(run, JOB_PROVISIONING,
+                str_printf(run->arena, "replacing the sync pod, which has ended%s" STR_FMT,
+                           why.len ? ": " : "", STR_ARG(why)));
         return false;
     }
     struct str words = sync_words(status);

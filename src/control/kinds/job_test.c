@@ -35,6 +35,7 @@
  *   h  so it did, and the launcher says that trying again cannot help
  *   H  its annotation says hold, Y  yield, U  unused, A  and its node that it has no GPU
  *   N  its node cannot suspend it
+ *   n  its node's rules refused it, before it began
  *   @1  of generation 1 (0 when left out) */
 struct row {
     const char *why;
@@ -141,6 +142,9 @@ static const struct row rows[] = {
      "RUN", "0D 1Dx", "svc", "Preempted", "evicted or deleted", 1, 0, 1, "pod-1"},
     {"a pod that its node evicted costs nothing", "\"numGPUs\":4", "RUN", "0R 1F137v", "svc",
      "Preempted", "evicted or deleted", 1, 0, 1, "pod-2"},
+    {"a pod that its node's rules refuse would be refused again: no restart is used up",
+     "\"numGPUs\":4", "", "0P 1F1n", "svc", "Failed", "was refused by its node: no such rights", 0,
+     0, 0, "pod-1"},
     {"a pod that is simply gone", "\"numGPUs\":4", "RUN", "0R", "svc", "Preempted", "removed", 1, 0,
      1, "pod-1"},
     {"all pods are gone", "\"numGPUs\":4", "RUN", "", "svc", "Preempted", "removed", 1, 0, 1, ""},
@@ -291,6 +295,11 @@ static const struct row rows[] = {
      "Provisioning", "starting the sync pod", 0, 0, 0, "pvc+1 svc+1 secret+1 pod+1"},
     {"upload: the sync pod starts", "\"numGPUs\":4", "", "", "upload svc pvc syncP", "Provisioning",
      "starting the sync pod", 0, 0, 0, ""},
+    {"upload: a sync pod that its node's rules refuse is not replaced for ever", "\"numGPUs\":4",
+     "", "", "upload svc pvc syncN", "Failed",
+     "the sync pod was refused by its node: no such rights", 0, 0, 0, ""},
+    {"upload: one that has ended is, and its end is told", "\"numGPUs\":4", "", "",
+     "upload svc pvc syncF", "Provisioning", "has ended: disk is full", 0, 0, 0, "pod-1"},
     {"upload: waiting for the files", "\"numGPUs\":4", "", "", "upload svc pvc syncR", "Syncing",
      "uploaded", 0, 0, 0, ""},
     {"upload: the files are there", "\"numGPUs\":4", "", "", "uploaded svc pvc syncR", "Queued", "",
@@ -366,6 +375,14 @@ static const char *wish_of(char mark)
                          : "\"annotations\":{\"muster.dev/suspend\":\"yield\"},";
 }
 
+static const char *phase_word(char phase)
+{
+    return phase == 'R'   ? "Running"
+           : phase == 'D' ? "Succeeded"
+           : phase == 'F' ? "Failed"
+                          : "Pending";
+}
+
 static void put_pod(struct world *world, struct str word)
 {
     struct str rest = str_sub(word, 2, word.len);
@@ -374,6 +391,7 @@ static void put_pod(struct world *world, struct str word)
     const char *deleted = "";
     const char *reason = "";
     const char *taken = "";
+    const char *state = "terminated";
     const char *wish = "";
     const char *said = NULL;
     const char *end = "Z; its last lines:\\nx\"";
@@ -403,7 +421,10 @@ static void put_pod(struct world *world, struct str word)
             end = "Z" LAUNCH_FINAL "the script does not exist; its last lines:\\nx\"";
         } else if (mark == 'v')
             reason = "\"reason\":\"Evicted\",";
-        else if (mark == 'p')
+        else if (mark == 'n') {
+            reason = "\"reason\":\"NotPermitted\",\"message\":\"no such rights\",";
+            state = "waiting";
+        } else if (mark == 'p')
             taken = ",{\"type\":\"DisruptionTarget\",\"status\":\"True\",\"message\":"
                     "\"preempted by TorchrunJob default/k\"}";
         else if (mark == 'H' || mark == 'Y' || mark == 'U')
@@ -418,10 +439,7 @@ static void put_pod(struct world *world, struct str word)
             rest = str_sub(rest, 1, rest.len);
         }
     }
-    const char *words = phase == 'R'   ? "Running"
-                        : phase == 'D' ? "Succeeded"
-                        : phase == 'F' ? "Failed"
-                                       : "Pending";
+    const char *words = phase_word(phase);
     put(world, &kind_pod,
         str_c(&world->arena,
               str_printf(&world->arena,
@@ -430,10 +448,10 @@ static void put_pod(struct world *world, struct str word)
                          "\"torchrun.ai/index\":\"%c\",\"torchrun.ai/generation\":\"%c\"},%s},"
                          "\"spec\":{%s},\"status\":{%s\"phase\":\"%s\",\"conditions\":[{\"type\":"
                          "\"Ready\",\"status\":\"True\"}%s],\"containerStatuses\":[{\"state\":{"
-                         "\"terminated\":{\"exitCode\":%lld,\"reason\":\"Error\",\"finishedAt\":"
+                         "\"%s\":{\"exitCode\":%lld,\"reason\":\"Error\",\"finishedAt\":"
                          "\"2001-09-09T01:46:0%dZ\"%s%s%s}}}]}}",
                          word.p[0], word.p[0], deleted, wish, word.p[0], generation, OWNED, node,
-                         reason, words, taken, (long long)code, second,
+                         reason, words, taken, state, (long long)code, second,
                          said ? ",\"message\":\"rank 0 ended with exit code 7 at 2001-09-09T01:46:"
                               : "",
                          said ? said : "", said ? end : "")));
@@ -475,6 +493,10 @@ static const char *extra(struct world *world, const char *words)
             put_sync(world, "Pending");
         else if (str_is(word, "syncR"))
             put_sync(world, "Running");
+        else if (str_is(word, "syncN"))
+            put_sync(world, "Failed\",\"reason\":\"NotPermitted\",\"message\":\"no such rights");
+        else if (str_is(word, "syncF"))
+            put_sync(world, "Failed\",\"message\":\"disk is full");
         else if (str_is(word, "group"))
             put(world, &kind_podgroup,
                 "{\"metadata\":{\"namespace\":\"default\",\"name\":\"pg-j-u-j\"},\"status\":{"
