@@ -29,7 +29,6 @@ void reserve_open(struct reserve *reserve, const char *store_path)
     reserve->held = false;
     if (length >= (int)sizeof(reserve->path))
         reserve->path[0] = '\0';
-    reserve_take(reserve);
 }
 
 void reserve_give_up(struct reserve *reserve)

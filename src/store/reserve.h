@@ -14,9 +14,10 @@ struct reserve {
     bool held;
 };
 
-/* Beside the store's file. A reserve that cannot be had is none: the disk may be full already. */
+/* Beside the store's file. */
 void reserve_open(struct reserve *reserve, const char *store_path);
 void reserve_give_up(struct reserve *reserve);
 /* Whether there is room again for the reserve and as much besides. */
 bool reserve_has_room(const struct reserve *reserve);
+/* A reserve that cannot be had is none: the disk may be full already. */
 void reserve_take(struct reserve *reserve);

@@ -347,6 +347,26 @@ static void add_shape(struct store *store, const struct kind *kind)
     VEC_PUSH(&store->shapes, &store->kind_shapes, shape);
 }
 
+/* Where the disk is full, the reserve is given up first: then it opens, read-only but for deletes. */
+static int open_file(struct store *store, const struct store_options *options, struct err *err)
+{
+    const char *path = options->path;
+
+    reserve_open(&store->reserve, path);
+    int r = db_open(path, options->accept_loss, &store->db, err);
+    if ((r == -ENOSPC || r == -EIO) && !reserve_has_room(&store->reserve)) {
+        reserve_give_up(&store->reserve);
+        r = db_open(path, options->accept_loss, &store->db, err);
+        if (r == 0)
+            turn_read_only(store, -ENOSPC,
+                           &(struct err){.text = "store: database or disk is full"});
+        else if (r == -ENOSPC || r == -EIO)
+            r = err_set(err, -ENOSPC, "%s: the disk is full: free some space, then start again",
+                        path);
+    }
+    return r;
+}
+
 int store_open(const struct store_options *options, struct store **ret, struct err *err)
 {
     struct store *store = MEM_NEW(struct store);
@@ -372,13 +392,13 @@ int store_open(const struct store_options *options, struct store **ret, struct e
         add_shape(store, kinds_at(store->api.kinds, i));
     }
 
-    int r = options->path ? db_open(options->path, options->accept_loss, &store->db, err) : 0;
+    int r = options->path ? open_file(store, options, err) : 0;
     if (r == 0 && store->db)
         r = store_load(store, err);
     if (r == 0)
         r = turn_start(store, err);
-    if (r == 0 && store->db)
-        reserve_open(&store->reserve, options->path);
+    if (r == 0 && store->db && !store->full)
+        reserve_take(&store->reserve);
     if (r < 0) {
         close_handles(store);
         return r;

@@ -217,7 +217,7 @@ static void tell_trouble(const struct store *store)
         store->trouble(store->trouble_user, store->read_only[0] ? store->read_only : NULL);
 }
 
-static void become_read_only(struct store *store, int code, const struct err *err)
+void turn_read_only(struct store *store, int code, const struct err *err)
 {
     bool was_full = store->full;
 
@@ -265,7 +265,7 @@ static void batch_finish(struct store *store)
         batch_apply(store, batch);
         become_writable(store);
     } else {
-        become_read_only(store, code, &err);
+        turn_read_only(store, code, &err);
         struct batch *open = TAKE_PTR(store->open);
         batch_undo(store, open);
         batch_free(open);
@@ -297,7 +297,8 @@ void turn_run(struct store *store)
     call_ready(store);
     if (store->watches_due)
         watches_tell(store);
-    bool more = !store->read_only[0] && collect_run(store);
+    /* On a full disk too: what goes with what was deleted is what makes room. */
+    bool more = (!store->read_only[0] || store->full) && collect_run(store);
     more = (!store->read_only[0] && expire_run(store)) || more;
     hand_over(store);
     if (more || store->ready.first || store->watches_due || (!store->db && store->writing))

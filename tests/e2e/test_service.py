@@ -116,3 +116,50 @@ def test_what_an_older_store_does_not_know_is_moved_aside_and_named():
         check("level=warn event=pods.unknown count=1" in said, said[-2000:])
         check(f"level=warn event=pod.orphan uid={uid} kept={aside}/" in said, said[-2000:])
         check(phase(m, "old") == "Running", "what the store knows goes on")
+
+
+def test_a_delete_on_a_full_disk_takes_what_belongs_to_it_along():
+    m = Muster()
+    with SmallDisk(m, "size=96m") as disk, m:
+        apply(m, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})
+        uid = m.get("configmap", "owner")["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+        hog = pod("hog", container("head -c 30000000 /dev/zero > /d/big; sleep 300",
+                                   volumeMounts=[{"name": "d", "mountPath": "/d"}]), volumes=[{"name": "d", "emptyDir": {}}])
+        hog["metadata"]["ownerReferences"] = [owner]
+        apply(m, hog)
+        wait_phase(m, "hog", "Running")
+        folder = os.path.join(m.data, "pods", m.get("pod", "hog")["metadata"]["uid"])
+        wait_for(lambda: os.path.getsize(os.path.join(folder, "volumes", "d", "big")) == 30000000, "the pod to write")
+        numbers = iter(range(1000))
+
+        def full():
+            disk.fill()
+            return make(m, f"c{next(numbers)}", "x" * 500000) == 503
+        wait_for(full, "the store to be read-only")
+        check(m.rest.ask("DELETE", "/api/v1/namespaces/default/configmaps/owner")[0] == 200, "a delete is taken")
+        wait_for(lambda: not os.path.exists(folder), "what belongs to it to go, and its files", 60)
+        wait_for(lambda: m.rest.ask("GET", "/readyz")[0] == 200, "the store to be written to again", 60)
+
+
+def test_a_start_on_a_full_disk_uses_its_reserve():
+    m = Muster()
+    with SmallDisk(m, "size=96m") as disk, m:
+        apply(m, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
+        m.process.terminate()  # a stop that leaves no log of SQLite's, for which there must be room at the start
+        m.process.wait()
+        disk.fill()
+        with open(m.log, "a") as log:
+            m.process = subprocess.Popen([binary("muster"), "up", "--data-dir", m.data, "--listen", m.listen,
+                                          "--kubeconfig-out", m.kubeconfig, *m.flags], stdin=subprocess.DEVNULL,
+                                         stdout=log, stderr=log, env=m.env, start_new_session=True)
+
+        def answers():
+            check(m.process.poll() is None, f"it did not start:\n{log_of(m)[-1000:]}")
+            return m.rest.ask("GET", "/healthz")[0] == 200
+        wait_for(answers, "muster to serve on a full disk")
+        code, text = m.rest.ask("GET", "/readyz")
+        check(code == 503 and b"full" in text, f"{code} {text}")
+        check(m.rest.ask("DELETE", "/api/v1/namespaces/default/configmaps/c")[0] == 200, "a delete is taken")
+        disk.free()
+        wait_for(lambda: make(m, "d", "") == 201, "a write to be taken again")
