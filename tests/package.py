@@ -177,7 +177,7 @@ def check_package(scratch, deb):
     extra = [f for f in left if not f.startswith("var/lib/muster/")]
     yield f"purging it leaves data, not {extra[:5]}", not extra
     yield "the data is still there", any(f.startswith("var/lib/muster/") for f in left)
-    yield "the user is gone", "muster" not in scratch.inside("getent", "passwd")
+    yield "the user stays with the data that is its own", "muster" in scratch.inside("getent", "passwd")
 
 
 def check_krew(manifest, folder):

@@ -102,8 +102,12 @@ cat > "$root/DEBIAN/postrm" <<'END'
 set -e
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 if [ "$1" = purge ]; then
-    getent passwd muster > /dev/null && userdel muster || true
-    [ ! -d /var/lib/muster ] || echo "muster: /var/lib/muster was left: it holds volumes and checkpoints"
+    if [ -d /var/lib/muster ]; then
+        # Its files keep an owner: the next account would else have that number, and them.
+        echo "muster: /var/lib/muster and user muster were left: there are volumes and checkpoints"
+    elif getent passwd muster > /dev/null; then
+        userdel muster || true
+    fi
 fi
 END
 chmod 755 "$root/DEBIAN/postinst" "$root/DEBIAN/prerm" "$root/DEBIAN/postrm"

@@ -10,6 +10,7 @@
 #include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/people.h"
 #include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -178,6 +179,12 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
                       is_short ? text->words_short : text->words_fine);
     }
     add_findings(agent, arena, conditions);
+    /* Pods of people need one: `muster user add` looks here. */
+    add_condition(arena, conditions, NETWORK_CONDITION, agent->bridge != NULL,
+                  agent->bridge ? "Bridge" : "HostNetwork",
+                  agent->bridge ? "each pod has a network of its own"
+                                : "pods share this machine's network; pods of people wait until "
+                                  "muster is started with --pod-network=bridge");
     add_gpu_health(agent, arena, node, conditions);
     add_condition(arena, conditions, "Ready", true, "KubeletReady", "the node agent is running");
     struct json *addresses = json_add_array(arena, status, "addresses");

@@ -24,6 +24,10 @@ struct object;
 #define PERSON_QUEUE  "torchrun.ai/person-queue"
 #define PERSON_UNTIL  "torchrun.ai/person-until" /* when the newest credentials end */
 
+/* Condition of a node whose pods have networks of their own, without which nobody's but the owner's
+ * pods are run. */
+#define NETWORK_CONDITION "NetworkIsolated"
+
 #define PERSON_QUEUE_LABEL "kai.scheduler/queue"
 
 #define PEOPLE_NAMESPACE  ACCOUNT_PEOPLE /* of their ServiceAccounts */

@@ -1,3 +1,4 @@
+#include "api/condition.h"
 #include "api/kind.h"
 #include "api/names.h"
 #include "api/people.h"
@@ -20,16 +21,21 @@
 #include "tool/term.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <unistd.h>
 
-/* muster user add | list | revoke | remove: several people on one machine. What a person is stands in
+/* muster user add | list | renew | revoke | remove: several people on one machine. What a person is stands in
  * the annotations of her namespace (api/people.h); her credentials are tokens of a ServiceAccount in
  * a namespace where she has no rights, so she can neither renew nor keep them. */
 
@@ -47,6 +53,7 @@ struct user_values {
     const char *paths;
     const char *ports;
     const char *valid;
+    const char *out;
 };
 
 static const struct option user_options[] = {
@@ -66,7 +73,12 @@ static const struct option user_options[] = {
      .help = "add: ports of this machine that pods may have as hostPort, from 1024 on and without "
              "30000-32767 (default: none)"},
     {"valid", 0, OPTION_STR, offsetof(struct user_values, valid), .fallback = "30d",
-     .value = "TIME", .help = "add: how long the credentials are good, 10m to 365d"},
+     .value = "TIME", .help = "add, renew: how long the credentials are good, 10m to 365d"},
+    {"out", 0, OPTION_STR, offsetof(struct user_values, out), .value = "FILE",
+     .help =
+         "add, renew: where to write the kubeconfig, readable by nobody but the person (default: "
+         "standard output)",
+     .flag_only = true},
     LOOK_OPTIONS,
     LOOK_TABLE("list: namespaces"),
     {0},
@@ -76,6 +88,7 @@ struct user {
     struct arena *arena;
     const struct user_values *values;
     struct look look;
+    struct kube_config config;
     struct str name;
     struct str ns;
 };
@@ -232,8 +245,35 @@ static int user_make_token(struct user *user, int64_t valid_ms, struct str *ret,
     return credential_put(&user->look, &kind_namespace, STR(""), space, err);
 }
 
-static void user_print_config(struct user *user, const struct kube_config *config, struct str token)
+/* Whole, and from its first byte nobody else's; in a folder of the person's no link is followed. */
+static int user_write(const char *path,
+                      struct str text,
+                      const struct user_account *account,
+                      struct err *err)
 {
+    char made[PATH_MAX];
+    int n = snprintf(made, sizeof(made), "%s.XXXXXX", path);
+    int fd = n > 0 && (size_t)n < sizeof(made) ? mkostemp(made, O_CLOEXEC) : -1; /* 0600 */
+
+    if (fd < 0)
+        return err_set(err, -errno, "cannot write %s: %s", path, strerrordesc_np(errno));
+    bool ok = (geteuid() != 0 || fchown(fd, (uid_t)account->uid, (gid_t)account->gid) == 0) &&
+              write(fd, text.p, text.len) == (ssize_t)text.len && fsync(fd) == 0 &&
+              rename(made, path) == 0;
+    int r = ok ? 0 : err_set(err, -errno, "cannot write %s: %s", path, strerrordesc_np(errno));
+
+    (void)close(fd);
+    if (!ok)
+        (void)unlink(made);
+    return r;
+}
+
+static int user_put_config(struct user *user,
+                           const struct user_account *account,
+                           struct str token,
+                           struct err *err)
+{
+    const struct kube_config *config = &user->config;
     _cleanup_(buf_done) struct buf text = {0};
 
     buf_addf(&text,
@@ -250,44 +290,111 @@ static void user_print_config(struct user *user, const struct kube_config *confi
              "\ncontexts:\n- name: muster\n  context:\n    cluster: muster\n    user: " STR_FMT
              "\n    namespace: " STR_FMT "\n",
              STR_ARG(user->name), STR_ARG(token), STR_ARG(user->name), STR_ARG(user->ns));
-    (void)fwrite(text.p, 1, text.len, stdout);
+    struct stat status;
+
+    if (user->values->out)
+        return user_write(user->values->out, buf_str(&text), account, err);
+    /* Behind a shell's `>`, the file is everybody's to read unless somebody says otherwise. */
+    if (fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode) && status.st_mode & 077)
+        (void)fchmod(STDOUT_FILENO, 0600);
+    if (fwrite(text.p, 1, text.len, stdout) != text.len || fflush(stdout) != 0)
+        return err_set(err, -EIO, "the kubeconfig could not be written to standard output");
+    return 0;
 }
 
-static int user_add(struct user *user, struct err *err)
+/* Told now, as the first pod would be later. The credentials are good either way. */
+static void user_warn_of_nodes(struct user *user)
+{
+    struct look_list nodes = {0};
+
+    if (look_all(&user->look, &kind_node, STR(""), &nodes, NULL) < 0)
+        return;
+    for (size_t i = 0; i < nodes.count; i++) {
+        const struct json *found =
+            condition_find(json_get(nodes.items[i], "status"), NETWORK_CONDITION);
+
+        if (str_is(json_str(json_get(found, "status")), "False"))
+            (void)fprintf(
+                stderr, "warning: pods of " STR_FMT " will wait on " STR_FMT ": " STR_FMT "\n",
+                STR_ARG(user->name), STR_ARG(json_str_at(nodes.items[i], "metadata.name")),
+                STR_ARG(json_str(json_get(found, "message"))));
+    }
+}
+
+/* Her namespace, as its annotation has it, and whom her files belong to. */
+static int user_find_space(struct user *user, struct user_account *ret, struct err *err)
+{
+    struct look_list spaces = {0};
+    int r = look_all(&user->look, &kind_namespace, STR(""), &spaces, err);
+
+    for (size_t i = 0; r == 0 && i < spaces.count; i++) {
+        const struct json *notes = json_at(spaces.items[i], "metadata.annotations");
+
+        if (!str_eq(json_str(json_get(notes, PERSON_NAME)), user->name))
+            continue;
+        user->ns = json_str_at(spaces.items[i], "metadata.name");
+        (void)str_to_i64(json_str(json_get(notes, PERSON_UID)), &ret->uid);
+        (void)str_to_i64(json_str(json_get(notes, PERSON_GID)), &ret->gid);
+        return 0;
+    }
+    return r ? r
+             : err_set(err, -ENOENT, "there is no person " STR_FMT "; see `muster user list`",
+                       STR_ARG(user->name));
+}
+
+static int user_give_credentials(struct user *user,
+                                 const struct user_account *account,
+                                 struct err *err)
 {
     const struct user_values *values = user->values;
-    struct kube_config config = {0};
-    struct user_account account = {0};
-    struct person_ports ports;
     struct str token = STR_NONE;
     int64_t valid_ms = 0;
 
     if (!user_parse_valid(str_from(values->valid), &valid_ms))
         return err_set(err, -EINVAL, "--valid: \"%s\" is not a time from 10m to 365d",
                        values->valid);
+    int r = connect_config(user->arena,
+                           &(struct connect_options){.kubeconfig = values->look.kubeconfig,
+                                                     .context = values->look.context},
+                           &user->config, err);
+    if (r == 0)
+        r = user_make_token(user, valid_ms, &token, err);
+    if (r == 0)
+        r = user_put_config(user, account, token, err);
+    if (r == 0)
+        user_warn_of_nodes(user);
+    return r;
+}
+
+static int user_add(struct user *user, struct err *err)
+{
+    const struct user_values *values = user->values;
+    struct user_account account = {0};
+    struct person_ports ports;
+
     if (!person_ports_parse(str_from(values->ports ? values->ports : ""), &ports))
         return err_set(
             err, -EINVAL,
             "--ports: \"%s\" is not ports and ranges such as 8000-8010,9000, from 1024 on "
             "and without the nodePorts of Services, 30000-32767",
             values->ports);
-    int r = connect_config(user->arena,
-                           &(struct connect_options){.kubeconfig = values->look.kubeconfig,
-                                                     .context = values->look.context},
-                           &config, err);
-    if (r == 0)
-        r = user_find_account(user, &account, err);
+    int r = user_find_account(user, &account, err);
     if (r == 0)
         r = user_check_others(user, &account, err);
     if (r == 0)
         r = user_put_space(user, &account, err);
     if (r == 0)
         r = user_put_rights(user, err);
-    if (r == 0)
-        r = user_make_token(user, valid_ms, &token, err);
-    if (r == 0)
-        user_print_config(user, &config, token);
-    return r;
+    return r < 0 ? r : user_give_credentials(user, &account, err);
+}
+
+/* New credentials; what the person may do stays as it is. */
+static int user_renew(struct user *user, struct err *err)
+{
+    struct user_account account = {0};
+    int r = user_find_space(user, &account, err);
+
+    return r < 0 ? r : user_give_credentials(user, &account, err);
 }
 
 /* ---- list, revoke, remove ---- */
@@ -358,40 +465,22 @@ static int user_list(struct user *user, struct look_values *values, struct err *
     return look_show(&user->look, values, user_collect, values, err);
 }
 
-/* Her namespace, as its annotation has it. */
-static int user_find_space(struct user *user, struct str *ret, struct err *err)
-{
-    struct look_list spaces = {0};
-    int r = look_all(&user->look, &kind_namespace, STR(""), &spaces, err);
-
-    for (size_t i = 0; r == 0 && i < spaces.count; i++)
-        if (str_eq(
-                json_str(json_get(json_at(spaces.items[i], "metadata.annotations"), PERSON_NAME)),
-                user->name)) {
-            *ret = json_str_at(spaces.items[i], "metadata.name");
-            return 0;
-        }
-    return r ? r
-             : err_set(err, -ENOENT, "there is no person " STR_FMT "; see `muster user list`",
-                       STR_ARG(user->name));
-}
-
 static int user_revoke(struct user *user, bool with_space, struct err *err)
 {
-    struct str space = STR_NONE;
-    int r = user_find_space(user, &space, err);
+    struct user_account account = {0};
+    int r = user_find_space(user, &account, err);
 
     if (r == 0)
         r = credential_delete(&user->look, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), user->name,
                               err);
     if (r == 0 && with_space)
-        r = credential_delete(&user->look, &kind_namespace, STR(""), space, err);
+        r = credential_delete(&user->look, &kind_namespace, STR(""), user->ns, err);
     if (r == 0)
         (void)printf(with_space
                          ? STR_FMT " is removed, and namespace " STR_FMT " with everything in it\n"
                          : STR_FMT "'s credentials are revoked; what runs in namespace " STR_FMT
                                    " goes on\n",
-                     STR_ARG(user->name), STR_ARG(space));
+                     STR_ARG(user->name), STR_ARG(user->ns));
     return r;
 }
 
@@ -402,12 +491,13 @@ static int user_run(struct invocation *invocation)
     struct str action = str_from(invocation->args[0]);
     bool list = str_is(action, "list"), add = str_is(action, "add");
     bool revoke = str_is(action, "revoke"), remove = str_is(action, "remove");
+    bool renew = str_is(action, "renew");
     struct err err = {0};
 
     if (!(list && invocation->arg_count == 1) &&
-        !((add || revoke || remove) && invocation->arg_count == 2)) {
-        (void)fprintf(stderr, "muster user: use `add NAME`, `list`, `revoke NAME` or `remove "
-                              "NAME`\n");
+        !((add || renew || revoke || remove) && invocation->arg_count == 2)) {
+        (void)fprintf(stderr, "muster user: use `add NAME`, `list`, `renew NAME`, `revoke NAME` or "
+                              "`remove NAME`\n");
         return EXIT_USAGE;
     }
     user.name = list ? STR("") : str_from(invocation->args[1]);
@@ -419,9 +509,10 @@ static int user_run(struct invocation *invocation)
     }
     int r = look_open(&user.look, invocation->arena, &values->look, &err);
     if (r == 0) {
-        r = list  ? user_list(&user, &values->look, &err)
-            : add ? user_add(&user, &err)
-                  : user_revoke(&user, remove, &err);
+        r = list    ? user_list(&user, &values->look, &err)
+            : add   ? user_add(&user, &err)
+            : renew ? user_renew(&user, &err)
+                    : user_revoke(&user, remove, &err);
         look_close(&user.look);
     }
     if (r < 0)
@@ -432,13 +523,13 @@ static int user_run(struct invocation *invocation)
 const struct command command_user = {
     .name = "user",
     .summary = "let other people use muster up on this machine",
-    .usage = "add NAME | list | revoke NAME | remove NAME",
+    .usage = "add NAME | list | renew NAME | revoke NAME | remove NAME",
     .about =
         "add prints a kubeconfig for the person: rights in one namespace, pods that run with the "
         "person's user id and see no other home folder. Calling it again makes new credentials. "
         "revoke makes all credentials of the person useless at once; remove also deletes the "
         "namespace with everything in it. It needs the kubeconfig of muster up's owner.",
-    .example = "muster user add alice --queue vision > alice.kubeconfig\nmuster user list\n"
+    .example = "muster user add alice --queue vision --out ~alice/.kube/config\nmuster user list\n"
                "muster user revoke alice",
     .options = user_options,
     .values_size = sizeof(struct user_values),

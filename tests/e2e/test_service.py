@@ -163,3 +163,54 @@ def test_a_start_on_a_full_disk_uses_its_reserve():
         check(m.rest.ask("DELETE", "/api/v1/namespaces/default/configmaps/c")[0] == 200, "a delete is taken")
         disk.free()
         wait_for(lambda: make(m, "d", "") == 201, "a write to be taken again")
+
+
+def test_credentials_are_written_for_nobody_but_the_person():
+    with Muster() as m:
+        home = os.path.join(m.folder, "home")
+        os.mkdir(home)
+        out = os.path.join(home, "config")
+        if os.geteuid() == 0:
+            os.chown(home, 70001, 70001)
+        os.symlink("/etc/passwd", out)  # somebody waits for a careless root
+        uid = str(70001 if os.geteuid() == 0 else os.geteuid())
+        said = run([binary("muster"), "user", "add", "alice", "--uid", uid, "--queue", "q", "--out", out], env=m.env)
+        found = os.lstat(out)
+        check(stat.S_ISREG(found.st_mode) and found.st_mode & 0o777 == 0o600 and found.st_uid == int(uid) and not said.stdout,
+              f"{oct(found.st_mode)} {found.st_uid} {said.stdout}")
+        run(["kubectl", "--kubeconfig", out, "get", "pods"])
+        with open(out) as f:
+            first = f.read()
+        shell = os.path.join(m.folder, "careless")
+        run(["sh", "-c", f"umask 022; {binary('muster')} user renew alice --valid 1h > {shell}"], env=m.env)
+        check(os.stat(shell).st_mode & 0o777 == 0o600, "a file of the shell is shut, too")
+        with open(shell) as f:
+            check(f.read() != first, "other credentials")
+        notes = m.get("namespace", "alice")["metadata"]["annotations"]
+        check((notes["torchrun.ai/person-queue"], notes["torchrun.ai/person-uid"]) == ("q", uid), f"nothing else is new: {notes}")
+        run(["kubectl", "--kubeconfig", shell, "get", "pods"])
+        none = run([binary("muster"), "user", "renew", "nobody"], env=m.env, ok=False)
+        check(none.returncode == 1 and "there is no person nobody" in none.stderr, none.stderr)
+
+
+def test_whose_pods_cannot_run_is_told_when_a_person_is_added_and_they_wait_with_the_reason():
+    if os.geteuid() != 0:
+        raise Skip("people need root")
+    with Muster(flags=["--pod-network=host"]) as m:
+        added = run([binary("muster"), "user", "add", "alice", "--uid", "70001", "--home", "/nonexistent"], env=m.env)
+        check("pods of alice will wait on node-0" in added.stderr and "--pod-network=bridge" in added.stderr, added.stderr)
+        spec = pod("j", container("id -u"))["spec"]
+        del spec["nodeName"]
+        m.apply(json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "alice"},
+                            "spec": {"backoffLimit": 0, "template": {"spec": spec}}}))
+
+        def waits():
+            found = m.get("pods", ns="alice")[0]["status"]
+            check(found.get("phase") != "Failed", str(found))
+            waiting = found["containerStatuses"][0]["state"]["waiting"]
+            return waiting["reason"] == "NetworkNotReady" and waiting
+        check("--pod-network=bridge" in wait_for(waits, "her pod to say why it waits")["message"], "and what to do")
+        m.kill()
+        m.flags[m.flags.index("--pod-network=host")] = "--pod-network=bridge"
+        m.start()
+        wait_for(lambda: m.get("job", "j", ns="alice")["status"].get("succeeded") == 1, "it to run once there is a network", 60)
