@@ -129,7 +129,7 @@ static int token(struct arena *arena,
 
 static int make_certificates(struct arena *arena,
                              const struct datadir *dir,
-                             const char *address,
+                             const char *const *hosts,
                              struct err *err)
 {
     _cleanup_(buf_done) struct buf ca = {0};
@@ -147,7 +147,7 @@ static int make_certificates(struct arena *arena,
         {"tls/server.key", &key},
         {"tls/server.crt", &crt},
     };
-    int r = tls_make(address, clock_now_ms(), &made, err);
+    int r = tls_make(hosts, clock_now_ms(), &made, err);
 
     for (size_t i = 0; i < COUNT_OF(files) && r == 0; i++)
         r = file_replace(datadir_file(arena, dir, files[i].name), buf_str(files[i].content), 0600,
@@ -155,11 +155,11 @@ static int make_certificates(struct arena *arena,
     return r;
 }
 
-/* It listens elsewhere than before: another certificate by the same authority, so that everybody's
+/* It listens elsewhere than before, or has further names: another certificate by the same authority, so that everybody's
  * kubeconfig stays true. */
 static int renew_certificate(struct arena *arena,
                              struct datadir *dir,
-                             const char *address,
+                             const char *const *hosts,
                              struct err *err)
 {
     _cleanup_(buf_done) struct buf crt = {0};
@@ -168,7 +168,7 @@ static int renew_certificate(struct arena *arena,
     int r = file_read(arena, datadir_file(arena, dir, "tls/ca.key"), &ca_key, err);
 
     if (r == 0)
-        r = tls_make_server(address, clock_now_ms(), &(struct tls_authority){dir->ca, ca_key},
+        r = tls_make_server(hosts, clock_now_ms(), &(struct tls_authority){dir->ca, ca_key},
                             &(struct certificate_pair){&crt, &key}, err);
     if (r == 0)
         r = file_replace(datadir_file(arena, dir, "tls/server.key"), buf_str(&key), 0600, err);
@@ -181,24 +181,27 @@ static int renew_certificate(struct arena *arena,
 
 static int certificates(struct arena *arena,
                         struct datadir *dir,
-                        const char *address,
+                        const char *const *hosts,
                         struct err *err)
 {
     const char *path = datadir_file(arena, dir, "tls/server.crt");
+    bool has_all = true;
 
     if (mkdir(datadir_file(arena, dir, "tls"), 0700) < 0 && errno != EEXIST)
         return err_set(err, -errno, "data folder %s is not writable: %s", dir->path,
                        uv_strerror(-errno));
     if (access(path, F_OK) < 0) {
-        int r = make_certificates(arena, dir, address, err);
+        int r = make_certificates(arena, dir, hosts, err);
         if (r < 0)
             return r;
     }
     int r = file_read(arena, path, &dir->certificate, err);
     if (r == 0)
         r = file_read(arena, datadir_file(arena, dir, "tls/ca.crt"), &dir->ca, err);
-    if (r == 0 && !certificate_is_for(dir->certificate, address))
-        r = renew_certificate(arena, dir, address, err);
+    for (size_t i = 0; r == 0 && i < TLS_HOSTS_MAX && hosts[i]; i++)
+        has_all = has_all && certificate_is_for(dir->certificate, hosts[i]);
+    if (r == 0 && !has_all)
+        r = renew_certificate(arena, dir, hosts, err);
     if (r == 0)
         r = file_read(arena, datadir_file(arena, dir, "tls/server.key"), &dir->key, err);
     return r;
@@ -258,11 +261,7 @@ static int public_key(struct arena *arena, struct datadir *dir, struct err *err)
     return r;
 }
 
-int datadir_open(struct arena *arena,
-                 const char *path,
-                 const char *address,
-                 struct datadir *ret,
-                 struct err *err)
+int datadir_hold(struct arena *arena, const char *path, struct datadir *ret, struct err *err)
 {
     struct datadir dir = {.lock_fd = -1};
     int r = absolute(arena, path, &dir.path, err);
@@ -273,7 +272,21 @@ int datadir_open(struct arena *arena,
     if (r == 0)
         r = lock(arena, &dir, err);
     if (r == 0)
-        r = certificates(arena, &dir, address, err);
+        *ret = dir;
+    return r;
+}
+
+int datadir_open(struct arena *arena,
+                 const char *path,
+                 const char *const *hosts,
+                 struct datadir *ret,
+                 struct err *err)
+{
+    struct datadir dir = {.lock_fd = -1};
+    int r = datadir_hold(arena, path, &dir, err);
+
+    if (r == 0)
+        r = certificates(arena, &dir, hosts, err);
     if (r == 0)
         r = front_proxy(arena, &dir, err);
     if (r == 0)

@@ -36,13 +36,15 @@ struct datadir {
 /* ~/.local/share/muster ($XDG_DATA_HOME honoured), /var/lib/muster for root. */
 const char *datadir_default(struct arena *arena);
 
-/* Make the folder and what is missing in it, lock it, and read the rest. Strings live in the arena.
+/* Make the folder and what is missing in it, with a certificate for `hosts` (see tls_make()), lock it, and read the rest. Strings live in the arena.
  * One line says what is wrong: not writable, in use by another muster, ... */
 int datadir_open(struct arena *arena,
                  const char *path,
-                 const char *address,
+                 const char *const *hosts,
                  struct datadir *ret,
                  struct err *err);
+/* Only the folder and its lock: for who changes it while no muster runs on it. */
+int datadir_hold(struct arena *arena, const char *path, struct datadir *ret, struct err *err);
 void datadir_close(struct datadir *dir);
 
 /* A file of the folder: "DIR/name". */

@@ -32,7 +32,8 @@ static int start_agent(struct arena *arena,
                        const struct kube_config *config,
                        struct err *err)
 {
-    int r = datadir_open(arena, options->folder, "127.0.0.1", &own->dir, err);
+    int r = datadir_open(arena, options->folder, (const char *const[]){"127.0.0.1", NULL},
+                         &own->dir, err);
 
     if (r < 0)
         return r;

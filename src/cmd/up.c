@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -78,6 +79,9 @@ struct up_values {
     bool accept_lost_writes;
     const char *audit_log;
     struct option_list page_names;
+    struct option_list tls_names;
+    const char *tls_certificate;
+    const char *tls_key;
     struct scheduling_values scheduling;
     const char *test_image;
     const char *test_command;
@@ -172,6 +176,16 @@ static const struct option up_options[] = {
      .help =
          "name under which browsers may open the web page, besides localhost and addresses; can "
          "be repeated"},
+    {"tls-name", 0, OPTION_LIST, offsetof(struct up_values, tls_names), .value = "NAME",
+     .help =
+         "name or address under which clients may reach the server, besides localhost, where it "
+         "listens and --page-name; it stands in the certificate; can be repeated"},
+    {"tls-cert-file", 0, OPTION_STR, offsetof(struct up_values, tls_certificate), .value = "FILE",
+     .help =
+         "certificate of somebody else's authority, PEM with its chain, for clients that ask for "
+         "one of its names; all others get our own"},
+    {"tls-private-key-file", 0, OPTION_STR, offsetof(struct up_values, tls_key), .value = "FILE",
+     .help = "key of --tls-cert-file, PEM"},
     SCHEDULING_OPTIONS(struct up_values, scheduling),
     {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
      .choices = log_levels, .value = "LEVEL", .help = "log level; logs go to standard error"},
@@ -249,9 +263,27 @@ static void raise_limits(void)
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
+static int start_tls(struct up *up, struct err *err)
+{
+    const struct up_values *values = up->values;
+    struct str certificate, key;
+    int r = tls_identity_new(up->dir.certificate, up->dir.key, up->dir.ca, &up->tls, err);
+
+    if (!values->tls_certificate != !values->tls_key)
+        return err_set(err, -EINVAL,
+                       "--tls-cert-file and --tls-private-key-file: give both, or neither");
+    if (r < 0 || !values->tls_certificate)
+        return r;
+    r = file_read(up->arena, values->tls_certificate, &certificate, err);
+    if (r == 0)
+        r = file_read(up->arena, values->tls_key, &key, err);
+    return r < 0 ? err_wrap(err, r, "--tls-cert-file, --tls-private-key-file")
+                 : tls_identity_add(up->tls, certificate, key, err);
+}
+
 static int start_server(struct up *up, struct err *err)
 {
-    int r = tls_identity_new(up->dir.certificate, up->dir.key, up->dir.ca, &up->tls, err);
+    int r = start_tls(up, err);
 
     if (r < 0)
         return r;
@@ -513,6 +545,21 @@ static int tell_ready(struct up *up, const char *url, struct err *err)
     return 0;
 }
 
+/* Where and as what it is reached; what is beyond TLS_HOSTS_MAX is left out. */
+static const char *const *certificate_hosts(const struct up *up)
+{
+    const struct option_list *lists[] = {&up->values->page_names, &up->values->tls_names};
+    const char **hosts = ARENA_ARRAY(
+        up->arena, const char *, 2 + up->values->page_names.count + up->values->tls_names.count);
+    size_t count = 0;
+
+    hosts[count++] = up->told;
+    for (size_t l = 0; l < COUNT_OF(lists); l++)
+        for (size_t i = 0; i < lists[l]->count; i++)
+            hosts[count++] = lists[l]->items[i];
+    return hosts;
+}
+
 static int start(struct up *up, struct err *err)
 {
     const char *folder = up->values->data_dir ? up->values->data_dir : datadir_default(up->arena);
@@ -521,7 +568,7 @@ static int start(struct up *up, struct err *err)
     if (r == 0)
         reach_address(up->address, up->told);
     if (r == 0)
-        r = datadir_open(up->arena, folder, up->told, &up->dir, err);
+        r = datadir_open(up->arena, folder, certificate_hosts(up), &up->dir, err);
     if (r < 0)
         return r;
     r = store_open(&(struct store_options){.loop = &up->loop,

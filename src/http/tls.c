@@ -83,6 +83,19 @@ int tls_identity_new(struct str certificate,
     return 0;
 }
 
+int tls_identity_add(struct tls_identity *identity,
+                     struct str certificate,
+                     struct str key,
+                     struct err *err)
+{
+    gnutls_datum_t crt_datum = datum(certificate);
+    gnutls_datum_t key_datum = datum(key);
+    int r = gnutls_certificate_set_x509_key_mem(identity->credentials, &crt_datum, &key_datum,
+                                                GNUTLS_X509_FMT_PEM);
+
+    return r < 0 ? tls_err(err, r, "certificate and key") : 0;
+}
+
 struct tls_identity *tls_identity_ref(struct tls_identity *identity)
 {
     if (identity)
@@ -153,7 +166,7 @@ void tls_peer_identity(gnutls_session_t session, struct buf *out)
 
 /* ---- certificates of a first start ---- */
 
-int tls_make_server(const char *address,
+int tls_make_server(const char *const *hosts,
                     int64_t now_ms,
                     const struct tls_authority *by,
                     const struct certificate_pair *out,
@@ -166,16 +179,19 @@ int tls_make_server(const char *address,
                                         "kubernetes.default.svc.cluster.local",
                                         "127.0.0.1",
                                         "::1"};
-    const size_t count = COUNT_OF(names);
-    const char *all[COUNT_OF(names) + 2] = {NULL};
-    bool known = !address;
+    const char *all[COUNT_OF(names) + TLS_HOSTS_MAX + 1] = {NULL};
+    size_t count = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        all[i] = names[i];
-        known = known || strcmp(address, names[i]) == 0;
+    for (; count < COUNT_OF(names); count++)
+        all[count] = names[count];
+    for (size_t i = 0; hosts[i] && i < TLS_HOSTS_MAX; i++) {
+        bool known = false;
+
+        for (size_t k = 0; k < count; k++)
+            known = known || strcmp(hosts[i], all[k]) == 0;
+        if (!known)
+            all[count++] = hosts[i];
     }
-    if (!known)
-        all[count] = address;
     return certificate_sign(&(struct certificate_wish){.ca = by->certificate,
                                                        .ca_key = by->key,
                                                        .names = all,
@@ -184,7 +200,7 @@ int tls_make_server(const char *address,
                             out, err);
 }
 
-int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, struct err *err)
+int tls_make(const char *const *hosts, int64_t now_ms, const struct tls_made *out, struct err *err)
 {
     int r = certificate_authority(
         now_ms, VALID_MS, &(struct certificate_pair){out->ca_certificate, out->ca_key}, err);
@@ -192,8 +208,7 @@ int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, st
     if (r < 0)
         return r;
     return tls_make_server(
-        address, now_ms,
-        &(struct tls_authority){buf_str(out->ca_certificate), buf_str(out->ca_key)},
+        hosts, now_ms, &(struct tls_authority){buf_str(out->ca_certificate), buf_str(out->ca_key)},
         &(struct certificate_pair){out->certificate, out->key}, err);
 }
 

@@ -18,6 +18,12 @@ int tls_identity_new(struct str certificate,
                      struct str ca,
                      struct tls_identity **ret,
                      struct err *err);
+/* A further certificate, with its chain, which clients get that ask for one of its names: before any
+ * session. The first stays that of all others. */
+int tls_identity_add(struct tls_identity *identity,
+                     struct str certificate,
+                     struct str key,
+                     struct err *err);
 /* Another reference; tls_identity_free() drops one. Each connection holds one, so an identity can
  * be replaced while connections made with it last. */
 struct tls_identity *tls_identity_ref(struct tls_identity *identity);
@@ -38,9 +44,10 @@ struct tls_made {
 };
 
 /* A certificate authority of our own, valid for ten years, and a server certificate signed by it
- * for localhost, the loopback addresses, the names under which pods know the API server, and
- * `address` when it is another one. */
-int tls_make(const char *address, int64_t now_ms, const struct tls_made *out, struct err *err);
+ * for localhost, the loopback addresses, the names under which pods know the API server, and `hosts`,
+ * names and addresses (NULL-terminated; at most TLS_HOSTS_MAX count). */
+#define TLS_HOSTS_MAX 64
+int tls_make(const char *const *hosts, int64_t now_ms, const struct tls_made *out, struct err *err);
 
 /* An authority of its own, whose key is not kept, and the one certificate that it signs, for ten
  * years: of a client of that name. `ca_key` is not used. */
@@ -53,8 +60,8 @@ struct tls_authority {
 };
 
 struct certificate_pair;
-/* Such a server certificate again, by the same authority, for another address. */
-int tls_make_server(const char *address,
+/* Such a server certificate again, by the same authority, for other hosts. */
+int tls_make_server(const char *const *hosts,
                     int64_t now_ms,
                     const struct tls_authority *by,
                     const struct certificate_pair *out,

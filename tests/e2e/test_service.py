@@ -165,6 +165,44 @@ def test_a_start_on_a_full_disk_uses_its_reserve():
         wait_for(lambda: make(m, "d", "") == 201, "a write to be taken again")
 
 
+def answered(m, name, ca):
+    """The certificate that a client gets which asks for `name`; None: it does not trust it."""
+    context = ssl.create_default_context(cafile=ca)
+    host, port = m.listen.split(":")
+    try:
+        with socket.create_connection((host, int(port)), 30) as s, context.wrap_socket(s, server_hostname=name) as t:
+            return t.getpeercert()
+    except ssl.SSLError as e:
+        print(e)
+        return None
+
+
+def test_the_certificate_has_further_names_and_may_be_ones_own():
+    m = Muster(flags=["--page-name", "page.lab", "--tls-name", "api.lab", "--tls-name", "192.0.2.7"])
+    crt, key = os.path.join(m.folder, "own.crt"), os.path.join(m.folder, "own.key")
+    run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", crt, "-days", "2", "-subj",
+         "/CN=own.lab", "-addext", "subjectAltName=DNS:own.lab"])
+    with m:
+        ca = os.path.join(m.data, "tls", "ca.crt")
+        for name in ("localhost", "page.lab", "api.lab"):
+            check(answered(m, name, ca), f"{name} is in the certificate")
+        check(("IP Address", "192.0.2.7") in answered(m, "localhost", ca)["subjectAltName"], "and so is an address")
+        check(not answered(m, "own.lab", ca), "what nobody named is not")
+        m.process.terminate()
+        m.process.wait()
+        m.flags += ["--tls-cert-file", crt, "--tls-private-key-file", key]
+        m.start()
+        check(answered(m, "own.lab", crt), "who asks for its name gets one's own")
+        check(answered(m, "localhost", ca), "pods and kubeconfigs get ours")
+        m.process.terminate()
+        m.process.wait()
+        m.flags = m.flags[:-2]
+        said = run([binary("muster"), "up", "--data-dir", m.data, *m.flags], env=m.env, ok=False)
+        check(said.returncode == 1 and "give both, or neither" in said.stderr, said.stderr)
+        m.flags = m.flags[:-2]
+        m.start()
+
+
 def test_credentials_are_written_for_nobody_but_the_person():
     with Muster() as m:
         home = os.path.join(m.folder, "home")
