@@ -35,6 +35,8 @@ int main(int argc, char *argv[], char *envp[])
         &command_up,
         &command_doctor,
         &command_store,
+        &command_backup,
+        &command_restore,
         &command_kubeconfig,
         &command_queues,
         &command_explain,

@@ -12,6 +12,8 @@ extern const struct command command_hollow_nodes;
 extern const struct command command_checkpoint;
 extern const struct command command_reserve;
 extern const struct command command_store;
+extern const struct command command_backup;
+extern const struct command command_restore;
 extern const struct command command_simulate;
 extern const struct command command_replay;
 extern const struct command command_gpu;

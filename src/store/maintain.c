@@ -237,6 +237,30 @@ int store_check(const char *path,
     return r;
 }
 
+int store_each(const char *path,
+               const char *prefix,
+               void (*fn)(void *user, struct str value),
+               void *user,
+               struct err *err)
+{
+    _cleanup_(handle_close) sqlite3 *handle = NULL;
+    _cleanup_(statement_done) sqlite3_stmt *statement = NULL;
+    int step = SQLITE_DONE;
+    int r = open_for_reading(path, &handle, err);
+
+    if (r < 0)
+        return r;
+    if (sqlite3_prepare_v2(handle,
+                           "SELECT value FROM objects WHERE substr(key, 1, length(?1)) = ?1"
+                           " ORDER BY key",
+                           -1, &statement, NULL) != SQLITE_OK)
+        return sqlite_failed(handle, path, err);
+    sqlite3_bind_text(statement, 1, prefix, -1, SQLITE_STATIC);
+    while ((step = sqlite3_step(statement)) == SQLITE_ROW)
+        fn(user, column_text(statement, 0));
+    return step == SQLITE_DONE ? 0 : sqlite_failed(handle, path, err);
+}
+
 /* ---- backup ---- */
 
 static int pages_copy(sqlite3 *from, sqlite3 *to, const char *target, struct err *err)

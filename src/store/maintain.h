@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/str.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +24,13 @@ int store_check(const char *path,
                 void *user,
                 struct store_report *ret,
                 struct err *err);
+
+/* Every object whose key begins with `prefix` ("/serviceaccounts/NS/"), of a store that nobody writes to. */
+int store_each(const char *path,
+               const char *prefix,
+               void (*fn)(void *user, struct str value),
+               void *user,
+               struct err *err);
 
 /* A consistent copy, made beside the writer. `target` must not exist; it appears whole or not at
  * all. */

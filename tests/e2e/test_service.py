@@ -165,6 +165,44 @@ def test_a_start_on_a_full_disk_uses_its_reserve():
         wait_for(lambda: make(m, "d", "") == 201, "a write to be taken again")
 
 
+def test_a_backup_is_the_service_and_a_restore_names_who_is_back():
+    with Muster() as m:
+        for name in ("alice", "bob"):
+            with open(os.path.join(m.folder, name), "w") as f:
+                f.write(run([binary("muster"), "user", "add", name, "--uid", "70001" if name == "alice" else "70002"],
+                            env=m.env).stdout)
+        apply(m, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}})
+        copy, elsewhere = os.path.join(m.folder, "monday"), os.path.join(m.folder, "elsewhere")
+        said = run([binary("muster"), "backup", copy, "--data-dir", m.data], env=m.env).stdout
+        check("every right" in said and os.stat(copy).st_mode & 0o777 == 0o700, said)
+        again = run([binary("muster"), "backup", copy, "--data-dir", m.data], env=m.env, ok=False)
+        check(again.returncode == 1 and "already exists" in again.stderr, again.stderr)
+        run([binary("muster"), "user", "revoke", "bob"], env=m.env)
+        apply(m, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "later"}})
+        busy = run([binary("muster"), "restore", copy, "--data-dir", m.data], env=m.env, ok=False)
+        check(busy.returncode == 1 and "in use by another muster" in busy.stderr, busy.stderr)
+        m.process.terminate()
+        m.process.wait()
+        broken = os.path.join(m.folder, "broken")
+        shutil.copytree(copy, broken)
+        with open(os.path.join(broken, "token-key"), "a") as f:
+            f.write("x")
+        refused = run([binary("muster"), "restore", broken, "--data-dir", m.data], env=m.env, ok=False)
+        check(refused.returncode == 1 and "token-key is not what was backed up" in refused.stderr, refused.stderr)
+        said = run([binary("muster"), "restore", copy, "--data-dir", m.data], env=m.env).stdout
+        check("credentials of alice are good until" in said and "alice are good until" in said, said)
+        bob = next(line for line in said.splitlines() if "bob" in line)
+        check("REVOKED" in bob and "REVOKED" not in said.replace(bob, ""), said)
+        check("replaced-" in said and os.path.exists(re.search(r"is in (\S+)", said)[1] + "/store.db"), said)
+        m.start()  # without --accept-lost-writes
+        check(m.get("configmap", "kept") and not m.get("configmap", "later", ok=False), "the state of the backup")
+        hers = run(["kubectl", "--kubeconfig", os.path.join(m.folder, "alice"), "get", "pods", "-n", "alice"])
+        check(hers.returncode == 0, "her token and the authority are those of before")
+        run([binary("muster"), "restore", copy, "--data-dir", elsewhere], env=m.env)
+        check(sorted(os.listdir(os.path.join(elsewhere, "tls"))) == sorted(os.listdir(os.path.join(copy, "tls"))),
+              "another machine gets the same")
+
+
 def answered(m, name, ca):
     """The certificate that a client gets which asks for `name`; None: it does not trust it."""
     context = ssl.create_default_context(cafile=ca)
