@@ -12,6 +12,8 @@ arm64) triplet=aarch64-linux-gnu ;;
 *) echo "deb.sh: ARCH must be amd64 or arm64" >&2; exit 2 ;;
 esac
 version=$(sed -n "s/^project('muster', 'c', version : '\([^']*\)'.*/\1/p" meson.build)
+# Of another commit it is another version, a newer one for a newer commit: apt replaces the one by the other.
+build=$(tools/version.sh)
 from=build-dist-$arch/muster-$version-linux-$arch
 [ -d "$from" ] || { echo "deb.sh: there is no $from: run tools/dist.sh $arch" >&2; exit 1; }
 root=build-dist-$arch/deb
@@ -62,7 +64,7 @@ needs=$(depends)
 case $needs in *UNKNOWN*) exit 1 ;; esac
 cat > "$root/DEBIAN/control" <<END
 Package: muster
-Version: $version
+Version: $version${build:++$build}
 Architecture: $arch
 Maintainer: $MAINTAINER
 Section: science

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "http/server.h"
 #include "http/tls.h"
 #include "http1/parse.h"
@@ -480,10 +481,13 @@ void discovery_apis(struct request *request)
 
 void version_get(struct request *request)
 {
-    http_reply(
-        request->x, 200, "application/json",
-        STR("{\"major\":\"1\",\"minor\":\"32\",\"gitVersion\":\"v1.32.0+muster-" MUSTER_VERSION
-            "\",\"gitCommit\":\"\",\"gitTreeState\":\"clean\",\"buildDate\":"
-            "\"1970-01-01T00:00:00Z\",\"goVersion\":\"none\",\"compiler\":\""
-            "gcc\",\"platform\":\"linux\"}\n"));
+    bool modified = str_ends(str_from(muster_build), STR(".modified"));
+
+    http_reply(request->x, 200, "application/json",
+               str_printf(request_arena(request),
+                          "{\"major\":\"1\",\"minor\":\"32\",\"gitVersion\":\"v1.32.0+"
+                          "muster-" MUSTER_VERSION "\",\"gitCommit\":\"%s\",\"gitTreeState\":"
+                          "\"%s\",\"buildDate\":\"1970-01-01T00:00:00Z\",\"goVersion\":"
+                          "\"none\",\"compiler\":\"gcc\",\"platform\":\"linux\"}\n",
+                          muster_build, modified ? "dirty" : "clean"));
 }

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
+#include "base/version.h"
 #include "base/yaml.h"
 #include "tool/file.h"
 #include "tool/term.h"
@@ -602,7 +603,8 @@ const char *const *program_order(const struct program *program,
 static int run_builtin(const struct program *program, const char *const *words)
 {
     if (strcmp(words[0], "version") == 0 || strcmp(words[0], "--version") == 0) {
-        printf("%s %s\n", program->name, MUSTER_VERSION);
+        printf(muster_build[0] ? "%s %s (%s)\n" : "%s %s%s\n", program->name, MUSTER_VERSION,
+               muster_build);
         return EXIT_SUCCESS;
     }
     if (strcmp(words[0], "man") == 0 && !words[1]) {

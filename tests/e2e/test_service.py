@@ -290,3 +290,11 @@ def test_whose_pods_cannot_run_is_told_when_a_person_is_added_and_they_wait_with
         m.flags[m.flags.index("--pod-network=host")] = "--pod-network=bridge"
         m.start()
         wait_for(lambda: m.get("job", "j", ns="alice")["status"].get("succeeded") == 1, "it to run once there is a network", 60)
+
+
+def test_the_version_says_which_commit():
+    said = run([binary("muster"), "--version"]).stdout
+    check(re.fullmatch(r"muster \d+\.\d+\.\d+ \(\d+\.g[0-9a-f]{8}(\.modified)?\)\n", said), said)
+    with Muster() as m:
+        commit = json.loads(m.kubectl("get", "--raw", "/version").stdout)["gitCommit"]
+        check(f"({commit})" in said, f"{commit} {said}")
