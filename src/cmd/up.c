@@ -16,6 +16,7 @@
 #include "cmd/datadir.h"
 #include "cmd/ended.h"
 #include "cmd/ending.h"
+#include "cmd/gauges.h"
 #include "cmd/idle.h"
 #include "cmd/muster.h"
 #include "cmd/reach.h"
@@ -35,6 +36,7 @@
 #include "sched/sched.h"
 #include "server/server.h"
 #include "store/store.h"
+#include "tool/clock.h"
 #include "tool/file.h"
 #include "tool/files.h"
 #include "tool/log.h"
@@ -221,6 +223,7 @@ struct up {
     struct ended *ended;
     struct accounts *accounts;
     struct whatif *whatif;
+    int64_t started_ms;
     bool reported; /* the agent has told what became of its pods meanwhile */
 };
 
@@ -490,6 +493,7 @@ static void write_metrics(void *user, struct buf *text)
 {
     const struct up *up = user;
 
+    gauges_write(&(struct gauges){up->dir.path, up->store, up->server, up->started_ms}, text);
     scheduler_metrics(up->scheduler, text);
     runner_write_metrics(up->runner, text);
     accounts_metrics(up->accounts, text);
@@ -658,8 +662,10 @@ static void stop(struct up *up)
 
 static int up_run(struct invocation *invocation)
 {
-    struct up up = {
-        .arena = invocation->arena, .values = invocation->values, .dir = {.lock_fd = -1}};
+    struct up up = {.arena = invocation->arena,
+                    .values = invocation->values,
+                    .dir = {.lock_fd = -1},
+                    .started_ms = clock_now_ms()};
     struct err err = {0};
 
     up.log = (struct log){.fd = 2, .level = (enum log_level)up.values->log_level};

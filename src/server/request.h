@@ -7,6 +7,7 @@
 #include "server/accept.h"
 #include "server/fair.h"
 #include "server/route.h"
+#include "server/server.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,6 +54,7 @@ struct server {
     struct aggregate *aggregate; /* NULL: nothing is handed on to other API servers */
     struct audit *audit;         /* NULL: nothing is written down */
     uint64_t audited;
+    uint64_t answered[SERVER_METHODS][SERVER_CLASSES]; /* requests; server_counts() */
     struct request *bearers; /* requests that came with a token of an account, while they last */
     struct timer *expiry;    /* until the first of their tokens is over; NULL: none was any */
     unsigned refs;           /* requests may outlive the listener by some turns */

@@ -85,12 +85,37 @@ static void server_unref(struct server *server)
 
 /* ---- a request's way ---- */
 
+static const char *const methods[SERVER_METHODS] = {"GET",   "POST",   "PUT",
+                                                    "PATCH", "DELETE", "other"};
+
+static void count_answer(struct server *server, const struct http_exchange *x)
+{
+    size_t method = 0;
+
+    while (method < SERVER_METHODS - 1 && !str_is(x->head.method, methods[method]))
+        method++;
+    if (x->status >= 100 && x->status < 100 * (SERVER_CLASSES + 1))
+        server->answered[method][x->status / 100 - 1]++;
+}
+
+size_t server_counts(const struct server *server, struct server_count ret[static SERVER_COUNTS_MAX])
+{
+    size_t count = 0;
+
+    for (size_t m = 0; m < SERVER_METHODS; m++)
+        for (unsigned c = 0; c < SERVER_CLASSES; c++)
+            if (server->answered[m][c])
+                ret[count++] = (struct server_count){methods[m], c + 1, server->answered[m][c]};
+    return count;
+}
+
 /* The exchange is released: whatever became of it, it is over. */
 static void request_end(void *user)
 {
     struct request *request = user;
     struct server *server = request->server;
 
+    count_answer(server, request->x);
     if (request->load_user.len)
         (void)fair_pending(&server->fair, request->load_user, &request->pending, 0);
     if (request->load_user.len)

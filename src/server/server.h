@@ -44,6 +44,19 @@ uint16_t server_port(const struct server *server);
 /* Logs, exec and proxy answer 503 until this is told, because the agent wants to know our port
  * first. NULL takes it away again: before the agent stops. */
 void server_set_podio(struct server *server, struct podio *podio);
+/* Requests that are over, by the method and the first digit of the answer. */
+#define SERVER_METHODS    6 /* the last: all others */
+#define SERVER_CLASSES    5 /* 1xx to 5xx */
+#define SERVER_COUNTS_MAX (SERVER_METHODS * SERVER_CLASSES)
+struct server_count {
+    const char *method;
+    unsigned code; /* 2 for 2xx */
+    uint64_t count;
+};
+/* Those that there were any of; how many. */
+size_t server_counts(const struct server *server,
+                     struct server_count ret[static SERVER_COUNTS_MAX]);
+
 /* What GET /metrics answers, for the owner and whom a role lets see that path; until then there is
  * no such path. `write` NULL takes it away again. */
 void server_set_metrics(struct server *server,

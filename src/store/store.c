@@ -446,6 +446,13 @@ void store_set_made_pod(struct store *store, store_made_fn *made, void *user)
     store->made_user = user;
 }
 
+void store_stats(const struct store *store, struct store_stats *ret)
+{
+    *ret = (struct store_stats){.revision = store->revision};
+    for (size_t i = 0; i < store->shelves.count; i++)
+        ret->objects += store->shelves.items[i]->entries.count;
+}
+
 const char *store_read_only(const struct store *store)
 {
     return store->read_only[0] ? store->read_only : NULL;

@@ -74,6 +74,12 @@ void store_set_pod_tokens(struct store *store);
 typedef void store_made_fn(void *user, const struct object *pod);
 void store_set_made_pod(struct store *store, store_made_fn *made, void *user);
 
+struct store_stats {
+    uint64_t objects;
+    uint64_t revision;
+};
+void store_stats(const struct store *store, struct store_stats *ret);
+
 /* NULL, or why writes are refused. */
 const char *store_read_only(const struct store *store);
 

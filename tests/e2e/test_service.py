@@ -298,3 +298,36 @@ def test_the_version_says_which_commit():
     with Muster() as m:
         commit = json.loads(m.kubectl("get", "--raw", "/version").stdout)["gitCommit"]
         check(f"({commit})" in said, f"{commit} {said}")
+
+
+def test_metrics_tell_of_the_process_the_store_and_the_disk():
+    m = Muster()
+    with SmallDisk(m, "size=96m") as disk, m:
+        def value(name):
+            status, text = m.rest.ask("GET", "/metrics", accept="text/plain")
+            check(status == 200, text)
+            return float(re.search(rf"^{name} (\S+)$", text.decode(), re.M)[1])
+        check(value("muster_leading") == 1 and value("muster_store_read_only") == 0, "it leads, and writes")
+        check(value("process_resident_memory_bytes") > 1e6 and value("process_open_fds") > 5, "of its process")
+        check(value("muster_store_objects") > 10 and value("muster_disk_free_bytes") > 1e6, "of its store and disk")
+        before = value('muster_server_requests_total{method="GET",code="4xx"}'.replace("{", r"\{").replace("}", r"\}")) \
+            if m.rest.ask("GET", "/nothing")[0] == 404 else -1
+        m.rest.ask("GET", "/nothing")
+        check(value(r'muster_server_requests_total\{method="GET",code="4xx"\}') > before >= 1, "requests are counted")
+        numbers = iter(range(1000))
+
+        def full():
+            disk.fill()
+            return make(m, f"c{next(numbers)}", "x" * 500000) == 503
+        wait_for(full, "the store to be read-only")
+        check(value("muster_store_read_only") == 1, "an alert can see it")
+        disk.free()
+
+
+def test_alerts_and_panels_ask_for_metrics_that_there_are():
+    page = set(documented())
+    for name in ("alerts.yaml", "dashboard.json"):
+        with open(os.path.join(ROOT, "deploy", "monitoring", name)) as f:
+            asked = set(re.findall(r"\b(?:muster|kai)_[a-z_]+\b", f.read()))
+        known = {n + end for n in page for end in ("", "_bucket", "_sum", "_count")}
+        check(asked and asked <= known | {"muster_system"}, f"{name}: {sorted(asked - known)}")
