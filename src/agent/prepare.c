@@ -218,10 +218,14 @@ static void add_default_env(struct pod *pod,
     if (image) {
         oci_env(arena, env, image);
     } else {
-        env_set(arena, env, STR("PATH"), str_from(agent->machine.path));
+        bool hers = people_find(pod, &person);
+        env_set(arena, env, STR("PATH"),
+                hers ? person_search_path(arena, &person, str_from(agent->machine.path))
+                     : str_from(agent->machine.path));
         env_set(arena, env, STR("HOME"),
-                people_find(pod, &person) ? person.home.len ? person.home : STR("/")
-                                          : str_from(agent->machine.home));
+                !hers             ? str_from(agent->machine.home)
+                : person.home.len ? person.home
+                                  : STR("/"));
         if (agent->machine.old_torch) {
             env_set(arena, env, STR("PET_REDIRECTS"), STR(HOST_TORCH_MAPPING));
             env_set(arena, env, STR("PET_TEE"), STR(HOST_TORCH_MAPPING));

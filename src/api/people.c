@@ -88,6 +88,23 @@ static bool path_climbs(struct str path)
     return false;
 }
 
+struct str person_search_path(struct arena *arena, const struct person *person, struct str path)
+{
+    struct str rest = path, folder, out = STR("");
+
+    while (str_cut(&rest, ':', &folder)) {
+        bool own = person->home.len > 1 && str_starts(folder, person->home) &&
+                   (folder.len == person->home.len || folder.p[person->home.len] == '/');
+        bool shut = str_is(folder, "/root") || str_starts(folder, STR("/root/")) ||
+                    str_starts(folder, STR("/home/"));
+
+        if (folder.len && (own || !shut))
+            out = str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(out), out.len ? ":" : "",
+                             STR_ARG(folder));
+    }
+    return out.len ? out : STR("/usr/local/bin:/usr/bin:/bin");
+}
+
 const struct str *person_path(const struct person *person, struct str path)
 {
     if (path_climbs(path))

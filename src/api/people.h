@@ -64,6 +64,9 @@ bool person_of(const struct object *ns, struct person *ret);
 bool person_ports_parse(struct str text, struct person_ports *ret);
 /* Is the path, or the folder above it that she may mount, hers? NULL: no. Without "..". */
 const struct str *person_path(const struct person *person, struct str path);
+/* What she has of the PATH of whoever started muster: not what lies in /root or in somebody else's home
+ * below /home, which her pods cannot see. */
+struct str person_search_path(struct arena *arena, const struct person *person, struct str path);
 /* Why a pod of hers with this spec is refused; empty: it is not. */
 struct str person_refuses_pod(struct arena *arena,
                               const struct person *person,

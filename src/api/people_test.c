@@ -156,3 +156,28 @@ TEST(ports_that_people_are_given_are_not_the_owners_or_the_services)
         EXPECT(rows[i].count == SIZE_MAX || ports.count == rows[i].count);
     }
 }
+
+TEST(a_person_does_not_search_folders_that_her_pods_cannot_see)
+{
+    static const struct {
+        const char *why;
+        const char *path;
+        const char *hers;
+    } rows[] = {
+        {"the system's stay", "/usr/bin:/bin", "/usr/bin:/bin"},
+        {"root's go", "/root/.local/bin:/root:/usr/bin:/rooted/bin", "/usr/bin:/rooted/bin"},
+        {"somebody else's go, her own stay", "/home/bob/bin:/home/alice/bin:/home/alice:/bin",
+         "/home/alice/bin:/home/alice:/bin"},
+        {"one whose name begins alike is not hers", "/home/alicia/bin:/bin", "/bin"},
+        {"an empty one would be the working folder", ":/bin:", "/bin"},
+        {"and never none at all", "/root/bin", "/usr/local/bin:/usr/bin:/bin"},
+    };
+    const struct person alice = {.home = STR("/home/alice")};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].why);
+        EXPECT(str_is(person_search_path(&arena, &alice, str_from(rows[i].path)), rows[i].hers));
+    }
+}
