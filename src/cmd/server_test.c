@@ -162,6 +162,7 @@ TEST(only_what_is_written_over_http_has_a_line_in_the_audit_log)
         EXPECT((file_read(&world.arena, path, &text, NULL) == 0) == audited);
         EXPECT(str_find(text, '\n') == (audited ? text.len - 1 : 0));
         EXPECT(!audited || str_contains(text, STR("\"resource\":\"configmaps\"")));
+        EXPECT(!audited || str_contains(text, STR("\"sourceIPs\":[\"127.0.0.1\"]")));
         world_close(&world);
         (void)unlink(path);
     }

@@ -8,10 +8,13 @@
 #include "http/tls.h"
 #include "http1/parse.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 /* The answer half of src/http/server.h: what handlers call. Everything is queued on the connection;
  * nothing here sends or calls back. */
@@ -103,6 +106,20 @@ void exchange_gone(struct http_exchange *x)
 bool http_is_open(const struct http_exchange *x)
 {
     return x->conn && x->answer != ANSWER_DONE;
+}
+
+struct str http_peer_address(struct http_exchange *x)
+{
+    struct sockaddr_storage at;
+    socklen_t size = sizeof(at);
+    char text[INET6_ADDRSTRLEN] = "";
+    bool known = x->conn && getpeername(x->conn->fd, (struct sockaddr *)&at, &size) == 0;
+
+    if (known && at.ss_family == AF_INET)
+        (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&at)->sin_addr, text, sizeof(text));
+    else if (known && at.ss_family == AF_INET6)
+        (void)inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&at)->sin6_addr, text, sizeof(text));
+    return text[0] ? str_dup(&x->arena, str_from(text)) : STR_NONE;
 }
 
 struct str http_peer_identity(struct http_exchange *x)

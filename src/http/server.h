@@ -90,6 +90,8 @@ void http_server_stop(struct http_server *server);
 struct http_exchange *http_ref(struct http_exchange *x);
 void http_unref(struct http_exchange *x);
 bool http_is_open(const struct http_exchange *x);
+/* The address of the peer, "192.0.2.7" or "::1"; empty once it is gone. */
+struct str http_peer_address(struct http_exchange *x);
 /* The peer proved who it is with a client certificate: its subject's common name and
  * organizations ("CN\0O1\0O2"), or STR_NONE. */
 struct str http_peer_identity(struct http_exchange *x);

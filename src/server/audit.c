@@ -187,6 +187,10 @@ static void request_write(struct audit *audit,
         buf_add(&line, STR(",\"impersonatedUser\":"));
     }
     user_write(&line, &request->user);
+    if (request->from.len) {
+        member(&line, ",\"sourceIPs\":[", request->from);
+        buf_addc(&line, ']');
+    }
     if (agent.len)
         member(&line, ",\"userAgent\":", str_utf8(&arena, agent));
     reference_write(&line, &request->route);

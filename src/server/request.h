@@ -100,6 +100,7 @@ struct request {
     struct accept accept;     /* view_accept() */
     int64_t received_ms;
     uint64_t number;       /* of the audited ones */
+    struct str from;       /* of those, the address of who asked */
     bool audited;          /* it has a line in the audit log */
     struct fair_load load; /* what it counts with; of load_user, empty: nobody's */
     struct str load_user;

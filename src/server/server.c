@@ -233,6 +233,7 @@ static void audit_if_write(struct request *request)
         virtual_group(request->route.group))
         return;
     request->audited = true;
+    request->from = http_peer_address(request->x);
     request->number = ++server->audited;
 }
 
