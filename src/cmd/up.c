@@ -55,6 +55,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 /* muster up: store, API server, node agent, controllers and scheduler on one loop. Everything is
@@ -660,6 +661,15 @@ static void stop(struct up *up)
     datadir_close(&up->dir);
 }
 
+/* A slip in /etc/default/muster would else be the default, and nobody would know. */
+static void on_unknown(void *user, struct str name, const char *near)
+{
+    const struct up *up = user;
+
+    log_warn(&up->log, "environment.unknown", LOG_STR("variable", name),
+             LOG_C("meant", near ? near : ""));
+}
+
 static int up_run(struct invocation *invocation)
 {
     struct up up = {.arena = invocation->arena,
@@ -669,6 +679,7 @@ static int up_run(struct invocation *invocation)
     struct err err = {0};
 
     up.log = (struct log){.fd = 2, .level = (enum log_level)up.values->log_level};
+    option_unknown_environment(invocation->program, invocation->command, environ, on_unknown, &up);
     raise_limits();
     if (uv_loop_init(&up.loop) < 0)
         return EXIT_FAILURE;

@@ -248,6 +248,38 @@ static const char *flag_suggestion(const struct command *command, struct str nam
     return best;
 }
 
+static bool is_read(const struct program *program, struct str variable)
+{
+    char name[OPTION_ENVIRONMENT_BYTES];
+
+    for (size_t c = 0; program->commands[c]; c++)
+        for (const struct option *o = program->commands[c]->options; o && o->name; o++)
+            if (!o->flag_only && str_is(variable, option_environment(o, name)))
+                return true;
+    return false;
+}
+
+void option_unknown_environment(const struct program *program,
+                                const struct command *command,
+                                char *envp[],
+                                void (*tell)(void *user, struct str name, const char *near),
+                                void *user)
+{
+    for (size_t i = 0; envp[i]; i++) {
+        struct str name = str_from(envp[i]);
+        char flag[OPTION_ENVIRONMENT_BYTES] = "";
+
+        name = str_sub(name, 0, str_find(name, '='));
+        if (!str_starts(name, STR("MUSTER_")) || str_starts(name, STR("MUSTER_TEST_")) ||
+            is_read(program, name))
+            continue;
+        (void)snprintf(flag, sizeof(flag), STR_FMT, STR_ARG(str_sub(name, 7, name.len)));
+        for (char *c = flag; *c; c++)
+            *c = *c == '_' ? '-' : *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+        tell(user, name, flag_suggestion(command, str_from(flag)));
+    }
+}
+
 static int unknown_flag(const struct reader *reader, struct str name, struct err *err)
 {
     const char *near = flag_suggestion(reader->command, name);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/str.h"
 #include "base/vec.h"
 
 #include <stdbool.h>
@@ -125,5 +126,12 @@ bool program_completion(FILE *out, const struct program *program, const char *sh
 #define OPTION_ENVIRONMENT_BYTES 64
 const char *option_environment(const struct option *option,
                                char out[static OPTION_ENVIRONMENT_BYTES]);
+/* Tells of each variable MUSTER_... that no command of the program reads, with the flag of `command` that was
+ * meant, or NULL. Not of MUSTER_TEST_..., which is for tests. */
+void option_unknown_environment(const struct program *program,
+                                const struct command *command,
+                                char *envp[],
+                                void (*tell)(void *user, struct str name, const char *near),
+                                void *user);
 /* What stands for the value in help: "FILE". */
 const char *option_placeholder(const struct option *option);

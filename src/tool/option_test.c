@@ -273,6 +273,25 @@ TEST(option_help_manuals_and_completion_name_every_option)
     EXPECT(!program_completion(stderr, &program, "tcsh"));
 }
 
+static void note_unknown(void *user, struct str name, const char *near)
+{
+    (void)snprintf((char *)user + strlen(user), 200 - strlen(user), STR_FMT ":%s ", STR_ARG(name),
+                   near ? near : "");
+}
+
+TEST(a_variable_that_no_command_reads_is_told_with_the_flag_that_was_meant)
+{
+    static const struct command lone_command = {.name = "demo", .options = options};
+    static const struct command *const lone_commands[] = {&lone_command, NULL};
+    static const struct program lone = {.name = "muster", .commands = lone_commands};
+    char a[] = "MUSTER_NODES=3", b[] = "MUSTER_NODE=3", c[] = "MUSTER_TEST_X=1", d[] = "PATH=/bin";
+    char *envp[] = {a, b, c, d, NULL};
+    char told[200] = "";
+
+    option_unknown_environment(&lone, &lone_command, envp, note_unknown, told);
+    EXPECT(strcmp(told, "MUSTER_NODE:nodes ") == 0);
+}
+
 TEST(option_environment_name_is_the_option_in_capitals)
 {
     char name[OPTION_ENVIRONMENT_BYTES];
