@@ -53,7 +53,7 @@ pkgconfig = 'pkg-config'
 sys_root = '$sysroot'
 pkg_config_libdir = '$sysroot/usr/lib/$triplet/pkgconfig:$sysroot/usr/share/pkgconfig'
 [built-in options]
-c_args = ['--sysroot=$sysroot']
+c_args = ['--sysroot=$sysroot', '-ffile-prefix-map=$PWD=.']
 c_link_args = ['--sysroot=$sysroot', '-Wl,-rpath-link,$sysroot/lib/$triplet:$sysroot/usr/lib/$triplet']
 [host_machine]
 system = 'linux'
