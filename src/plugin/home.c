@@ -1,5 +1,6 @@
 #include "plugin/home.h"
 
+#include "api/array.h"
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
@@ -90,7 +91,8 @@ struct str home_outside(struct str command, const char *folder, size_t *at)
 struct homecoming {
     struct session *session;
     const char *job;
-    const char *id; /* of the record */
+    const char *only; /* of the jobs of this array; NULL: all, or it is none */
+    const char *id;   /* of the record */
     struct home_record record;
     const char *folder; /* where it goes; below that of the record for jobs of an array */
     struct home_plan plan;
@@ -267,7 +269,8 @@ static int home_copy(struct homecoming *home, const struct results_source *sourc
     return r;
 }
 
-/* Where the job came from. Not as it says itself: others can write it. `object` NULL: it was deleted. */
+/* Where the job came from. Not as it says itself: others can write it. `object` NULL: it was deleted. The
+ * jobs of an array say nothing. */
 static int home_find(struct homecoming *home, const struct object *object, struct err *err)
 {
     struct session *session = home->session;
@@ -278,7 +281,7 @@ static int home_find(struct homecoming *home, const struct object *object, struc
                                .server = str_from(session->config.server)};
     int r = 0;
 
-    if (object)
+    if (object && !home->only)
         id = str_c(arena, object_annotation(object, HOME_RECORD));
     else
         r = home_record_find(arena, &like, id, err);
@@ -365,12 +368,14 @@ static int home_bring_array(struct homecoming *array, struct str indexes, struct
         struct homecoming one = {.session = session, .job = name, .id = array->id};
         struct err why = {0};
 
+        if (array->only && strcmp(array->only, name) != 0)
+            continue;
         one.record = array->record;
         one.plan.below = str_printf(&session->arena, "%s/", name);
         one.folder = str_printf(&session->arena, "%s/%s", array->folder, name).p;
         int got = home_bring_job(&one, jobs[i].object, &why);
         array->record = one.record;
-        if (got < 0 && got != -ESRCH && r == 0)
+        if (got < 0 && (got != -ESRCH || array->only) && r == 0)
             r = err_set(err, got, "%s: %s", name, why.text);
     }
     return r;
@@ -384,6 +389,11 @@ int home_bring(struct session *session, const char *job, struct err *err)
 
     if (r < 0 && r != -ENOENT)
         return r;
+    struct str array = object ? object_label(object, ARRAY_LABEL) : STR_NONE;
+    if (array.len) { /* its record is the array's, which says whether there is such a job */
+        home.only = job;
+        home.job = str_c(&session->arena, array);
+    }
     r = home_find(&home, object, err);
     if (r < 0)
         return r;
@@ -395,7 +405,8 @@ int home_bring(struct session *session, const char *job, struct err *err)
     }
     if (r < 0)
         return r;
-    struct str indexes = object ? json_str_at(object_json(object, &session->arena), ARRAY_INDEXES)
-                                : home.record.array;
+    struct str indexes = object && !home.only
+                             ? json_str_at(object_json(object, &session->arena), ARRAY_INDEXES)
+                             : home.record.array;
     return indexes.len ? home_bring_array(&home, indexes, err) : home_bring_job(&home, object, err);
 }

@@ -102,7 +102,10 @@ def test_limits_conflicts_arrays_deletion_and_a_dead_muster_lose_nothing():
         m.torchrun("cancel", "conflict")
         conflict.home(("config", "newer\n"), ("model", "weights of\n"))
 
-        # An array: a folder for each of its jobs, before it is deleted.
+        # An array: a folder for each of its jobs, before it is deleted; one of them by itself.
+        m.torchrun("pull", "array-1", "--home")
+        array.home(("array-1/model", "weights of 1\n"))
+        check(not os.path.exists(os.path.join(array.path, "array-0")), "only what was asked for")
         m.torchrun("cancel", "array")
         for index in ("0", "1"):
             array.home((f"array-{index}/model", f"weights of {index}\n"))
