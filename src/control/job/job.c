@@ -75,6 +75,8 @@ static bool is_cleaned(const struct job_run *run, const struct job_member *membe
 {
     bool ended = member->phase >= JOB_POD_SUCCEEDED;
 
+    if (run->state.phase == JOB_TIMED_OUT && !ended)
+        return true; /* what it was limited to is over, whoever wants to look at pods */
     switch (run->model.clean) {
     case JOB_CLEAN_ALL: return true;
     case JOB_CLEAN_RUNNING: return !ended;
