@@ -51,7 +51,7 @@ static void make_default_class(const struct control_input *input, struct actions
     json_add_c(arena, json_make_path(arena, body, "metadata.annotations"), IS_DEFAULT, "true");
     json_fill(arena, body,
               "{provisioner: $, reclaimPolicy: 'Delete', "
-              "volumeBindingMode: 'Immediate'}",
+              "volumeBindingMode: 'Immediate', allowVolumeExpansion: true}",
               PROVISIONER);
     action_create(actions, &kind_storageclass, body);
 }
@@ -240,6 +240,27 @@ static void provision(const struct run *run, const struct object *class)
     action_create(run->actions, &kind_pv, body);
 }
 
+/* A claim that asks for more than it has: a folder of ours has no size of its own. */
+static void grow(const struct run *run)
+{
+    const struct object *volume =
+        cache_get(run->input->cache, &kind_pv, STR(""), json_str_at(run->root, "spec.volumeName"));
+    const struct json *wanted = json_at(run->root, "spec.resources.requests.storage");
+    int64_t most = 0;
+    int64_t has = 0;
+
+    if (!volume || !str_is(object_annotation(volume, PROVISIONED_BY), PROVISIONER) ||
+        quantity_whole_json(wanted, &most, NULL) < 0 ||
+        quantity_whole_json(json_at(run->root, "status.capacity.storage"), &has, NULL) < 0 ||
+        most <= has)
+        return;
+    action_patch(run->actions, volume,
+                 json_make(run->arena, "{spec: {capacity: {storage: $}}}", json_str(wanted)));
+    action_patch_status(
+        run->actions, run->claim,
+        json_make(run->arena, "{status: {capacity: {storage: $}}}", json_str(wanted)));
+}
+
 static bool uses(const struct object *pod, struct str claim)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -347,8 +368,10 @@ static void reconcile(const struct control_input *input,
         release(&run);
         return;
     }
-    if (str_is(json_str_at(run.root, "status.phase"), "Bound"))
+    if (str_is(json_str_at(run.root, "status.phase"), "Bound")) {
+        grow(&run);
         return;
+    }
     struct str class_name = json_str_at(run.root, "spec.storageClassName");
     const struct object *class = cache_get(input->cache, &kind_storageclass, STR(""), class_name);
     bool named = json_str_at(run.root, "spec.volumeName").len > 0;

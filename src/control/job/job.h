@@ -119,6 +119,7 @@ struct job_claim {
     bool keep;         /* survives the job: no owner reference */
     const char *what;  /* workspace, checkpoints, datasets: for messages */
 };
+    struct str queue;  /* shared by the jobs of this TorchrunQueue; empty: the job's alone */
 
 /* Something else that belongs to the job: made when missing, and brought up to date where it says
  * something else (members that `body` does not name are left alone). */

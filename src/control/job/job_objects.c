@@ -230,6 +230,9 @@ struct json *job_make_claim(const struct job_model *model,
     struct json *body = object_of(model, &kind_pvc, claim->name, arena);
     struct json *meta = json_get(body, "metadata");
 
+    if (claim->queue.len) /* of no job: who deletes what is of one means nobody else's */
+        json_set(meta, STR("labels"),
+                 json_make(arena, "{" JOB_QUEUE_LABEL_NAME ": $}", claim->queue));
     json_add_c(arena, json_get(meta, "labels"), "torchrun.ai/type", claim->what);
     if (!claim->keep)
         own(model, meta, arena);

@@ -2,8 +2,10 @@
 #include "api/launch.h"
 #include "api/object.h"
 #include "api/pod.h"
+#include "api/quantity.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/json_names.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -17,6 +19,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What must be there before the gang: claims, the headless service, the sync pod, the upload. */
 
@@ -89,6 +92,45 @@ static bool check_claim(struct job_run *run,
     return check_class(run, claim, class, class.p != NULL);
 }
 
+/* What jobs share is as large as the largest of them asks for, and nobody's alone: earlier versions
+ * gave it the labels of whoever came first. */
+static void share_claim(struct job_run *run,
+                        const struct job_claim *claim,
+                        const struct object *object)
+{
+    const struct json *spec = json_get(object_json(object, run->arena), "spec");
+    const struct json *wanted = json_at(claim->spec, "resources.requests.storage");
+    const struct object *class = cache_get(run->input->cache, &kind_storageclass, STR(""),
+                                           json_str(json_get(spec, "storageClassName")));
+    struct json *patch = json_new_object(run->arena);
+    int64_t most = 0;
+    int64_t has = 0;
+
+    if (object_label(object, JOB_LABEL_NAME).len)
+        json_set(patch, STR("metadata"),
+                 json_make(run->arena,
+                           "{labels: {" JOB_LABEL_NAME ": $, " JOB_QUEUE_LABEL_NAME ": $}}",
+                           json_new_null(run->arena), claim->queue));
+    if (quantity_whole_json(wanted, &most, NULL) == 0 &&
+        quantity_whole_json(json_at(spec, "resources.requests.storage"), &has, NULL) == 0 &&
+        most > has) {
+        if (class &&
+            json_bool_or(json_get(object_json(class, run->arena), "allowVolumeExpansion"), false))
+            json_set(
+                patch, STR("spec"),
+                json_make(run->arena, "{resources: {requests: {storage: $}}}", json_str(wanted)));
+        else if (!run->state.provisioned)
+            action_warn(&run->actions, run->model.object, "ClaimTooSmall",
+                        str_printf(run->arena,
+                                   "claim " STR_FMT " (%s) was made smaller than the " STR_FMT
+                                   " that this job asks for, and its StorageClass does not let it "
+                                   "grow (allowVolumeExpansion)",
+                                   STR_ARG(claim->name), claim->what, STR_ARG(json_str(wanted))));
+    }
+    if (json_count(patch))
+        action_patch(&run->actions, object, patch);
+}
+
 static bool provision_claims(struct job_run *run)
 {
     const struct job_model *model = &run->model;
@@ -100,6 +142,8 @@ static bool provision_claims(struct job_run *run)
             cache_get(run->input->cache, &kind_pvc, model->object->ns, claim->name);
 
         if (object) {
+            if (claim->queue.len)
+                share_claim(run, claim, object);
             ready = check_claim(run, claim, object) && ready;
         } else if (claim->spec) {
             struct str class = json_str(json_get(claim->spec, "storageClassName"));

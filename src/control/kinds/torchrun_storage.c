@@ -108,6 +108,7 @@ static void make_shared(struct torchrun *t,
         claim.name =
             str_printf(t->arena, STR_FMT "-%s", STR_ARG(keep ? t->queue_name : t->job->name), what);
         claim.spec = claim_spec(t, volume, t->gpus_total, "ReadWriteMany");
+        claim.queue = keep ? t->queue_name : STR_NONE;
     }
     VEC_PUSH(t->arena, &model->claims, claim);
     add_volume(t->arena, t->worker->pod_spec, what, claim.name);
