@@ -104,6 +104,8 @@
 #define LAUNCH_PYTHON_FILE "python"
 /* In LAUNCH_ENV_RUN_DIR: why torchrun could not be started, in words. */
 #define LAUNCH_REASON_FILE "reason"
+/* In these words: why it could not meet by etcd. The job engine has the gang meet by c10d then. */
+#define LAUNCH_NO_ETCD "needs the Python package python-etcd"
 /* In LAUNCH_ENV_RUN_DIR: what the ranks printed, for the sync pod to keep. Lines beyond the bound
  * are in the pod's log only. */
 #define LAUNCH_KEPT_FILE "kept.log"

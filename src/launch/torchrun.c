@@ -251,7 +251,7 @@ static int check_rendezvous(const struct python *python, struct err *err)
     if (python->has_etcd)
         return *env_or(LAUNCH_ENV_RDZV_GIVEN, "") ? reach_connect(endpoint, err) : 0;
     return err_set(err, -ENOPKG,
-                   "rdzvBackend %s needs the Python package python-etcd, which %s does not have: "
+                   "rdzvBackend %s " LAUNCH_NO_ETCD ", which %s does not have: "
                    "put it into the image or install it in setupCommand, or use rdzvBackend c10d",
                    backend, python->path);
 }

@@ -94,6 +94,8 @@ struct str job_queue_says(const struct control_input *input,
                           struct arena *arena);
 /* Annotation of a job of any kind: InPlace or Pods. */
 #define JOB_ANNOTATION_RESTART_MODE "muster.dev/restart-mode"
+/* Of a job: "c10d", where its image has no python-etcd to meet as its spec says. */
+#define JOB_ANNOTATION_MEETS "muster.dev/rendezvous"
 /* Annotations of a job of any kind: Restart, Report or Ignore. */
 #define JOB_ANNOTATION_HANG      "muster.dev/on-hang"
 #define JOB_ANNOTATION_SUSPICION "muster.dev/on-suspicion"
@@ -255,7 +257,10 @@ struct job_model {
      * the one of another index. They need in_place. */
     size_t spares;
     bool spareable;
-    bool in_place;     /* by all of that, its pods are made to stay; the engine's */
+    bool in_place; /* by all of that, its pods are made to stay; the engine's */
+    /* Told to meet by etcd in its sync pod, it may do so by c10d, and JOB_ANNOTATION_MEETS remembers. */
+    bool may_meet_otherwise;
+    struct str meets;  /* how it meets, in words, where that is not as it was told; else empty */
     bool peers_end;    /* when a pod fails for good, the others are about to end by themselves */
     bool tell_objects; /* an event for every pod and service made or deleted */
     /* Before its pods are made for the first time: */

@@ -1,4 +1,6 @@
+#include "api/launch.h"
 #include "api/object.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/core/action.h"
@@ -40,8 +42,30 @@ static void remove_old(struct job_run *run)
     }
 }
 
+/* What a pod lacks to meet the others by, they all do without from now on. That is no failure. */
+static bool meets_otherwise(struct job_run *run, const struct job_member *failed)
+{
+    if (!run->model.may_meet_otherwise ||
+        !str_contains(failed->failure.message, STR(LAUNCH_NO_ETCD)))
+        return false;
+    action_patch(
+        &run->actions, run->model.object,
+        json_make(run->arena, "{metadata: {annotations: {" JOB_ANNOTATION_MEETS ": 'c10d'}}}"));
+    job_restart_held(run,
+                     str_printf(run->arena,
+                                "pod " STR_FMT " has no Python package python-etcd: the ranks meet "
+                                "by c10d instead, in the same place; put it into the image, or say "
+                                "rdzvBackend c10d",
+                                STR_ARG(failed->object->name)));
+    return true;
+}
+
 static void on_failure(struct job_run *run, const struct job_look *gang)
 {
+    if (meets_otherwise(run, gang->failed)) {
+        remove_old(run);
+        return;
+    }
     if (!job_may_restart(run, gang->failed))
         return;
     if (job_can_stay(run, gang)) {

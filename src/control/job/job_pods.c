@@ -346,11 +346,12 @@ void job_say_started(struct job_run *run, const struct job_look *gang)
     if (!state->start_ms)
         state->start_ms = run->input->now_ms;
     job_say(run, JOB_RUNNING,
-            gang->succeeded ? str_printf(run->arena, "%zu of %zu pods run, %zu are done",
-                                         gang->running, job_size(&run->model), gang->succeeded)
-                            : str_printf(run->arena, "%zu of %zu pods run" STR_FMT STR_FMT,
-                                         gang->running, job_size(&run->model),
-                                         STR_ARG(job_spare_words(run)), STR_ARG(unused)));
+            gang->succeeded
+                ? str_printf(run->arena, "%zu of %zu pods run, %zu are done", gang->running,
+                             job_size(&run->model), gang->succeeded)
+                : str_printf(run->arena, "%zu of %zu pods run" STR_FMT STR_FMT STR_FMT,
+                             gang->running, job_size(&run->model), STR_ARG(job_spare_words(run)),
+                             STR_ARG(unused), STR_ARG(run->model.meets)));
 }
 
 void job_say_running(struct job_run *run, const struct job_look *look)

@@ -146,7 +146,7 @@ static void read_size(struct torchrun *t, struct job_model *model)
 
 /* ---- rendezvous, policy, labels ---- */
 
-static void read_rendezvous(struct torchrun *t)
+static void read_rendezvous(struct torchrun *t, struct job_model *model)
 {
     struct str backend = t->spec.rdzv_backend;
     struct str endpoint = t->spec.rdzv_endpoint;
@@ -157,6 +157,14 @@ static void read_rendezvous(struct torchrun *t)
         t->rdzv_endpoint = endpoint;
     if (t->worker->max == 1)
         t->rdzv_backend = STR("standalone");
+    model->may_meet_otherwise =
+        str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len && !t->is_array;
+    if (!model->may_meet_otherwise || !object_annotation(t->job, JOB_ANNOTATION_MEETS).len)
+        return;
+    model->may_meet_otherwise = false;
+    model->meets = STR("; they meet by c10d, as the image has no python-etcd for etcd-v2");
+    t->rdzv_backend = STR("c10d");
+    t->meets_in_sync = true;
 }
 
 static void read_policy(const struct torchrun *t, struct job_model *model)
@@ -300,7 +308,7 @@ static void translate(const struct control_input *input,
     }
     read_shape(t);
     read_size(t, model);
-    read_rendezvous(t);
+    read_rendezvous(t, model);
     make_labels(t, model);
     torchrun_make_pods(t, model);
     torchrun_make_storage(t, model);

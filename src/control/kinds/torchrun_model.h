@@ -45,6 +45,7 @@ struct torchrun {
     struct str rdzv_backend;  /* standalone, c10d, static, etcd-v2 */
     struct str rdzv_endpoint; /* given by the user; empty: the job's own */
     bool elastic;
+    bool meets_in_sync;               /* by c10d, where its etcd would be */
     bool hosted;                      /* the sync pod has the store of the c10d rendezvous */
     bool host_workspace;              /* the sync pod serves a workspace */
     int64_t gpus_per_node;            /* 0: a queue without GPUs */

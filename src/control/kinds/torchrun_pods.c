@@ -364,7 +364,8 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
 /* May the sync pod have the store of a c10d rendezvous? Not when the user names a place for it. */
 static bool is_hosted(const struct torchrun *t)
 {
-    return str_is(t->rdzv_backend, "c10d") && !t->rdzv_endpoint.len && !t->spec.rdzv_port;
+    return str_is(t->rdzv_backend, "c10d") && !t->rdzv_endpoint.len &&
+           (!t->spec.rdzv_port || t->meets_in_sync);
 }
 
 /* ---- what depends on the pod ---- */
@@ -534,7 +535,7 @@ static void torchrun_fill(const struct job_model *model,
 void torchrun_make_pods(struct torchrun *t, struct job_model *model)
 {
     bool etcd = !t->is_array && str_starts(t->rdzv_backend, STR("etcd")) && !t->rdzv_endpoint.len;
-    bool store = !t->is_array && (t->elastic || t->spec.spares) && is_hosted(t);
+    bool store = !t->is_array && (t->elastic || t->spec.spares || t->meets_in_sync) && is_hosted(t);
 
     t->worker->pod_spec = make_worker_spec(t, model);
     t->hosted = is_hosted(t) && (t->host_workspace || store);

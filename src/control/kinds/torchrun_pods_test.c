@@ -1,4 +1,5 @@
 #include "api/kind.h"
+#include "api/launch.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -395,12 +396,12 @@ static const struct row volumes[] = {
      "'storage':{'checkpoints':{'enabled':true,'sizePerGPU':'5Gi'}}",
      "",
      {{"claim q-checkpoints spec.resources.requests.storage", "'5Gi'"}}},
-    {"a claim that is there is mounted as it is",
     {"what the jobs of a queue share is the queue's, and no job's",
      "'storage':{'checkpoints':{'enabled':true}}",
      "",
      {{"claim q-checkpoints metadata.labels",
        "{'torchrun.ai/jobqueue':'q','torchrun.ai/type':'checkpoints'}"}}},
+    {"a claim that is there is mounted as it is",
      "'storage':{'datasets':{'existingClaim':'mine'}}",
      "",
      {{"pod spec.volumes.1.persistentVolumeClaim.claimName", "'mine'"},
@@ -518,10 +519,8 @@ static void open_row(struct scene *scene, const struct row *row)
     scene_run(scene, &torchrun_job_controller, "j");
 }
 
-static void check_row(struct scene *scene, const struct row *row)
+static void check_facts(struct scene *scene, const struct row *row)
 {
-    test_case(row->why);
-    open_row(scene, row);
     for (size_t i = 0; i < COUNT_OF(row->facts) && row->facts[i].what; i++) {
         const char *is = row->facts[i].is;
 
@@ -533,6 +532,13 @@ static void check_row(struct scene *scene, const struct row *row)
                                  STR_ARG(look_up(scene, row->facts[i].what)), is)
                           .p);
     }
+}
+
+static void check_row(struct scene *scene, const struct row *row)
+{
+    test_case(row->why);
+    open_row(scene, row);
+    check_facts(scene, row);
 }
 
 static void check_rows(const struct row *rows, size_t count)
@@ -752,4 +758,36 @@ TEST(what_jobs_share_grows_with_them_and_is_of_none_of_them)
         EXPECT(str_is(json_str_at(claim, "spec.resources.requests.storage"), may ? "20Gi" : "5Gi"));
         EXPECT(str_contains(scene.events, STR("ClaimTooSmall")) == !may);
     }
+}
+
+TEST(ranks_meet_by_c10d_where_the_image_has_no_python_etcd)
+{
+    static const struct row row = {"",
+                                   "'distributed':{'rdzvBackend':'etcd-v2','port':4000}",
+                                   TWO_PODS,
+                                   {{"env MUSTER_RDZV_BACKEND", "etcd-v2"}}};
+    static const struct row after = {"",
+                                     "",
+                                     "",
+                                     {{"env MUSTER_RDZV_BACKEND", "c10d"},
+                                      {"env MUSTER_RDZV_ENDPOINT", "j-sync-0.j:7078"},
+                                      {"env MUSTER_RDZV_HOSTED", "1"},
+                                      {"status restarts", "0"}}};
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    check_row(&scene, &row);
+    scene_patch(&scene, &kind_pod, "j-worker-1",
+                "{'status':{'phase':'Failed','containerStatuses':[{'name':'trainer','state':{"
+                "'terminated':{'exitCode':126,'message':'rdzvBackend etcd-v2 " LAUNCH_NO_ETCD
+                ", which python does not have'}}}]}}");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(str_contains(scene.event_words, STR("the ranks meet by c10d instead")));
+    check_facts(&scene, &after);
+    static const char *const pods[] = {"j-worker-0", "j-worker-1"};
+    for (size_t i = 0; i < COUNT_OF(pods); i++)
+        scene_patch(&scene, &kind_pod, pods[i], "{'status':{'phase':'Running'}}");
+    scene_run(&scene, &torchrun_job_controller, "j");
+    EXPECT(str_contains(json_str_at(scene_get(&scene, &kind_torchrunjob, "j"), "status.message"),
+                        STR("they meet by c10d")));
 }
