@@ -367,6 +367,13 @@ static void add_role(struct tensorstack *t,
         return;
     }
     json_add_c(arena, spec, "restartPolicy", "Never");
+    if (t->spec.torchrun && !t->spec.debug &&
+        json_count(json_get(training_container(spec), "command")))
+        model->warning = str_printf(
+            arena,
+            "replicaSpecs[" STR_FMT "].template: command of container " STR_FMT
+            " is left out, as torchrunConfig is enabled: torchrun runs args; put the script there",
+            STR_ARG(type), STR_ARG(json_str(json_get(training_container(spec), "name"))));
     if (t->spec.queue.len && !json_get(spec, "schedulerName"))
         json_add_str(arena, spec, "schedulerName", t->input->config->scheduler_name);
     struct job_role role = {.name = lower(arena, type),

@@ -296,3 +296,13 @@ TEST(a_pytorchtrainingjob_that_goes_or_is_gone_makes_nothing)
     EXPECT(str_is(scene_names(&scene, &kind_pod), ""));
     EXPECT(str_is(scene_names(&scene, &kind_priorityclass), ""));
 }
+
+TEST(a_command_that_torchrun_takes_the_place_of_is_named)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB(TORCHRUN(""), REPLICA("worker", "", MAIN(""))));
+    EXPECT(str_contains(scene.event_words,
+                        STR("replicaSpecs[worker].template: command of container")));
+    EXPECT(str_contains(scene.event_words, STR("put the script there")));
+}
