@@ -254,6 +254,10 @@ static void on_account(void *user, const struct api_result *result)
     struct json *status =
         json_make(arena, "{token: $, expirationTimestamp: $}", str_dup(arena, buf_str(&token)),
                   time_text(arena, jwt.expires_ms));
+    struct json *spec = json_make_path(arena, root, "spec");
+    if (!json_count(json_get(spec, "audiences"))) /* clients want to read for whom it is */
+        json_push(json_add_array(arena, spec, "audiences"), json_new_str(arena, STR(JWT_ISSUER)));
+    json_add_i64(arena, spec, "expirationSeconds", seconds);
     json_set(root, STR("status"), status);
     reply(request, root);
     http_unref(request->x);

@@ -81,6 +81,11 @@ def test_a_token_for_somebody_else_is_checked_with_the_published_key():
         token = json.loads(m.kubectl("create", "--raw", "/api/v1/namespaces/default/serviceaccounts/default/token", "-f",
                                      path).stdout)["status"]["token"]
         told = json.loads(m.kubectl("get", "--raw", "/.well-known/openid-configuration").stdout)
+        # Clients read for whom a token is, and for how long, where nothing was asked for.
+        path = written("request", json.dumps({**wanted, "spec": {}}).encode())
+        spec = json.loads(m.kubectl("create", "--raw", "/api/v1/namespaces/default/serviceaccounts/default/token", "-f",
+                                    path).stdout)["spec"]
+        check(spec["audiences"] == [told["issuer"]] and spec["expirationSeconds"] == 3600, f"{spec}")
         head, claims, signature = token.split(".")
         check(json.loads(decoded(claims))["iss"] == told["issuer"], f"{told}")
         key, = json.loads(m.kubectl("get", "--raw", "/openid/v1/jwks").stdout)["keys"]
