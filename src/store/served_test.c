@@ -411,3 +411,37 @@ TEST(an_update_whose_owners_cannot_be_told_changes_nothing)
     EXPECT(strcmp(harness_text(&h, "data.x"), "y") == 0);
     harness_close(&h);
 }
+
+/* Nobody here acts upon it: whoever writes it hears so. */
+TEST(what_another_scheduler_or_queueing_system_would_act_upon_is_told)
+{
+#define WORKERS(more)                                                       \
+    "\"template\":{\"metadata\":{\"labels\":{\"a\":\"b\"}},\"spec\":{" more \
+    "\"restartPolicy\":\"Always\",\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}"
+#define ROLLOUT(meta, more)                                                                  \
+    "{\"metadata\":{\"name\":\"d\"" meta "},\"spec\":{\"selector\":{\"matchLabels\":{\"a\":" \
+    "\"b\"}}," WORKERS(more) "}}"
+    static const struct {
+        const char *body;
+        const char *told; /* NULL: nothing */
+    } rows[] = {
+        {ROLLOUT("", ""), NULL},
+        {ROLLOUT("", "\"schedulerName\":\"kai-scheduler\","), NULL},
+        {ROLLOUT("", "\"schedulerName\":\"volcano\","), "spec.template.spec.schedulerName: "},
+        {ROLLOUT(",\"labels\":{\"kueue.x-k8s.io/queue-name\":\"q\"}", ""),
+         "metadata.labels[kueue.x-k8s.io/queue-name]: has no effect, as there is no Kueue here"},
+        {ROLLOUT(",\"annotations\":{\"scheduling.volcano.sh/queue-name\":\"q\"}", ""),
+         "has no effect, as there is no Volcano here; the label kai.scheduler/queue names the "
+         "queue"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+
+        test_case(rows[i].body);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, &kind_deployment, "default", rows[i].body) == 0);
+        EXPECT(rows[i].told ? strstr(h.warnings, rows[i].told) != NULL : !h.warnings[0]);
+        harness_close(&h);
+    }
+}
