@@ -210,6 +210,11 @@ static void add_role(struct kubeflow *k, struct job_model *model, const char *ty
                                     "%s: restartPolicy of the pod template is overridden by the "
                                     "one of the replica spec",
                                     type);
+    if (str_is(replicas.restart, "Always") && model->scope == JOB_SCOPE_GANG)
+        model->warning = str_printf(arena,
+                                    "%s: restartPolicy Always is OnFailure: a pod whose container "
+                                    "ends with 0 has succeeded, and is not restarted",
+                                    type);
     json_add_c(arena, pod_spec, "restartPolicy", pod_restart(model, replicas.restart));
     if (k->policy.priority_class.len && !json_get(pod_spec, "priorityClassName"))
         json_add_str(arena, pod_spec, "priorityClassName", k->policy.priority_class);

@@ -374,6 +374,16 @@ TEST(pods_of_a_kubeflow_job_that_restart_alone_keep_the_policy_of_their_replica)
     }
 }
 
+TEST(a_policy_that_means_less_in_a_gang_is_said)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    open_job(&scene, TORCH_JOB,
+             PYTORCH(ROLE("Master", "'replicas':1,'restartPolicy':'Always',", TORCH(""))));
+    EXPECT(str_contains(scene.event_words, STR("Master: restartPolicy Always is OnFailure")));
+}
+
 TEST(a_launcher_on_a_cluster_brings_kubectl_along)
 {
     _cleanup_(scene_close) struct scene scene;
