@@ -276,9 +276,10 @@ static void reconcile(const struct control_input *input,
     const struct json *before = json_get(root, "status");
     tally_group(input, group, json_at(root, "spec.subGroups"), &tally, actions);
     struct json *after = before ? json_clone(arena, before) : json_new_object(arena);
-    json_fill(arena, after, "{phase: $, pending: $, running: $, succeeded: $, failed: $}",
-              phase_of(&tally, group_minimum(json_get(root, "spec"))), tally.pending, tally.running,
-              tally.succeeded, tally.failed);
+    int64_t min = group_minimum(json_get(root, "spec"));
+    json_fill(
+        arena, after, "{phase: $, minMember: $, pending: $, running: $, succeeded: $, failed: $}",
+        phase_of(&tally, min), min, tally.pending, tally.running, tally.succeeded, tally.failed);
     struct json *resources = json_add_object(arena, after, "resourcesStatus");
     write_amounts(arena, resources, "requested", &tally.requested);
     write_amounts(arena, resources, "allocated", &tally.allocated);

@@ -56,7 +56,19 @@ TEST(the_phase_of_a_group_follows_from_its_pods)
             scene_put(&scene, &kind_pod, rows[i].pods[j]);
         scene_run(&scene, &group_status_controller, "g");
         EXPECT(str_is(said(&scene, "status.phase"), rows[i].phase));
+        EXPECT(str_is(said(&scene, "status.minMember"), "2"));
     }
+}
+
+TEST(the_minimum_of_a_group_is_that_of_its_subgroups_together)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_podgroup,
+              GROUP("'subGroups':[{'name':'a','minMember':2},{'name':'b','minMember':3}]"));
+    scene_run(&scene, &group_status_controller, "g");
+    EXPECT(str_is(said(&scene, "status.minMember"), "5"));
 }
 
 TEST(a_group_says_what_its_pods_ask_for_and_what_they_hold)
