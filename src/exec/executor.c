@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "cache/cache.h"
 #include "control/core/action.h"
 #include "exec/event.h"
 #include "http/tls.h"
@@ -29,21 +30,25 @@ struct execution {
     struct api_request *requests;  /* of each action, in the actions' arena */
     size_t next;                   /* index of the first action not sent */
     size_t under_way;
+    bool sent; /* something was: events say what came of it */
     int code;
     bool stale;
     struct err err;
-    struct err lost; /* empty: nothing was */
+    struct str refused; /* see executor_result; of the actions' arena */
+    struct err lost;    /* empty: nothing was */
     VEC(struct executor_write) writes;
 };
 
 /* One call under way, so that its answer knows what was asked. */
 struct step {
     struct execution *execution;
+    size_t index; /* of the action */
     enum action_type type;
     bool lossy;
 };
 
 static void advance(struct execution *execution);
+static void tell(const struct execution *execution, const struct action *action);
 
 static void execution_free(struct execution *execution)
 {
@@ -86,10 +91,75 @@ static bool is_stale(enum action_type type, const struct api_result *result)
     return type != ACTION_CREATE && (status == 404 || status == 409);
 }
 
+/* Not for a moment: the server is busy, or on its way. */
+static bool is_refusal(const struct api_result *result)
+{
+    int status = result->err ? result->err->http_status : 0;
+
+    return result->err &&
+           (status ? status >= 400 && status != 429 && status < 503 : result->code == -EINVAL);
+}
+
+/* Somebody else's object has the name, and stays: not one that is going, nor one of an owner of our
+ * owner's name, which goes as well. Of what is not in the cache nobody knows. */
+static bool is_taken(const struct execution *execution, size_t index)
+{
+    const struct api_request *request = &execution->requests[index];
+    struct json *body = NULL;
+
+    if (request->verb != API_CREATE || !execution->call.cache ||
+        json_parse(execution->actions->arena, request->body, &body, NULL) < 0)
+        return false;
+    const struct object *there = cache_get(execution->call.cache, request->kind, request->ns,
+                                           json_str_at(body, "metadata.name"));
+    const struct json *owner = json_at(body, "metadata.ownerReferences.0");
+    if (!there || there->deleted_ms || !owner)
+        return false;
+    for (size_t i = 0; i < there->owner_count; i++)
+        if (str_eq(there->owners[i].kind, json_str(json_get(owner, "kind"))) &&
+            str_eq(there->owners[i].name, json_str(json_get(owner, "name"))))
+            return false;
+    return true;
+}
+
+static void keep_failure(struct execution *execution,
+                         const struct step *step,
+                         const struct api_result *result,
+                         bool taken)
+{
+    struct arena *arena = execution->actions->arena;
+
+    execution->code = result->code;
+    execution->stale = is_stale(step->type, result);
+    if (result->err)
+        execution->err = *result->err;
+    if (step->type != ACTION_CREATE || !is_refusal(result))
+        return;
+    struct str words = result->message.len ? result->message : str_from(execution->err.text);
+    execution->refused =
+        taken
+            ? str_printf(arena,
+                         STR_FMT " and belongs to somebody else; delete it, or rename one of them",
+                         STR_ARG(words))
+            : str_dup(arena, words);
+}
+
+/* What is to be told of an action that was done. */
+static void tell_done(const struct execution *execution, size_t index)
+{
+    const struct actions *actions = execution->actions;
+
+    while (++index < actions->list.count && actions->list.items[index].type >= ACTION_EVENT)
+        if (actions->list.items[index].type == ACTION_EVENT && !actions->list.items[index].warning)
+            tell(execution, &actions->list.items[index]);
+}
+
 static void on_answer(void *user, const struct api_result *result)
 {
     struct step *step = user;
     struct execution *execution = step->execution;
+    bool done = false;
+    bool taken = false;
 
     execution->under_way--;
     if (!result->code) {
@@ -98,12 +168,14 @@ static void on_answer(void *user, const struct api_result *result)
     } else if (step->lossy) {
         if (result->err && !execution->lost.text[0])
             execution->lost = *result->err;
-    } else if (!is_done_anyway(step->type, result) && !execution->code) {
-        execution->code = result->code;
-        execution->stale = is_stale(step->type, result);
-        if (result->err)
-            execution->err = *result->err;
+    } else {
+        done = is_done_anyway(step->type, result);
+        taken = done && execution->actions && is_taken(execution, step->index);
+        if ((!done || taken) && !execution->code && execution->actions)
+            keep_failure(execution, step, result, taken);
     }
+    if ((!result->code || (done && !taken)) && execution->actions)
+        tell_done(execution, step->index);
     mem_free(step);
     if (!execution->under_way)
         advance(execution);
@@ -220,8 +292,9 @@ static void send_action(struct execution *execution, size_t index)
     const struct action *action = &execution->actions->list.items[index];
     struct step *step = MEM_NEW(struct step);
 
-    *step = (struct step){execution, action->type, action->lossy};
+    *step = (struct step){execution, index, action->type, action->lossy};
     execution->under_way++;
+    execution->sent = true;
     api_call(execution->call.api, &execution->requests[index], on_answer, step);
 }
 
@@ -251,7 +324,8 @@ static void send_wave(struct execution *execution)
             action->type == ACTION_LEARN)
             continue;
         if (action->type == ACTION_EVENT) {
-            tell(execution, action);
+            if (action->warning || !execution->sent)
+                tell(execution, action);
             continue;
         }
         bool alike = action->type == type && (type == ACTION_CREATE || type == ACTION_DELETE);
@@ -280,6 +354,7 @@ static void advance(struct execution *execution)
                                  .code = execution->code,
                                  .err = execution->code ? &execution->err : NULL,
                                  .stale = execution->stale,
+                                 .refused = execution->refused,
                                  .lost = execution->lost.text[0] ? &execution->lost : NULL,
                                  .writes = execution->writes.items,
                                  .write_count = execution->writes.count,

@@ -9,6 +9,7 @@
 struct actions;
 struct api;
 struct buf;
+struct cache;
 struct err;
 struct kind;
 
@@ -18,8 +19,12 @@ struct kind;
  * each other and are sent together, so that a gang of pods is one commit of the store and not
  * many; so is an action that says it may go beside the one before; everything else waits for what
  * comes before it. The first failure ends the list after the calls under way have come back. Events
- * about objects are sent and forgotten: a lost one harms nobody. What needs a time (look again) is
- * the caller's business and skipped here. An action that may get lost ends nothing. */
+ * about objects are sent and forgotten: a lost one harms nobody; but one that says what was done
+ * waits for the answer of the action before it. What needs a time (look again) is the caller's
+ * business and skipped here. An action that may get lost ends nothing.
+ *
+ * A create that finds its name taken is done, as after a crash, unless the cache shows that somebody
+ * else has it. */
 #define EXECUTOR_WAVE_MAX 256 /* calls of one list under way at once */
 
 struct execution;
@@ -33,7 +38,8 @@ struct executor_result {
     int code; /* 0, or of the first action that failed */
     const struct err *err;
     bool stale; /* failed because the state we decided on has changed: look again, no back-off */
-    const struct err *lost;              /* the first action that failed and may; NULL: none did */
+    struct str refused;     /* the words, in full, when it is a create that was refused */
+    const struct err *lost; /* the first action that failed and may; NULL: none did */
     const struct executor_write *writes; /* the newest revision written of each kind */
     size_t write_count;
 };
@@ -57,7 +63,8 @@ struct executor_post {
 
 struct executor_call {
     struct api *api;
-    const char *component; /* source.component of events */
+    const struct cache *cache; /* NULL: nobody sees who has a name */
+    const char *component;     /* source.component of events */
     int64_t now_ms;
     executor_draw_fn *draw;           /* of secrets; NULL: tls_random_hex() */
     const struct executor_post *post; /* NULL: nothing leaves, as in a simulation */

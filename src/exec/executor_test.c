@@ -2,10 +2,13 @@
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cache/cache.h"
 #include "control/core/action.h"
+#include "control/core/owner.h"
 #include "exec/executor.h"
 #include "store/harness.h"
 #include "test.h"
@@ -149,4 +152,67 @@ TEST(executor_draws_the_value_of_a_secret_once)
     EXPECT(strcmp(texts[0], texts[1]) == 0);
     EXPECT(strlen(texts[2]) == 88 && strcmp(texts[2], texts[3]) != 0);
     harness_close(&h);
+}
+
+static void on_refused(void *user, const struct executor_result *result)
+{
+    struct ended *ended = user;
+
+    *ended = (struct ended){.code = result->code};
+    (void)snprintf(ended->words, sizeof(ended->words), STR_FMT, STR_ARG(result->refused));
+}
+
+/* An event says what was done: not before it is, and not of what was refused. */
+TEST(events_tell_of_what_was_done_and_refusals_have_their_words)
+{
+    static const struct {
+        const char *why;
+        const char *name;
+        const char *told; /* events that there are then */
+        const char *words;
+    } rows[] = {
+        {"it is made", "new", "wrong,made", ""},
+        {"it is refused", "Not A Name", "wrong", "Invalid value: \"Not A Name\""},
+        {"it was made before", "there", "wrong,made", ""},
+        {"somebody else has the name", "theirs", "wrong",
+         "already exists and belongs to somebody else; delete it, or rename one of them"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+        struct arena arena = {0};
+        struct actions actions = {.arena = &arena};
+        struct execution *execution = NULL;
+        struct ended ended = {.code = 1};
+        struct cache *cache = cache_new(1);
+
+        test_case(rows[i].why);
+        harness_open(&h, NULL);
+        EXPECT(harness_create(&h, &kind_configmap, "default",
+                              "{\"metadata\":{\"name\":\"there\"}}") == 0);
+        EXPECT(harness_create(&h, &kind_configmap, "default",
+                              "{\"metadata\":{\"name\":\"theirs\"}}") == 0);
+        cache_put(cache, h.object);
+        EXPECT(harness_create(&h, &kind_configmap, "default",
+                              "{\"metadata\":{\"name\":\"owner\"}}") == 0);
+        struct json *body = config_map(&arena, rows[i].name);
+        owner_set(&arena, json_get(body, "metadata"), h.object);
+        action_create(&actions, &kind_configmap, body);
+        action_event(&actions, h.object, "Made", STR("made"));
+        action_warn(&actions, h.object, "Wrong", STR("wrong"));
+        EXPECT(executor_run(&(struct executor_call){.api = h.api,
+                                                    .cache = cache,
+                                                    .component = "test",
+                                                    .done = on_refused,
+                                                    .user = &ended},
+                            &actions, &execution, NULL) == 0);
+        harness_settle(&h);
+        EXPECT((ended.code == 0) == (rows[i].words[0] == '\0'));
+        EXPECT(strstr(ended.words, rows[i].words));
+        EXPECT(harness_list(&h, &kind_event, "default") == 0);
+        EXPECT(h.item_count == (strstr(rows[i].told, "made") ? 2 : 1));
+        cache_free(cache);
+        harness_close(&h);
+        arena_done(&arena);
+    }
 }

@@ -114,6 +114,7 @@ static void work_free(struct work *work)
 {
     execution_forget(work->execution);
     mem_free((void *)(uintptr_t)work->refusal.p);
+    mem_free((void *)(uintptr_t)work->told.p);
     arena_done(&work->arena);
     VEC_DONE(&work->awaits);
     mem_free(work);
@@ -355,24 +356,6 @@ static bool sees_own_writes(struct work *work, int64_t now_ms)
     return work->awaits.count == 0;
 }
 
-/* The words of a refusal, which asking again will not change; NULL: it did not refuse. */
-static const char *refusal_of(const struct executor_result *result)
-{
-    int status = result->err ? result->err->http_status : 0;
-
-    if (status == 400 || status == 403 || status == 422 || (!status && result->code == -EINVAL))
-        return result->err ? result->err->text : NULL;
-    return NULL;
-}
-
-static void keep_refusal(struct work *work, const struct executor_result *result)
-{
-    const char *words = result->code ? refusal_of(result) : NULL;
-
-    mem_free((void *)(uintptr_t)work->refusal.p);
-    work->refusal = words ? heap_dup(str_from(words)) : STR_NONE;
-}
-
 static void back_off(struct work *work, const struct executor_result *result)
 {
     const struct runner *runner = work->unit->runner;
@@ -398,6 +381,7 @@ static void on_done(void *user, const struct executor_result *result)
 
     work->execution = NULL;
     runner->under_way--;
+    runner_hear_refusal(work, result);
     arena_done(&work->arena); /* thousands of works may wait, each with a block of its own */
     work->awaits.count = 0;
     work->await_until_ms = runner_clock(runner) + RUNNER_OWN_WRITE_MS;
@@ -407,7 +391,6 @@ static void on_done(void *user, const struct executor_result *result)
         if (watch)
             VEC_PUSH(NULL, &work->awaits, (struct await){watch, result->writes[i].revision});
     }
-    keep_refusal(work, result);
     if (result->lost)
         log_warn(runner->log, "reconcile.lost", LOG_C("controller", work->unit->controller->name),
                  LOG_STR("key", ((struct str){work->text, work->text_len})), LOG_ERR(result->lost));
@@ -538,6 +521,7 @@ static void reconcile(struct work *work, int64_t now_ms)
             tell_foreign(runner, action);
     }
     int r = executor_run(&(struct executor_call){.api = runner->api,
+                                                 .cache = runner->cache,
                                                  .component = "muster",
                                                  .now_ms = now_ms,
                                                  .draw = runner->draw,

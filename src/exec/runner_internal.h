@@ -56,6 +56,7 @@ struct work {
     int64_t not_before_ms;    /* back-off: dirty or not, not before this */
     uint32_t failures;
     struct str refusal; /* for control_input.refusal; on the heap */
+    struct str told;    /* the refusal that an event tells of; on the heap */
     bool dirty;
     bool queued;  /* in the dirty queue */
     bool lingers; /* nothing to do, but its own writes have not been seen */
@@ -95,5 +96,7 @@ struct runner {
 };
 
 int64_t runner_clock(const struct runner *runner);
+/* What a list of actions that has ended says of refusals: for the next look, and in an event. */
+void runner_hear_refusal(struct work *work, const struct executor_result *result);
 /* NULL: nobody has asked for that kind. */
 struct watch *runner_watch(const struct runner *runner, const struct kind *kind);

@@ -48,6 +48,7 @@ struct batch {
     int64_t failed;
     int64_t active;
     int64_t terminating;
+    bool lacks; /* pods, which are made */
     int64_t last_failure_ms;
     int64_t index_limit;  /* backoffLimitPerIndex; -1: failures count for the job */
     bool *completed;      /* of each index */
@@ -461,6 +462,7 @@ static void make_pods(struct batch *b, int64_t missing)
     int64_t index = 0;
     const bool *taken = b->indexed ? indexes_taken(b) : NULL;
 
+    b->lacks = true;
     for (; missing > 0; missing--) {
         int64_t chosen = -1;
 
@@ -653,6 +655,7 @@ static void reconcile(const struct control_input *input,
     else
         keep_pods(&b);
     write_counts(&b);
+    refusal_write(b.arena, b.status, b.lacks ? input->refusal : STR_NONE, input->now_ms);
     for (size_t i = 0; i < b.pods.count; i++) {
         const struct batch_pod *pod = &b.pods.items[i];
 
@@ -722,6 +725,7 @@ static const struct kind *const watches[] = {&kind_job, &kind_pod, &kind_podgrou
                                              &kind_workload, NULL};
 
 const struct controller batch_job_controller = {.name = "job",
+                                                .kind = &kind_job,
                                                 .embedded = true,
                                                 .watches = watches,
                                                 .keys = keys,

@@ -434,6 +434,8 @@ static const struct kind *const watches[] = {&kind_pvc, &kind_pv, &kind_storagec
                                              NULL};
 
 const struct controller claims_controller = {.name = "claims",
+                                             .kind = &kind_pvc,
+                                             .refused = "ProvisioningFailed",
                                              .embedded = true,
                                              .at_start = true,
                                              .watches = watches,

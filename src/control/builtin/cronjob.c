@@ -296,6 +296,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 static const struct kind *const watches[] = {&kind_cronjob, &kind_job, NULL};
 
 const struct controller cronjob_controller = {.name = "cronjob",
+                                              .kind = &kind_cronjob,
                                               .embedded = true,
                                               .watches = watches,
                                               .keys = keys,

@@ -12,6 +12,7 @@
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
+#include "control/core/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -227,6 +228,7 @@ static int64_t write_status(struct daemon *d)
     workload_count(w, "updatedNumberScheduled", updated, false);
     workload_count(w, "numberAvailable", available, false);
     workload_count(w, "numberUnavailable", wanted - available, false);
+    refusal_write(w->arena, w->status, w->input->refusal, w->input->now_ms);
     return wanted;
 }
 
@@ -289,6 +291,7 @@ static const struct kind *const watches[] = {&kind_daemonset, &kind_pod, &kind_n
                                              &kind_controllerrevision, NULL};
 
 const struct controller daemonset_controller = {.name = "daemonset",
+                                                .kind = &kind_daemonset,
                                                 .embedded = true,
                                                 .watches = watches,
                                                 .keys = keys,

@@ -102,15 +102,15 @@ void deployment_scale(struct deployment *d, struct deployment_set *set, int64_t 
     struct json *patch = json_new_object(arena);
 
     add_sizes(d, json_make_path(arena, patch, "metadata.annotations"));
-    if (replicas != set->replicas) {
+    if (replicas != set->replicas)
         json_add_i64(arena, json_add_object(arena, patch, "spec"), "replicas", replicas);
+    action_patch(d->w.actions, set->object, patch);
+    if (replicas != set->replicas)
         action_event(d->w.actions, d->w.owner, "ScalingReplicaSet",
                      str_printf(arena, "Scaled %s replica set " STR_FMT " from %lld to %lld",
                                 replicas > set->replicas ? "up" : "down",
                                 STR_ARG(set->object->name), (long long)set->replicas,
                                 (long long)replicas));
-    }
-    action_patch(d->w.actions, set->object, patch);
     set->replicas = replicas;
 }
 
@@ -359,6 +359,8 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 static const struct kind *const watches[] = {&kind_deployment, &kind_replicaset, &kind_pod, NULL};
 
 const struct controller deployment_controller = {.name = "deployment",
+                                                 .kind = &kind_deployment,
+                                                 .refused = "ReplicaSetCreateError",
                                                  .embedded = true,
                                                  .watches = watches,
                                                  .keys = keys,

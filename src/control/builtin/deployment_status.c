@@ -101,6 +101,11 @@ static void tell_progress(struct deployment *d)
     if (str_is(reason, REASON_PAUSED))
         set_condition(d, &(struct condition){"Progressing", "Unknown", "DeploymentResumed",
                                              STR("Deployment is resumed")});
+    if (!d->newest && w->input->refusal.len) {
+        set_condition(d, &(struct condition){"Progressing", "False", "ReplicaSetCreateError",
+                                             w->input->refusal});
+        return;
+    }
     if (d->progress)
         set_condition(d,
                       &(struct condition){"Progressing", "True", d->progress, d->progress_message});
@@ -133,17 +138,9 @@ static void tell_failure(struct deployment *d)
 {
     const struct json *failure =
         d->newest ? condition_find(json_get(d->newest->tree, "status"), "ReplicaFailure") : NULL;
-    struct json *list = json_get(d->w.status, "conditions");
 
-    if (failure) {
-        condition_set(d->w.arena, d->w.status,
-                      &(struct condition){"ReplicaFailure", "True",
-                                          str_c(d->w.arena, json_str(json_get(failure, "reason"))),
-                                          json_str(json_get(failure, "message"))},
-                      d->w.input->now_ms);
-        return;
-    }
-    json_drop_items(list, "type", STR("ReplicaFailure"));
+    refusal_write(d->w.arena, d->w.status, json_str(json_get(failure, "message")),
+                  d->w.input->now_ms);
 }
 
 void deployment_status(struct deployment *d)

@@ -325,6 +325,8 @@ static const struct kind *const watches[] = {&kind_service, &kind_pod, &kind_end
                                              &kind_endpointslice, NULL};
 
 const struct controller endpoints_controller = {.name = "endpoints",
+                                                .kind = &kind_service,
+                                                .refused = "FailedToUpdateEndpointSlices",
                                                 .embedded = true,
                                                 .watches = watches,
                                                 .keys = keys,

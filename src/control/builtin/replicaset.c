@@ -4,7 +4,6 @@
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "base/json_items.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "cache/cache.h"
@@ -106,31 +105,6 @@ static bool is_fully_labeled(const struct workload *w, const struct object *pod)
     return true;
 }
 
-static void drop_condition(struct workload *w, const char *type)
-{
-    struct json *list = json_get(w->status, "conditions");
-
-    json_drop_items(list, "type", str_from(type));
-    if (list && !json_count(list))
-        json_remove(w->status, STR("conditions"));
-}
-
-/* A pod that the server refuses (a quota, say) is told where `kubectl describe` shows it. */
-static void tell_refusal(struct workload *w, bool lacking)
-{
-    if (!lacking || !w->input->refusal.len) {
-        drop_condition(w, "ReplicaFailure");
-        return;
-    }
-    if (!condition_is_true(w->before, "ReplicaFailure"))
-        action_warn(w->actions, w->owner, "FailedCreate",
-                    str_printf(w->arena, "Error creating: " STR_FMT, STR_ARG(w->input->refusal)));
-    condition_set(w->arena, w->status,
-                  &(struct condition){"ReplicaFailure", "True", "FailedCreate",
-                                      str_dup(w->arena, w->input->refusal)},
-                  w->input->now_ms);
-}
-
 static void reconcile_set(const struct control_input *input,
                           const struct object *owner,
                           struct actions *actions)
@@ -157,7 +131,7 @@ static void reconcile_set(const struct control_input *input,
     workload_count(&w, "fullyLabeledReplicas", labeled, false);
     workload_count(&w, "readyReplicas", ready, false);
     workload_count(&w, "availableReplicas", available, false);
-    tell_refusal(&w, active < wanted);
+    refusal_write(w.arena, w.status, active < wanted ? input->refusal : STR_NONE, input->now_ms);
     w.actions = actions;
     workload_write(&w);
     w.actions = &later;
@@ -188,6 +162,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 static const struct kind *const watches[] = {&kind_replicaset, &kind_pod, NULL};
 
 const struct controller replicaset_controller = {.name = "replicaset",
+                                                 .kind = &kind_replicaset,
                                                  .embedded = true,
                                                  .watches = watches,
                                                  .keys = keys,
@@ -214,6 +189,7 @@ static void keys_older(const struct cache *cache,
 static const struct kind *const watches_older[] = {&kind_replicationcontroller, &kind_pod, NULL};
 
 const struct controller replicationcontroller_controller = {.name = "replicationcontroller",
+                                                            .kind = &kind_replicationcontroller,
                                                             .embedded = true,
                                                             .watches = watches_older,
                                                             .keys = keys_older,

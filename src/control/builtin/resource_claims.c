@@ -315,6 +315,8 @@ static const struct kind *const watches[] = {&kind_pod, &kind_resourceclaim, &ki
                                              &kind_podgroup_k8s, NULL};
 
 const struct controller resource_claims_controller = {.name = "resourceclaim",
+                                                      .kind = &kind_pod,
+                                                      .refused = "FailedResourceClaimCreation",
                                                       .embedded = true,
                                                       .watches = watches,
                                                       .keys = keys,

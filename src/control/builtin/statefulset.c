@@ -11,6 +11,7 @@
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
+#include "control/core/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -206,6 +207,7 @@ static void write_status(struct stateful *s)
     workload_count(w, "collisionCount", 0, true);
     json_add_str(w->arena, w->status, "currentRevision", s->current);
     json_add_str(w->arena, w->status, "updateRevision", s->update);
+    refusal_write(w->arena, w->status, w->input->refusal, w->input->now_ms);
 }
 
 static bool revision_used(const void *user, const struct object *revision)
@@ -255,6 +257,7 @@ static const struct kind *const watches[] = {&kind_statefulset, &kind_pod, &kind
                                              &kind_controllerrevision, NULL};
 
 const struct controller statefulset_controller = {.name = "statefulset",
+                                                  .kind = &kind_statefulset,
                                                   .embedded = true,
                                                   .watches = watches,
                                                   .keys = keys,

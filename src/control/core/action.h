@@ -20,7 +20,7 @@ enum action_type {
     ACTION_PATCH,        /* body: a JSON merge patch of kind/ns/name */
     ACTION_PATCH_STATUS, /* body: a JSON merge patch, {"status": {...}} */
     ACTION_DELETE,       /* kind/ns/name/uid; "not found" counts as done */
-    ACTION_EVENT,        /* a Kubernetes Event about kind/ns/name/uid */
+    ACTION_EVENT,        /* an Event about kind/ns/name/uid; see action_event() */
     ACTION_LOOK_AGAIN,   /* reconcile this key again at at_ms, without waiting for a change */
     ACTION_POST,         /* body goes to a person's address (name), as JSON (exec/notify.h) */
     ACTION_WATCH,        /* watch this kind from now on, and look again when it is known */
@@ -67,10 +67,12 @@ void action_delete_now(struct actions *actions, const struct object *object);
 void action_delete_soon(struct actions *actions, const struct object *object);
 /* The object stays, with a deletionTimestamp, until everything that it owns is gone. */
 void action_delete_foreground(struct actions *actions, const struct object *object);
+/* Of what was done: told once the action before it in the list is, and not when it was refused. */
 void action_event(struct actions *actions,
                   const struct object *subject,
                   const char *reason,
                   struct str message);
+/* Of what is wrong: told at once. */
 void action_warn(struct actions *actions,
                  const struct object *subject,
                  const char *reason,

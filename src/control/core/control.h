@@ -82,7 +82,7 @@ struct control_input {
     bool (*is_watched)(const void *user, const struct kind *kind);
     const void *user;
     /* What the API server said when it refused an action of the last look at this key (a rule of
-     * somebody's, a quota); empty: it refused none. */
+     * somebody's, a quota, a name that is taken); empty: it refused none. */
     struct str refusal;
     const char *const *without; /* names of controllers that are off; NULL-terminated, or NULL */
 };
@@ -92,6 +92,10 @@ struct controller {
     /* Has a key of its own, ("", ""), that is looked at once everything is known after a start. */
     bool at_start;
     bool embedded; /* a cluster has its own; runs only where runner_options.embedded is set */
+    /* What the keys name: an object that it makes for one of them and that is refused is told there,
+     * in an event, once, until it is taken or refused in other words. NULL: whoever is to own it. */
+    const struct kind *kind;
+    const char *refused; /* reason of that event; NULL: FailedCreate */
     /* Whether such a change is none to it: it is not asked for keys then. NULL: none is so. */
     bool (*passes_by)(const struct object *before, const struct object *after);
     /* What it writes it has no more to say about: a change that is its own write wakes no key. */

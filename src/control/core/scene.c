@@ -179,6 +179,34 @@ void scene_drop(struct scene *scene, const struct kind *kind, const char *name)
     drop(scene, object);
 }
 
+static void tell(struct scene *scene, struct str reason, struct str message)
+{
+    scene->events = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(scene->events),
+                               scene->events.len ? " " : "", STR_ARG(reason));
+    scene->event_words = str_printf(&scene->arena, STR_FMT STR_FMT "\n",
+                                    STR_ARG(scene->event_words), STR_ARG(message));
+}
+
+/* As the runner does: once for as long as it is the same. */
+static void tell_refusal(struct scene *scene, const struct controller *controller)
+{
+    if (controller->kind && !str_eq(scene->told, scene->refusal))
+        tell(scene, str_from(controller->refused ? controller->refused : "FailedCreate"),
+             scene->refusal);
+    scene->told = scene->refusal;
+}
+
+/* What is done ends with what is refused; so do the events that say it was done. */
+static bool is_refused(const struct scene *scene, size_t index)
+{
+    const struct action *action = &scene->actions.list.items[index];
+
+    if (action->type == ACTION_EVENT && !action->warning)
+        while (index > 0 && action->type >= ACTION_EVENT)
+            action = &scene->actions.list.items[--index];
+    return action->type == ACTION_CREATE && scene->refusal.len;
+}
+
 static void carry_out(struct scene *scene, const struct action *action)
 {
     struct str name =
@@ -187,7 +215,7 @@ static void carry_out(struct scene *scene, const struct action *action)
 
     switch (action->type) {
     case ACTION_CREATE:
-        if (!object && !scene->refusal.len)
+        if (!object)
             keep(scene, action->kind, json_clone(&scene->arena, action->body));
         break;
     case ACTION_PATCH:
@@ -196,12 +224,7 @@ static void carry_out(struct scene *scene, const struct action *action)
         if (object)
             drop(scene, object);
         break;
-    case ACTION_EVENT:
-        scene->events = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(scene->events),
-                                   scene->events.len ? " " : "", STR_ARG(action->reason));
-        scene->event_words = str_printf(&scene->arena, STR_FMT STR_FMT "\n",
-                                        STR_ARG(scene->event_words), STR_ARG(action->message));
-        break;
+    case ACTION_EVENT: tell(scene, action->reason, action->message); break;
     case ACTION_POST:
         scene->posts =
             str_printf(&scene->arena, STR_FMT STR_FMT " " STR_FMT "\n", STR_ARG(scene->posts),
@@ -265,7 +288,10 @@ bool scene_turn(struct scene *scene, const struct controller *controller, const 
     if (!changes(scene))
         return false;
     for (size_t i = 0; i < scene->actions.list.count; i++)
-        carry_out(scene, &scene->actions.list.items[i]);
+        if (is_refused(scene, i))
+            tell_refusal(scene, controller);
+        else
+            carry_out(scene, &scene->actions.list.items[i]);
     return true;
 }
 

@@ -27,6 +27,7 @@ struct scene {
     int64_t now_ms;
     uint64_t revision;
     struct str refusal;     /* of the server: nothing is created while there is one */
+    struct str told;        /* the refusal that was told of, as the runner does */
     struct str events;      /* reasons of all events so far, with blanks between */
     struct str posts;       /* "URL BODY" of everything posted so far, a line each */
     struct str event_words; /* and their messages, a line each */

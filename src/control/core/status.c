@@ -2,10 +2,28 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_items.h"
 #include "base/json_names.h"
 #include "base/str.h"
 
 #include <stddef.h>
+#include <stdint.h>
+
+void refusal_write(struct arena *arena, struct json *status, struct str refusal, int64_t now_ms)
+{
+    struct json *list = json_get(status, "conditions");
+
+    if (refusal.len) {
+        condition_set(
+            arena, status,
+            &(struct condition){"ReplicaFailure", "True", "FailedCreate", str_dup(arena, refusal)},
+            now_ms);
+        return;
+    }
+    json_drop_items(list, "type", STR("ReplicaFailure"));
+    if (list && !json_count(list))
+        json_remove(status, STR("conditions"));
+}
 
 struct json *merge_diff(struct arena *arena, const struct json *before, const struct json *after)
 {

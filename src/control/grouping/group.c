@@ -777,6 +777,7 @@ static const struct kind *const watches[] = {&kind_pod,
                                              NULL};
 
 const struct controller group_controller = {.name = "podgrouper",
+                                            .kind = &kind_pod,
                                             .passes_by = passes_by,
                                             .watches = watches,
                                             .keys = keys,

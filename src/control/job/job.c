@@ -367,16 +367,16 @@ static void tell_abnormal(struct job_run *run, const struct job_state *before)
 }
 
 /* The server does not take what the job needs: the job waits, and says for what. */
-static void hear_refusal(struct job_run *run, const struct job_state *before)
+static void hear_refusal(struct job_run *run)
 {
     struct str words = run->input->refusal;
 
-    if (!words.len || run->state.phase >= JOB_RUNNING || run->state.problem.condition)
+    if (!words.len || run->state.phase > JOB_RUNNING || run->state.problem.condition)
         return;
-    run->state.message = str_printf(run->arena, "not accepted: " STR_FMT, STR_ARG(words));
-    if (!str_eq(before->message, run->state.message))
-        action_warn(&run->actions, run->model.object,
-                    run->model.tell_objects ? "FailedCreatePod" : "Refused", run->state.message);
+    bool runs = run->state.phase == JOB_RUNNING;
+    run->state.message =
+        str_printf(run->arena, STR_FMT "%snot accepted: " STR_FMT,
+                   STR_ARG(runs ? run->state.message : STR_NONE), runs ? "; " : "", STR_ARG(words));
 }
 
 /* Says what is wrong, and not what became of its pods. */
@@ -484,7 +484,7 @@ void job_reconcile(const struct control_input *input,
     step(&run);
     job_spares(&run);
     count_workers(&run);
-    hear_refusal(&run, &before);
+    hear_refusal(&run);
     tell_abnormal(&run, &before);
 
     write_state(&run, kind, &memory, &before, actions);

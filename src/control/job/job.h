@@ -119,9 +119,9 @@ struct job_claim {
     struct str name;
     struct json *spec; /* NULL: it exists already, somebody else's */
     bool keep;         /* survives the job: no owner reference */
+    struct str queue;  /* shared by the jobs of this TorchrunQueue; empty: the job's alone */
     const char *what;  /* workspace, checkpoints, datasets: for messages */
 };
-    struct str queue;  /* shared by the jobs of this TorchrunQueue; empty: the job's alone */
 
 /* Something else that belongs to the job: made when missing, and brought up to date where it says
  * something else (members that `body` does not name are left alone). */
@@ -393,6 +393,8 @@ void job_keys(const struct kind *kind,
     }                                                                                      \
     static const struct kind *const symbol##_watches[] = {__VA_ARGS__, NULL};              \
     const struct controller symbol = {.name = (word),                                      \
+                                      .kind = &kind_##job_kind,                            \
+                                      .refused = "FailedCreatePod",                        \
                                       .watches = symbol##_watches,                         \
                                       .keys = symbol##_keys,                               \
                                       .reconcile = symbol##_reconcile}

@@ -299,6 +299,25 @@ static void write_progress(struct jobset *set)
             STR("all replicated jobs have started"));
 }
 
+/* What is refused to the set, or to one of its Jobs. */
+static void write_refusal(struct jobset *set)
+{
+    struct str words = set->suspended ? STR_NONE : set->input->refusal;
+
+    for (size_t i = 0; !words.len && i < set->parts.count; i++)
+        for (size_t j = 0; !words.len && j < set->parts.items[i].jobs.count; j++) {
+            const struct jobset_job *job = &set->parts.items[i].jobs.items[j];
+            const struct json *failure =
+                condition_find(json_get(job->tree, "status"), "ReplicaFailure");
+
+            if (failure && !job->suspended)
+                words =
+                    str_printf(set->arena, "job " STR_FMT ": " STR_FMT, STR_ARG(job->object->name),
+                               STR_ARG(json_str(json_get(failure, "message"))));
+        }
+    refusal_write(set->arena, set->status, words, set->input->now_ms);
+}
+
 /* ---- Jobs ---- */
 
 static bool is_over(const struct json *status)
@@ -354,6 +373,19 @@ static void suspend_or_resume(struct jobset *set,
     action_patch(set->actions, job->object, patch);
 }
 
+static void say_taken(struct jobset *set, struct str name)
+{
+    const struct json *told = condition_find(set->before, "ReplicaFailure");
+    struct str words = str_printf(set->arena,
+                                  "a job " STR_FMT " already exists and does not belong to this "
+                                  "jobset; delete or rename one of them",
+                                  STR_ARG(name));
+
+    if (!str_eq(json_str(json_get(told, "message")), words))
+        action_warn(set->actions, set->object, "JobCreationFailed", words);
+    refusal_write(set->arena, set->status, words, set->input->now_ms);
+}
+
 static void keep_part(struct jobset *set, const struct jobset_part *part)
 {
     const struct object *set_object = set->object;
@@ -377,11 +409,7 @@ static void keep_part(struct jobset *set, const struct jobset_part *part)
             action_create(set->actions, &kind_job, jobset_make_job(set, part, i));
         else if (!object_controller(other) ||
                  !str_eq(object_controller(other)->uid, set_object->uid))
-            action_warn(set->actions, set_object, "JobCreationFailed",
-                        str_printf(set->arena,
-                                   "a job " STR_FMT " already exists and does not belong to this "
-                                   "jobset; delete or rename one of them",
-                                   STR_ARG(name)));
+            say_taken(set, name);
     }
 }
 
@@ -390,8 +418,6 @@ static void keep_jobs(struct jobset *set)
     struct json *service = jobset_make_service(set);
 
     delete_jobs(set);
-    if (set->input->refusal.len)
-        action_warn(set->actions, set->object, "JobCreationFailed", set->input->refusal);
     if (service &&
         !cache_get(set->input->cache, &kind_service, set->object->ns, jobset_subdomain(set)))
         action_create(set->actions, &kind_service, service);
@@ -476,6 +502,7 @@ static void reconcile(const struct control_input *input,
         write_suspension(&set);
         jobset_place_step(&set);
         write_progress(&set);
+        write_refusal(&set);
         keep_jobs(&set);
         jobset_end_hung(&set);
     }
@@ -509,6 +536,8 @@ static const struct kind *const watches[] = {&kind_jobset, &kind_job,  &kind_ser
                                              &kind_pod,    &kind_node, NULL};
 
 const struct controller jobset_controller = {.name = "jobset",
+                                             .kind = &kind_jobset,
+                                             .refused = "JobCreationFailed",
                                              .watches = watches,
                                              .keys = keys,
                                              .reconcile = reconcile};

@@ -231,7 +231,7 @@ static void write_status(struct run *run, const struct object *pod, bool suspend
         note = STR("the program tensorboard is missing in the image (or on this machine, if images "
                    "are not used): pip install tensorboard");
     } else if (!note.len && !ready) {
-        note = json_str_at(container, "state.waiting.message");
+        note = pod ? json_str_at(container, "state.waiting.message") : run->input->refusal;
     } else if (!note.len) {
         note = str_printf(arena, "http://" STR_FMT "." STR_FMT, STR_ARG(run->object->name),
                           STR_ARG(run->object->ns));
@@ -301,6 +301,7 @@ static void keys(const struct cache *cache, const struct object *object, struct 
 static const struct kind *const watches[] = {&kind_tensorboard, &kind_pod, &kind_service, NULL};
 
 const struct controller tensorboard_controller = {.name = "tensorboard",
+                                                  .kind = &kind_tensorboard,
                                                   .watches = watches,
                                                   .keys = keys,
                                                   .reconcile = reconcile};

@@ -512,6 +512,7 @@ static const struct kind *const watches[] = {
     &kind_podgroup,           &kind_priorityclass, &kind_tensorboard, NULL};
 
 const struct controller tensorstack_job_controller = {.name = "pytorchtrainingjob",
+                                                      .kind = &kind_pytorchtrainingjob,
                                                       .watches = watches,
                                                       .keys = keys,
                                                       .reconcile = reconcile};

@@ -534,6 +534,7 @@ static const struct kind *const watches[] = {
     &kind_storageclass, &kind_node,          &kind_priorityclass, &kind_podgroup, NULL};
 
 const struct controller torchrun_job_controller = {.name = "torchrunjob",
+                                                   .kind = &kind_torchrunjob,
                                                    .watches = watches,
                                                    .keys = keys,
                                                    .reconcile = reconcile};

@@ -221,8 +221,9 @@ static struct str queue_problem(const struct run *run)
     if (conflict.len)
         return conflict;
     if (!run->kai)
-        return str_printf(run->arena, "creating scheduling queue " STR_FMT,
-                          STR_ARG(run->names.queue));
+        return str_printf(run->arena, "creating scheduling queue " STR_FMT "%s" STR_FMT,
+                          STR_ARG(run->names.queue), run->input->refusal.len ? ": " : "",
+                          STR_ARG(run->input->refusal));
     struct str parent = json_str_at(object_json(run->kai, run->arena), "spec.parentQueue");
     if (parent.len && !cache_get(run->input->cache, &kind_queue, STR(""), parent))
         return str_printf(run->arena,
@@ -314,7 +315,7 @@ static void write_status(const struct run *run, struct json *status)
                       now_ms);
 }
 
-static void patch_status(const struct run *run)
+static void patch_status(const struct run *run, struct actions *actions)
 {
     const struct json *before = json_get(object_json(run->object, run->arena), "status");
     struct json *after = before ? json_clone(run->arena, before) : json_new_object(run->arena);
@@ -328,9 +329,9 @@ static void patch_status(const struct run *run)
     json_add_str(run->arena, patch, "lastUpdateTime", time_text(run->arena, run->input->now_ms));
     struct json *body = json_new_object(run->arena);
     json_set(body, STR("status"), patch);
-    action_patch_status(run->actions, run->object, body);
+    action_patch_status(actions, run->object, body);
     if (run->problem.len && was_valid)
-        action_warn(run->actions, run->object, "ValidationError", run->problem);
+        action_warn(actions, run->object, "ValidationError", run->problem);
 }
 
 /* What admission refuses where it is asked, and a name that nobody knows whoever asked for it to be
@@ -371,8 +372,8 @@ static void reconcile(const struct control_input *input,
             drop_others(input, key, STR_NONE, actions);
         return;
     }
-    struct run run = {
-        .input = input, .arena = actions->arena, .actions = actions, .object = object};
+    struct actions later = {.arena = actions->arena};
+    struct run run = {.input = input, .arena = actions->arena, .actions = &later, .object = object};
     arena_defer(run.arena, object_release, object_ref(object));
     const struct json *tree = object_json(object, run.arena);
     struct err err = {0};
@@ -388,7 +389,9 @@ static void reconcile(const struct control_input *input,
         run.problem = field_problem(&run, tree);
     drop_others(input, key, run.names.queue, actions);
     reconcile_kai(&run);
-    patch_status(&run);
+    patch_status(&run, actions); /* first: what is refused ends the list */
+    for (size_t i = 0; i < later.list.count; i++)
+        VEC_PUSH(actions->arena, &actions->list, later.list.items[i]);
 }
 
 static void all_queues(const struct cache *cache, struct str kai_name, struct control_keys *ret)
@@ -433,6 +436,7 @@ static const struct kind *const watches[] = {&kind_torchrunqueue, &kind_queue, &
                                              NULL};
 
 const struct controller torchrun_queue_controller = {.name = "torchrunqueue",
+                                                     .kind = &kind_torchrunqueue,
                                                      .watches = watches,
                                                      .keys = keys,
                                                      .reconcile = reconcile};

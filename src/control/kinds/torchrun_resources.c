@@ -103,7 +103,7 @@ static struct str ensure(struct run *run, const struct torchrun_resource *resour
         cache_get(run->input->cache, kind, kind->namespaced ? run->queue->ns : STR(""), name);
     if (!object) {
         action_create(run->actions, kind, make(run, template, kind, name));
-        return STR("being created");
+        return run->input->refusal.len ? run->input->refusal : STR("being created");
     }
     if (resource->immutable || object->deleted_ms)
         return STR_NONE;

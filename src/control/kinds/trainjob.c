@@ -353,7 +353,12 @@ static void say_progress(struct train *t)
     const struct json *status = json_get(t->set_tree, "status");
     int64_t rounds = json_i64_or(json_get(status, JOBSET_ROUND_PAST), -1) + 1; /* in place */
     int64_t restarts = json_i64_or(json_get(status, "restarts"), 0) + rounds;
+    const struct json *refusal = condition_find(status, "ReplicaFailure");
 
+    if (refusal && !words.len) {
+        say_refused(t, json_str(json_get(refusal, "message")));
+        return;
+    }
     if (first.len && !words.len)
         become(t, "Pending", "Initializing",
                str_printf(t->arena, STR_FMT " is not done yet", STR_ARG(first)));
