@@ -70,8 +70,9 @@ static bool is_order(const struct request *request)
 static bool shows_deleted(const struct kind *kind)
 {
     static const struct kind *const kinds[] = {
-        &kind_pod, &kind_service,      &kind_serviceaccount, &kind_pvc,
-        &kind_pv,  &kind_storageclass, &kind_namespace,      &kind_resourcequota,
+        &kind_pod,     &kind_service,      &kind_serviceaccount,   &kind_pvc,
+        &kind_pv,      &kind_storageclass, &kind_namespace,        &kind_resourcequota,
+        &kind_csinode, &kind_podtemplate,  &kind_volumeattachment,
     };
 
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
@@ -209,6 +210,38 @@ bool request_take_body(struct request *request)
     return false;
 }
 
+/* The body of a delete, or what its address says in place of one. */
+static bool take_options(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct str grace = http_query(arena, query, "gracePeriodSeconds");
+    struct json *options = json_new_object(arena);
+    int64_t seconds = 0;
+
+    if (!request_take_body(request))
+        return false;
+    if (request->call.body.len)
+        return true;
+    if (grace.len && !str_to_i64(grace, &seconds)) {
+        request_fail(request, 400, "BadRequest",
+                     "gracePeriodSeconds: \"" STR_FMT "\" is not a number",
+                     STR_ARG(str_sub(grace, 0, 64)));
+        return false;
+    }
+    if (grace.len)
+        json_add_i64(arena, options, "gracePeriodSeconds", seconds);
+    if (http_query(arena, query, "orphanDependents").len)
+        json_add_bool(arena, options, "orphanDependents",
+                      http_query_bool(query, "orphanDependents"));
+    struct str policy = http_query(arena, query, "propagationPolicy");
+    if (policy.len)
+        json_add_str(arena, options, "propagationPolicy", policy);
+    if (json_count(options))
+        request->call.body = json_text(arena, options);
+    return true;
+}
+
 static bool take_patch(struct request *request)
 {
     static const struct {
@@ -313,8 +346,10 @@ static bool check_list(struct request *request)
     struct str version = http_query(arena, query, "resourceVersion");
     struct str match = http_query(arena, query, "resourceVersionMatch");
     uint64_t number = 0;
+    int64_t below = 0;
 
-    if (limit.len && !str_to_u64(limit, &request->call.limit)) {
+    /* Below zero it is none, as in Kubernetes. */
+    if (limit.len && !str_to_u64(limit, &request->call.limit) && !str_to_i64(limit, &below)) {
         request_fail(request, 400, "BadRequest", "limit: \"" STR_FMT "\" is not a number",
                      STR_ARG(str_sub(limit, 0, 64)));
         return false;
@@ -420,7 +455,7 @@ static void write_resource(struct request *request)
             call_named(request);
     } else if (str_is(method, "DELETE") && !request->route.subresource.len) {
         request->call.verb = named ? API_DELETE : API_DELETE_COLLECTION;
-        if (request_take_body(request))
+        if (take_options(request))
             call(request);
     } else {
         method_not_allowed(request);

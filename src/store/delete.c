@@ -1,11 +1,14 @@
 #include "store/delete.h"
 
+#include "api/admit.h"
 #include "api/api.h"
 #include "api/condition.h"
 #include "api/convert.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/pod.h"
+#include "api/schema.h"
+#include "api/types.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_items.h"
@@ -29,30 +32,78 @@
 #define FINALIZER_ORPHAN     "orphan"
 #define CHILDREN_NAMED       5 /* queues below one that is to be deleted */
 
+static const struct kind kind_options = {.group = "meta.k8s.io",
+                                         .version = "v1",
+                                         .name = "DeleteOptions",
+                                         .plural = "deleteoptions"};
+
+static void check_options(struct admit *admit, const struct json *root)
+{
+    const struct json *policy = json_get(root, "propagationPolicy");
+    struct str word = json_str(policy);
+
+    if (policy && json_get(root, "orphanDependents"))
+        admit_invalid(admit, STR("propagationPolicy"), policy,
+                      "orphanDependents and propagationPolicy cannot be both set");
+    if (policy && !str_is(word, "Background") && !str_is(word, "Foreground") &&
+        !str_is(word, "Orphan"))
+        admit_unsupported(admit, STR("propagationPolicy"), policy,
+                          "\"Background\", \"Foreground\", \"Orphan\"");
+    JSON_FOREACH(json_get(root, "dryRun"), each)
+        if (!str_is(json_str(each), "All")) {
+            admit_unsupported(admit, STR("dryRun"), json_get(root, "dryRun"), "\"All\"");
+            break;
+        }
+}
+
+/* It fits into what it is, and says what there is. */
+static int options_read(struct reply *reply, struct str body, struct json **ret)
+{
+    struct admit admit = {.arena = &reply->arena, .kind = &kind_options};
+    const struct schema *shape =
+        type_schema(&reply->arena, type_named(STR("meta.k8s.io/v1"), str_from(kind_options.name)));
+    struct err err = {0};
+
+    if (json_parse(&reply->arena, body, ret, &err) < 0)
+        return reply_fail(reply, 400, "BadRequest", "DeleteOptions: %s", err.text);
+    if (json_is_null(*ret))
+        return 0;
+    struct str kind = json_str(json_get(*ret, "kind"));
+    if (kind.len && !str_is(kind, kind_options.name))
+        return reply_fail(reply, 400, "BadRequest",
+                          "the body of a delete is DeleteOptions, not a " STR_FMT,
+                          STR_ARG(str_sub(kind, 0, 64)));
+    if (json_is(*ret, JSON_OBJECT))
+        (void)schema_default(&reply->arena, shape, *ret, NULL);
+    schema_validate(&admit, shape, *ret);
+    if (admit.causes.count)
+        return reply_misfit(reply, &kind_options, "", &admit);
+    check_options(&admit, *ret);
+    return admit.causes.count ? reply_invalid(reply, &kind_options, STR(""), &admit) : 0;
+}
+
 int delete_parse(struct reply *reply, const struct api_request *request, struct delete_options *ret)
 {
     struct json *root = NULL;
-    struct err err = {0};
 
     *ret = (struct delete_options){
-        .grace_seconds = -1, .uid = request->uid, .dry_run = request->dry_run};
+        .grace_seconds = DELETE_GRACE_OWN, .uid = request->uid, .dry_run = request->dry_run};
     if (!request->body.len)
         return 0;
-    if (json_parse(&reply->arena, request->body, &root, &err) < 0)
-        return reply_fail(reply, 400, "BadRequest", "DeleteOptions: %s", err.text);
-    ret->grace_seconds = json_i64_or(json_get(root, "gracePeriodSeconds"), -1);
+    int r = options_read(reply, request->body, &root);
+    if (r < 0)
+        return r;
+    const struct json *orphan = json_get(root, "orphanDependents");
+    const struct json *grace = json_get(root, "gracePeriodSeconds");
+    if (grace)
+        (void)json_i64(grace, &ret->grace_seconds);
     if (!ret->uid.len)
         ret->uid = json_str_at(root, "preconditions.uid");
     ret->resource_version = json_str_at(root, "preconditions.resourceVersion");
     ret->propagation = json_str(json_get(root, "propagationPolicy"));
-    if (json_bool_or(json_get(root, "orphanDependents"), false))
-        ret->propagation = STR("Orphan");
-    if (json_count(json_get(root, "dryRun")))
-        ret->dry_run = true;
-    if (ret->propagation.len && !str_is(ret->propagation, "Background") &&
-        !str_is(ret->propagation, "Foreground") && !str_is(ret->propagation, "Orphan"))
-        return reply_fail(reply, 422, "Invalid",
-                          "propagationPolicy must be Background, Foreground or Orphan");
+    if (orphan)
+        ret->propagation = json_bool_or(orphan, false) ? STR("Orphan") : STR("Background");
+    ret->dry_run |= json_count(json_get(root, "dryRun")) > 0;
     return 0;
 }
 
@@ -90,9 +141,10 @@ static int64_t grace_of(const struct write *write,
 {
     if (write->kind != &kind_pod || !json_str_at(root, "spec.nodeName").len || pod_is_over(root))
         return 0;
-    if (options->grace_seconds >= 0)
-        return options->grace_seconds;
-    return json_i64_or(json_at(root, "spec.terminationGracePeriodSeconds"), 30);
+    int64_t grace = options->grace_seconds;
+    if (grace == DELETE_GRACE_OWN)
+        grace = json_i64_or(json_at(root, "spec.terminationGracePeriodSeconds"), 30);
+    return grace < 0 ? 1 : grace;
 }
 
 /* The finalizers that make dependents wait or go first. */

@@ -11,8 +11,9 @@ struct store;
 struct write;
 
 /* delete: at once, after a grace period, or when the last finalizer is gone. */
+#define DELETE_GRACE_OWN INT64_MIN
 struct delete_options {
-    int64_t grace_seconds; /* -1: the object's own */
+    int64_t grace_seconds; /* DELETE_GRACE_OWN: the object's own; below 0: the least there is */
     struct str uid;
     struct str resource_version;
     struct str propagation;

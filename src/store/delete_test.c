@@ -34,3 +34,50 @@ TEST(a_second_delete_hurries_the_first_and_never_holds_it_up)
     }
     harness_close(&h);
 }
+
+/* The path of the first cause, or nothing; what it is about stays. */
+TEST(options_of_a_delete_that_mean_nothing_are_refused)
+{
+    static const struct {
+        const char *options;
+        int status;
+        const char *cause;
+        const char *why;
+    } rows[] = {
+        {"{\"propagationPolicy\":\"Nothing\"}", 422, "propagationPolicy", "no policy"},
+        {"{\"propagationPolicy\":\"Orphan\",\"orphanDependents\":true}", 422, "propagationPolicy",
+         "said twice"},
+        {"{\"dryRun\":[\"Some\"]}", 422, "dryRun", "no way to try"},
+        {"{\"gracePeriodSeconds\":\"0\"}", 400, "", "a text"},
+        {"{\"propagationPolicy\":7}", 400, "", "a number"},
+        {"[]", 400, "", "a list"},
+        {"{\"kind\":\"Pod\"}", 400, "", "another kind"},
+        {"{\"dryRun\":[\"All\"],\"orphanDependents\":false}", 0, "", "a trial"},
+        {"null", 0, "", "nothing said"},
+    };
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"a\"}}") == 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        (void)harness_delete(&h, &kind_configmap, "default", "a", rows[i].options);
+        EXPECT(h.status == rows[i].status);
+        EXPECT(strncmp(h.causes, rows[i].cause, strlen(rows[i].cause)) == 0);
+    }
+    EXPECT(harness_get(&h, &kind_configmap, "default", "a") < 0);
+    harness_close(&h);
+}
+
+TEST(less_than_no_time_to_end_is_the_least_there_is)
+{
+    struct harness h;
+
+    harness_open_at(&h, INT64_C(1800000000000));
+    EXPECT(harness_create(&h, &kind_pod, "default",
+                          "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"nodeName\":\"n\","
+                          "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}") == 0);
+    EXPECT(harness_delete(&h, &kind_pod, "default", "a", "{\"gracePeriodSeconds\":-5}") == 0);
+    EXPECT(strcmp(harness_text(&h, "metadata.deletionTimestamp"), "2027-01-15T08:00:01Z") == 0);
+    harness_close(&h);
+}

@@ -498,3 +498,30 @@ def test_a_token_bound_to_a_pod_ends_with_it():
                  "the token to be refused")
         k.says("serviceaccount:default:bot", "auth", "whoami", "--token", free, "--kubeconfig", config)
     with_every_kubectl(steps)
+
+
+SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "set"}, "spec": {
+    "replicas": 1, "selector": {"matchLabels": {"a": "set"}},
+    "template": {"metadata": {"labels": {"a": "set"}}, "spec": {"terminationGracePeriodSeconds": 600, "containers": [
+        {"name": "c", "image": "any", "command": ["bash", "-c", "trap '' TERM; while :; do sleep 1; done"]}]}}}}
+
+
+def test_what_the_address_of_a_delete_says_holds():
+    """Clients in Python, and curl, put the options there."""
+    with Muster() as m:
+        where = "/apis/apps/v1/namespaces/default/replicasets/set"
+        m.kubectl("apply", "-f", "-", input=json.dumps(SET))
+        m.kubectl("wait", "--for=condition=Ready", "pod", "-l", "a=set", "--timeout=60s")
+        pod = m.kubectl("get", "pod", "-l", "a=set", "-o", "name").stdout.strip().split("/")[1]
+        for wrong in ("propagationPolicy=Nothing", "propagationPolicy=Orphan&orphanDependents=true"):
+            status, said = m.rest.ask("DELETE", f"{where}?{wrong}")
+            check(status == 422 and b'"propagationPolicy"' in said, f"{wrong}: {status} {said}")
+        status, said = m.rest.ask("DELETE", f"{where}?gracePeriodSeconds=x")
+        check(status == 400, f"{status} {said}")
+        status, said = m.rest.ask("DELETE", f"{where}?propagationPolicy=Orphan")
+        check(status == 200, f"{status} {said}")
+        wait_for(lambda: m.rest.get(where) is None, "the set to be gone")
+        kept = m.rest.get(f"/api/v1/namespaces/default/pods/{pod}")
+        check(kept and not kept["metadata"].get("deletionTimestamp") and not kept["metadata"].get("ownerReferences"), str(kept))
+        check(m.rest.ask("DELETE", f"/api/v1/namespaces/default/pods/{pod}?gracePeriodSeconds=0")[0] == 200, "deleted")
+        wait_for(lambda: m.rest.get(f"/api/v1/namespaces/default/pods/{pod}") is None, "the pod to be gone", 20)
