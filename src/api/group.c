@@ -12,11 +12,27 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NAMED_PREFIX "podgroup-"
 #define NAME_LEN     (GROUP_NAME_BYTES - 1) /* of an object's name, at most */
 #define HASH_BYTES   9                      /* "-" and eight digits, of a name that is too long */
 #define HASH_SEED    17
+
+struct str group_name_make(struct arena *arena, struct str name, struct str uid)
+{
+    size_t rest = strlen("pg--") + uid.len;
+    size_t room = NAME_LEN > rest ? NAME_LEN - rest : 0;
+    char hash[HASH_BYTES + 1] = "";
+
+    if (name.len > room && room > HASH_BYTES) {
+        (void)snprintf(hash, sizeof(hash), "-%08x", (unsigned)str_hash(name, HASH_SEED));
+        name = str_sub(name, 0, room - HASH_BYTES);
+        while (name.len && (name.p[name.len - 1] == '.' || name.p[name.len - 1] == '-'))
+            name.len--;
+    }
+    return str_printf(arena, "pg-" STR_FMT "%s-" STR_FMT, STR_ARG(name), hash, STR_ARG(uid));
+}
 
 struct str group_named_by(const struct json *pod)
 {

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct arena;
 struct json;
 
 /* group: what a pod group says of its pods. */
@@ -19,6 +20,10 @@ struct json;
 #define GROUP_SUBGROUPS_MAX 10240
 /* Levels of them: those that are made have three at most, and whoever counts a subgroup goes up. */
 #define GROUP_DEPTH_MAX 32
+
+/* pg-<name>-<uid> of what owns a gang. A name that leaves no room for the rest is cut, and told from
+ * others that begin alike: any pod that can be stored can have a group. */
+struct str group_name_make(struct arena *arena, struct str name, struct str uid);
 
 /* The PodGroup of scheduling.k8s.io that a pod names and is to be in; empty: none. */
 struct str group_named_by(const struct json *pod);

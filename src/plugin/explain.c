@@ -68,8 +68,8 @@ static int explain_find_group(struct session *session, struct explain_view *view
     struct str group = view->name;
 
     if (view->job)
-        group = str_printf(&session->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(view->name),
-                           STR_ARG(json_str_at(view->job, "metadata.uid")));
+        group =
+            group_name_make(&session->arena, view->name, json_str_at(view->job, "metadata.uid"));
     else if (view->pod)
         group = group_of_pod(view->pod, made);
     return group.len ? explain_try(session, &kind_podgroup, group, &view->group, err) : 0;

@@ -4,6 +4,7 @@
 #include "api/crd.h"
 #include "api/device_access.h"
 #include "api/gpu.h"
+#include "api/group.h"
 #include "api/kind.h"
 #include "api/limit.h"
 #include "api/marks.h"
@@ -120,7 +121,7 @@ static void name_group(struct arena *arena, struct json *pod)
         group_named_by(pod).len || json_get(json_get(meta, "labels"), "spark-app-selector"))
         return;
     json_add_str(arena, json_make_path(arena, pod, "metadata.annotations"), GROUP_ANNOTATION,
-                 str_printf(arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(name), STR_ARG(uid)));
+                 group_name_make(arena, name, uid));
 }
 
 static void forbid_shares(struct admit *admit)

@@ -1,5 +1,6 @@
 #include "control/core/group_name.h"
 
+#include "api/group.h"
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -7,7 +8,7 @@
 
 struct str group_name(const struct object *owner, struct arena *arena)
 {
-    return str_printf(arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(owner->name), STR_ARG(owner->uid));
+    return group_name_make(arena, owner->name, owner->uid);
 }
 
 /* Asked with every event about a pod, and few name one: the text is looked at first. */

@@ -530,8 +530,7 @@ int grouping_grove(const struct grouping_input *input,
     if (!gang)
         return err_set(err, -EINVAL, "the pod's PodGang \"" STR_FMT "\" does not exist",
                        STR_ARG(name));
-    ret->name = str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(name),
-                           STR_ARG(grouping_meta(gang, "uid")));
+    ret->name = group_name_make(input->arena, name, grouping_meta(gang, "uid"));
     grouping_own(ret, gang);
     struct str priority = json_str_at(gang, "spec.priorityClassName");
     if (priority.len)

@@ -1,3 +1,4 @@
+#include "api/group.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -48,8 +49,7 @@ int grouping_job(const struct grouping_input *input,
                  struct err *err)
 {
     struct str single =
-        str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT,
-                   STR_ARG(grouping_meta(input->pod, "name")), STR_ARG(ret->owner.uid));
+        group_name_make(input->arena, grouping_meta(input->pod, "name"), ret->owner.uid);
     struct str seen = input->old_groups ? ret->name : single;
     bool made = input->legacy_jobs && input->find(input->user, "PodGroup", ret->ns, seen);
 
@@ -81,8 +81,7 @@ int grouping_cronjob(const struct grouping_input *input,
                                     .kind = STR("Job"),
                                     .name = name,
                                     .uid = json_str(json_get(reference, "uid"))};
-        ret->name = str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(name),
-                               STR_ARG(ret->owner.uid));
+        ret->name = group_name_make(input->arena, name, ret->owner.uid);
         return 0;
     }
     return err_set(err, -EINVAL, "the pod of CronJob " STR_FMT " belongs to no Job",
@@ -150,8 +149,7 @@ int grouping_knative(const struct grouping_input *input,
         return err_set(err, -EINVAL, "Revision \"" STR_FMT "\" of the pod does not exist",
                        STR_ARG(name));
     grouping_own(ret, revision);
-    ret->name = str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT, STR_ARG(ret->owner.name),
-                           STR_ARG(ret->owner.uid));
+    ret->name = group_name_make(input->arena, ret->owner.name, ret->owner.uid);
     ret->min_member = str_to_i64(scale, &min) && min > 0 ? min : 1;
     return 0;
 }
@@ -175,8 +173,7 @@ int grouping_runaijob(const struct grouping_input *input,
     while (end > 0 && pod.p[end - 1] != '-')
         end--;
     ret->name =
-        str_printf(input->arena, "pg-" STR_FMT "-" STR_FMT,
-                   STR_ARG(end > 1 ? str_sub(pod, 0, end - 1) : pod), STR_ARG(ret->owner.uid));
+        group_name_make(input->arena, end > 1 ? str_sub(pod, 0, end - 1) : pod, ret->owner.uid);
     return 0;
 }
 

@@ -1,4 +1,5 @@
 #include "api/group.h"
+#include "api/names.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -15,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The rules as a table: an owner and a pod -> the group. */
 struct row {
@@ -699,4 +701,23 @@ TEST(the_minimum_of_a_group_counts_all_of_its_subgroups)
     EXPECT(group_minimum(spec) == 2 * GROUP_SUBGROUPS_MAX);
     json_add_i64(&arena, spec, "minSubGroup", 300);
     EXPECT(group_minimum(spec) == 600);
+}
+
+/* Names of pods have 253 characters, and so do those of groups. */
+TEST(a_name_that_is_too_long_for_a_group_is_cut_and_still_tells_groups_apart)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str uid = STR("01234567-89ab-4cde-8f01-23456789abcd");
+    char text[253];
+
+    memset(text, 'a', sizeof(text));
+    struct str name = {text, sizeof(text)};
+    struct str one = group_name_make(&arena, name, uid);
+    text[252] = 'b';
+    struct str other = group_name_make(&arena, name, uid);
+    EXPECT(one.len == 253 && other.len == 253 && !str_eq(one, other) && str_ends(one, uid));
+    text[203] = '.'; /* where it is cut */
+    EXPECT(!names_dns_subdomain(group_name_make(&arena, name, uid)));
+    EXPECT(str_is(group_name_make(&arena, STR("p"), STR("u")), "pg-p-u"));
+    EXPECT(group_name_make(&arena, (struct str){text, 213}, uid).len == 253);
 }
