@@ -22,6 +22,8 @@ struct policy_request {
     struct str subresource;
     const char *operation; /* CREATE, UPDATE, DELETE */
     bool dry_run;
+    struct str field_manager;
+    struct str options;           /* of a delete, as JSON; empty: none */
     const struct api_user *user;  /* NULL: a part of this program */
     const struct json *object;    /* NULL when it is deleted */
     const struct json *old;       /* NULL when it is created */

@@ -169,18 +169,22 @@ static void call_set_refusal(struct call *call, int status, const char *reason, 
 
 static struct policy_request call_request(struct call *call)
 {
-    return (struct policy_request){.arena = &call->arena,
-                                   .kind = call->request.kind,
-                                   .ns =
-                                       call->request.kind->namespaced ? call->request.ns : STR(""),
-                                   .name = call->request.name,
-                                   .subresource = call->request.subresource,
-                                   .operation = call->operation,
-                                   .dry_run = call->request.dry_run,
-                                   .user = call->request.user,
-                                   .object = call->object,
-                                   .old = call->old,
-                                   .ns_object = call->ns_object};
+    return (struct policy_request){
+        .arena = &call->arena,
+        .kind = call->request.kind,
+        .ns = call->request.kind->namespaced ? call->request.ns : STR(""),
+        .name = call->request.name,
+        .subresource = call->request.subresource,
+        .operation = call->operation,
+        .dry_run = call->request.dry_run,
+        .field_manager = call->request.field_manager,
+        .options = call->request.verb == API_DELETE || call->request.verb == API_DELETE_COLLECTION
+                       ? call->request.body
+                       : STR(""),
+        .user = call->request.user,
+        .object = call->object,
+        .old = call->old,
+        .ns_object = call->ns_object};
 }
 
 /* Whether it is asked. A condition that cannot be evaluated is a failure of the webhook. */

@@ -101,9 +101,28 @@ static void add_request_kind(const struct policy_request *request,
                      json_str(json_get(request->object, "kind")));
 }
 
+/* How it is asked for. */
+static void add_options(const struct policy_request *request, struct json *ask)
+{
+    struct arena *arena = request->arena;
+    struct json *options = NULL;
+
+    if (!request->options.len || json_parse(arena, request->options, &options, NULL) < 0 ||
+        !json_is(options, JSON_OBJECT))
+        options = json_new_object(arena);
+    json_add_c(arena, options, "kind", options_kind(str_from(request->operation)));
+    json_add_c(arena, options, "apiVersion", "meta.k8s.io/v1");
+    if (request->dry_run && !json_get(options, "dryRun"))
+        json_push(json_add_array(arena, options, "dryRun"), json_new_str(arena, STR("All")));
+    if (request->field_manager.len && !str_is(str_from(request->operation), "DELETE"))
+        json_add_str(arena, options, "fieldManager", request->field_manager);
+    json_set(ask, STR("options"), options);
+}
+
 struct str review_write(const struct policy_request *request, struct str uid)
 {
     struct arena *arena = request->arena;
+    struct str name = request->name;
     struct json *root = json_new_object(arena);
 
     json_add_c(arena, root, "kind", "AdmissionReview");
@@ -118,8 +137,11 @@ struct str review_write(const struct policy_request *request, struct str uid)
     add_kind(arena, ask, "requestResource", request->kind, true);
     if (request->subresource.len)
         json_add_str(arena, ask, "requestSubResource", request->subresource);
-    if (request->name.len)
-        json_add_str(arena, ask, "name", request->name);
+    /* Of what is made, unless the server is to choose one. */
+    if (!name.len)
+        name = json_str_at(request->object, "metadata.name");
+    if (name.len)
+        json_add_str(arena, ask, "name", name);
     if (request->ns.len)
         json_add_str(arena, ask, "namespace", request->ns);
     json_add_c(arena, ask, "operation", request->operation);
@@ -129,9 +151,7 @@ struct str review_write(const struct policy_request *request, struct str uid)
     json_add_bool(arena, ask, "dryRun", request->dry_run);
     if (str_is(str_from(request->operation), "CONNECT"))
         return json_text(arena, root);
-    struct json *options = json_add_object(arena, ask, "options");
-    json_add_c(arena, options, "kind", options_kind(str_from(request->operation)));
-    json_add_c(arena, options, "apiVersion", "meta.k8s.io/v1");
+    add_options(request, ask);
     return json_text(arena, root);
 }
 

@@ -60,9 +60,9 @@ TEST(a_review_says_who_does_what_to_which_object)
     struct policy_request request = {.arena = &arena,
                                      .kind = &kind_job,
                                      .ns = STR("n"),
-                                     .name = STR("a"),
                                      .operation = "CREATE",
                                      .dry_run = true,
+                                     .field_manager = STR("me"),
                                      .user = &user,
                                      .object = object};
     EXPECT(json_parse(&arena, review_write(&request, STR("u1")), &root, NULL) == 0);
@@ -70,12 +70,20 @@ TEST(a_review_says_who_does_what_to_which_object)
     EXPECT(str_is(json_str_at(root, "request.kind.kind"), "Job"));
     EXPECT(str_is(json_str_at(root, "request.resource.resource"), "jobs"));
     EXPECT(str_is(json_str_at(root, "request.userInfo.username"), "jo"));
+    EXPECT(str_is(json_str_at(root, "request.name"), "a"));
     EXPECT(str_is(json_str_at(root, "request.options.kind"), "CreateOptions"));
+    EXPECT(str_is(json_str_at(root, "request.options.fieldManager"), "me"));
+    EXPECT(str_is(json_str_at(root, "request.options.dryRun.0"), "All"));
     EXPECT(json_is_null(json_at(root, "request.oldObject")));
     EXPECT(json_bool_or(json_at(root, "request.dryRun"), false));
     request.user = NULL;
     EXPECT(json_parse(&arena, review_write(&request, STR("u1")), &root, NULL) == 0);
     EXPECT(str_is(json_str_at(root, "request.userInfo.username"), "system:muster"));
+    request.operation = "DELETE";
+    request.options = STR("{\"gracePeriodSeconds\":5}");
+    EXPECT(json_parse(&arena, review_write(&request, STR("u1")), &root, NULL) == 0);
+    EXPECT(str_is(json_str_at(root, "request.options.kind"), "DeleteOptions"));
+    EXPECT(json_i64_or(json_at(root, "request.options.gracePeriodSeconds"), 0) == 5);
 }
 
 #define HEAD   "{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\",\"response\":{"
