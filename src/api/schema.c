@@ -1,5 +1,6 @@
 #include "api/schema.h"
 
+#include "api/quantity.h"
 #include "api/regex.h"
 #include "api/types.h"
 #include "base/arena.h"
@@ -471,6 +472,9 @@ void schema_prune(struct arena *arena,
 struct filling {
     struct arena *arena;
     size_t bytes_end; /* of the arena */
+    bool defaults;
+    bool amounts; /* quantities come into one form */
+    bool zeros;   /* what is empty goes where the type says that it means nothing */
 };
 
 /* Whether the default of a field holds, by what another field of the object says. */
@@ -491,46 +495,175 @@ static bool default_holds(const char *when, const struct json *object)
     return unless;
 }
 
-/* False when it has taken more than it may. */
-// NOLINTNEXTLINE(misc-no-recursion)
-static bool fill(const struct filling *filling, const struct schema *schema, struct json *object)
+/* Empty, as a struct of Go has it where nothing was said; of another type it is a mistake. */
+static bool is_empty(const struct schema *schema, const struct json *value)
 {
-    bool fits = true;
+    int64_t number = 0;
 
-    if (json_is(object, JSON_ARRAY) && schema->items) {
-        JSON_FOREACH(object, item)
-            fits = fits && fill(filling, schema->items, item);
-        return fits;
+    switch (schema->type) {
+    case SCHEMA_STRING:
+        return json_is(value, JSON_STRING) && !json_str(value).len &&
+               !str_is(schema->format, "date-time");
+    case SCHEMA_INTEGER:
+    case SCHEMA_NUMBER: return json_i64(value, &number) && !number;
+    case SCHEMA_BOOLEAN: return json_is(value, JSON_BOOL) && !json_bool_or(value, true);
+    case SCHEMA_ARRAY: return json_is(value, JSON_ARRAY) && !json_count(value);
+    case SCHEMA_OBJECT:
+        return json_is(value, JSON_OBJECT) && !json_count(value) && schema->additional;
+    case SCHEMA_ANY: break;
     }
+    return false;
+}
+
+/* An amount is stored in one form, so that nobody takes 1000m for another than 1; where it is the
+ * same as before, in the form that it had. NULL: as it is. */
+static struct json *one_form(struct arena *arena, const struct json *value, const struct json *old)
+{
+    struct quantity amount = {0};
+    struct quantity before = {0};
+
+    if (json_is_null(value) || quantity_parse_json(value, &amount, NULL) < 0)
+        return NULL;
+    struct str text = json_is(old, JSON_STRING) && quantity_parse_json(old, &before, NULL) == 0 &&
+                              quantity_cmp(amount, before) == 0
+                          ? json_str(old)
+                          : quantity_text(arena, amount);
+    return json_is(value, JSON_STRING) && str_eq(text, json_str(value))
+               ? NULL
+               : json_new_str(arena, str_dup(arena, text));
+}
+
+/* Null is nothing in Go, where an item is something. */
+static struct json *empty_item(struct arena *arena, const struct schema *schema)
+{
+    return schema->nullable                 ? NULL
+           : schema->type == SCHEMA_STRING  ? json_new_str(arena, STR(""))
+           : schema->type == SCHEMA_INTEGER ? json_new_i64(arena, 0)
+           : schema->type == SCHEMA_OBJECT  ? json_new_object(arena)
+                                            : NULL;
+}
+
+static bool fill(const struct filling *filling,
+                 const struct schema *schema,
+                 struct json *object,
+                 const struct json *old);
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static bool fill_items(const struct filling *filling,
+                       const struct schema *schema,
+                       struct json *list,
+                       const struct json *old)
+{
+    const struct json *before = json_is(old, JSON_ARRAY) ? json_first(old) : NULL;
+    size_t index = 0;
+
+    for (struct json *item = json_first(list), *next; item; item = next) {
+        struct json *other =
+            filling->zeros && json_is_null(item) ? empty_item(filling->arena, schema->items) : NULL;
+
+        next = json_next(item);
+        if (filling->amounts && schema->items->amount)
+            other = one_form(filling->arena, item, before);
+        if (!fill(filling, schema->items, other ? other : item, before))
+            return false;
+        if (other) {
+            json_insert(list, index, other);
+            json_remove_index(list, index + 1);
+        }
+        before = before ? json_next(before) : NULL;
+        index++;
+    }
+    return true;
+}
+
+/* A member that is there and has a schema; what becomes of it takes its place. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static bool fill_member(const struct filling *filling,
+                        const struct schema *schema,
+                        struct json *object,
+                        struct json *member,
+                        const struct json *old)
+{
+    struct str name = json_key(member);
+    struct json *other = NULL;
+
+    if (filling->zeros && json_is_null(member))
+        other = empty_item(filling->arena, schema);
+    else if (filling->amounts && schema->amount)
+        other = one_form(filling->arena, member, old);
+    if (other)
+        member = json_set(object, name, other);
+    return fill(filling, schema, member, old);
+}
+
+/* A property of an object. False when the defaults have taken more than they may. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static bool fill_property(const struct filling *filling,
+                          const struct schema_property *property,
+                          struct json *object,
+                          const struct json *old)
+{
+    const struct schema *schema = property->schema;
+    struct json *member = json_get_str(object, property->name);
+    const struct json *before = json_get_str(old, property->name);
+
+    if (filling->zeros && member && property->weak && is_empty(schema, member) &&
+        !(before && json_equal(before, member))) {
+        json_remove(object, property->name);
+        member = NULL;
+    }
+    /* A null where none may be is as if it were not there. */
+    if (filling->defaults && json_is_null(member) && schema->initial &&
+        !(member && schema->nullable) && default_holds(schema->initial_when, object)) {
+        if (filling->arena->bytes_used > filling->bytes_end)
+            return false;
+        member = json_set(object, property->name, json_clone(filling->arena, schema->initial));
+    } else if (filling->defaults && member && json_is_null(member) && !schema->nullable) {
+        json_remove(object, property->name);
+        return true;
+    }
+    return !member || fill_member(filling, schema, object, member, before);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static bool fill(const struct filling *filling,
+                 const struct schema *schema,
+                 struct json *object,
+                 const struct json *old)
+{
+    if (json_is(object, JSON_ARRAY) && schema->items)
+        return fill_items(filling, schema, object, old);
     if (!json_is(object, JSON_OBJECT))
         return true;
     schema = schema_of_value(filling->arena, schema, object);
-    for (size_t i = 0; i < schema->property_count; i++) {
-        const struct schema_property *property = &schema->properties[i];
-        struct json *member = json_get_str(object, property->name);
-
-        /* A null where none may be is as if it were not there. */
-        if (json_is_null(member) && property->schema->initial &&
-            !(member && property->schema->nullable) &&
-            default_holds(property->schema->initial_when, object)) {
-            if (filling->arena->bytes_used > filling->bytes_end)
-                return false;
-            member = json_set(object, property->name,
-                              json_clone(filling->arena, property->schema->initial));
-        } else if (member && json_is_null(member) && !property->schema->nullable) {
-            json_remove(object, property->name);
-        } else if (!member) {
-            continue;
-        }
-        if (!fill(filling, property->schema, member))
+    for (size_t i = 0; i < schema->property_count; i++)
+        if (!fill_property(filling, &schema->properties[i], object, old))
             return false;
-    }
     if (!schema->additional)
         return true;
-    JSON_FOREACH(object, member)
-        if (schema_property(schema, json_key(member)) == schema->additional)
-            fits = fits && fill(filling, schema->additional, member);
-    return fits;
+    for (struct json *member = json_first(object), *next; member; member = next) {
+        next = json_next(member);
+        if (schema_property(schema, json_key(member)) == schema->additional &&
+            !fill_member(filling, schema->additional, object, member,
+                         json_get_str(old, json_key(member))))
+            return false;
+    }
+    return true;
+}
+
+static int fill_all(struct filling filling,
+                    const struct schema *schema,
+                    struct json *object,
+                    const struct json *old,
+                    struct err *err)
+{
+    filling.bytes_end = filling.arena->bytes_used + SCHEMA_DEFAULT_BYTES_MAX;
+    if (fill(&filling, schema, object, old))
+        return 0;
+    return err_set(err, -E2BIG,
+                   "the defaults of its schema make it larger than %zu bytes in memory; have fewer "
+                   "items in its lists, or smaller defaults",
+                   SCHEMA_DEFAULT_BYTES_MAX);
 }
 
 int schema_default(struct arena *arena,
@@ -538,13 +671,24 @@ int schema_default(struct arena *arena,
                    struct json *object,
                    struct err *err)
 {
-    struct filling filling = {.arena = arena,
-                              .bytes_end = arena->bytes_used + SCHEMA_DEFAULT_BYTES_MAX};
+    return fill_all((struct filling){.arena = arena, .defaults = true}, schema, object, NULL, err);
+}
 
-    if (fill(&filling, schema, object))
-        return 0;
-    return err_set(err, -E2BIG,
-                   "the defaults of its schema make it larger than %zu bytes in memory; have fewer "
-                   "items in its lists, or smaller defaults",
-                   SCHEMA_DEFAULT_BYTES_MAX);
+int schema_settle(struct arena *arena,
+                  const struct schema *schema,
+                  struct json *object,
+                  const struct json *old,
+                  struct err *err)
+{
+    return fill_all(
+        (struct filling){.arena = arena, .defaults = true, .amounts = true, .zeros = true}, schema,
+        object, old, err);
+}
+
+void schema_amounts(struct arena *arena,
+                    const struct schema *schema,
+                    struct json *object,
+                    const struct json *old)
+{
+    (void)fill_all((struct filling){.arena = arena, .amounts = true}, schema, object, old, NULL);
 }

@@ -52,6 +52,7 @@ struct schema;
 struct schema_property {
     struct str name;
     const struct schema *schema;
+    bool weak; /* of a built-in type: empty, or zero, is as if nothing were said */
 };
 
 /* Value validations without structure: what allOf, anyOf, oneOf and not hold. */
@@ -66,6 +67,7 @@ struct schema {
     bool preserve_unknown;
     bool int_or_string;
     bool quantity; /* of a built-in type */
+    bool amount;   /* and stored in one form */
     bool idle;     /* SCHEMA_TITLE_IDLE */
     bool any_kind; /* SCHEMA_TITLE_KIND */
     bool embedded;
@@ -132,6 +134,19 @@ int schema_default(struct arena *arena,
                    const struct schema *schema,
                    struct json *object,
                    struct err *err);
+/* The same of a built-in type, whose objects are stored as a struct of Go would write them: without
+ * what is empty and means nothing, and with quantities in one form. What is as it was in `old` (NULL:
+ * nothing was) keeps the form in which it is stored, so that an older store leads to no new pods. */
+int schema_settle(struct arena *arena,
+                  const struct schema *schema,
+                  struct json *object,
+                  const struct json *old,
+                  struct err *err);
+/* Of that, quantities only. */
+void schema_amounts(struct arena *arena,
+                    const struct schema *schema,
+                    struct json *object,
+                    const struct json *old);
 /* Causes are added to `admit`. */
 void schema_validate(struct admit *admit, const struct schema *schema, const struct json *object);
 

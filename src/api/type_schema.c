@@ -58,6 +58,7 @@ static struct schema *make_scalar(struct type_schemas *making, enum type_form fo
     case TYPE_QUANTITY: /* they may be fractions without quotes */
         schema = plain(making, SCHEMA_ANY);
         schema->quantity = true;
+        schema->amount = !making->as_written;
         return schema;
     case TYPE_INT_OR_STRING:
         schema = plain(making, SCHEMA_ANY);
@@ -115,6 +116,12 @@ static bool has_property(const struct properties *properties, const char *name)
     return false;
 }
 
+/* A field of Go's that is no pointer, and left out of JSON where it is empty. */
+static bool is_weak(const struct type_field *field)
+{
+    return !(field->flags & TYPE_KEEP) || ((field->flags & TYPE_REQUIRED) && field->initial);
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static void add_fields(struct type_schemas *making,
                        const struct type *type,
@@ -129,7 +136,8 @@ static void add_fields(struct type_schemas *making,
         } else if ((inside.whole || !str_is(str_from(field->name), "metadata")) &&
                    !has_property(properties, field->name)) {
             struct schema_property property = {.name = str_from(field->name),
-                                               .schema = make_field(making, field, inside)};
+                                               .schema = make_field(making, field, inside),
+                                               .weak = !making->as_written && is_weak(field)};
 
             VEC_PUSH(making->arena, properties, property);
         }

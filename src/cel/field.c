@@ -13,8 +13,9 @@
 static const struct schema text_schema = {.type = SCHEMA_STRING,
                                           .min_length = -1,
                                           .max_length = -1};
-static const struct schema_property meta_properties[] = {{STR("name"), &text_schema},
-                                                         {STR("generateName"), &text_schema}};
+static const struct schema_property meta_properties[] = {
+    {STR("name"), &text_schema, false},
+    {STR("generateName"), &text_schema, false}};
 static const struct schema meta_schema = {.type = SCHEMA_OBJECT,
                                           .min_length = -1,
                                           .max_length = -1,

@@ -177,7 +177,7 @@ static void scope_name(struct scope *scope, const struct json *list, size_t coun
         scope->names = ARENA_ARRAY(scope->arena, struct schema_property, json_count(list));
         JSON_FOREACH(list, variable)
             scope->names[index++] =
-                (struct schema_property){json_str(json_get(variable, "name")), &any};
+                (struct schema_property){json_str(json_get(variable, "name")), &any, false};
     }
     *schema = (struct schema){.type = SCHEMA_OBJECT,
                               .min_length = -1,

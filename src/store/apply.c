@@ -2,12 +2,14 @@
 
 #include "api/api.h"
 #include "api/apply.h"
+#include "api/schema.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "store/managed.h"
 #include "store/reply.h"
+#include "store/shelf.h"
 #include "store/write.h"
 
 #include <stddef.h>
@@ -55,6 +57,7 @@ static void keep_last_applied(struct write *write, struct json *merged, const st
 int apply_write(struct write *write, const struct api_request *request, struct json *config)
 {
     struct apply apply = apply_for(write, request->force);
+    const struct schema *shape = store_shape(write->store, write->kind);
 
     if (!request->field_manager.len)
         return reply_fail(write->reply, 400, "BadRequest",
@@ -69,6 +72,8 @@ int apply_write(struct write *write, const struct api_request *request, struct j
         return write_new(write, config);
     }
     struct json *live = write_tree(write);
+    if (shape)
+        schema_amounts(write->arena, shape, config, live);
     struct json *merged = apply_merge(&apply, live, config);
     if (apply.too_large)
         return apply_too_large(write);

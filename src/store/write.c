@@ -403,16 +403,23 @@ int write_too_large(struct write *write, const struct err *err)
                       write->kind->name, STR_ARG(write->name), err->text);
 }
 
-static int fill_in(struct write *write, const struct schema *schema, struct json *value)
+static int fill_in(struct write *write,
+                   const struct schema *schema,
+                   struct json *value,
+                   const struct json *old)
 {
     struct err err = {0};
 
-    return schema_default(write->arena, schema, value, &err) < 0 ? write_too_large(write, &err) : 0;
+    return schema_settle(write->arena, schema, value, old, &err) < 0 ? write_too_large(write, &err)
+                                                                     : 0;
 }
 
 /* Metadata of all kinds, and all of the built-in ones, are read into structs in Kubernetes: what
  * does not fit there is no bad value but a bad request. */
-static int check_shape(struct write *write, struct json *root, const struct schema *schema)
+static int check_shape(struct write *write,
+                       struct json *root,
+                       const struct json *old,
+                       const struct schema *schema)
 {
     struct admit admit = {.arena = write->arena, .kind = write->kind, .object = root};
     struct json *meta = json_get(root, "metadata");
@@ -423,7 +430,7 @@ static int check_shape(struct write *write, struct json *root, const struct sche
     if (r == 0)
         r = space_check_size(write, space_least(root));
     if (r == 0)
-        r = fill_in(write, write->store->meta_shape, meta);
+        r = fill_in(write, write->store->meta_shape, meta, json_get(old, "metadata"));
     if (r < 0)
         return r;
     schema_validate(&admit, write->store->meta_shape, meta);
@@ -431,7 +438,7 @@ static int check_shape(struct write *write, struct json *root, const struct sche
         return reply_misfit(write->reply, write->kind, "metadata.", &admit);
     if (!schema || custom)
         return 0;
-    r = fill_in(write, schema, root);
+    r = fill_in(write, schema, root, old);
     if (r < 0)
         return r;
     schema_validate(&admit, schema, root);
@@ -516,7 +523,7 @@ static int review_change(struct write *write, struct admit *admit, const struct 
         return 0;
     keep_reviewed(write, admit->object, admit->old);
     write->doubles = (struct json_doubles){0};
-    r = check_shape(write, admit->object, schema);
+    r = check_shape(write, admit->object, admit->old, schema);
     write->reply->result.warnings = warnings;
     if (r < 0)
         return r;
@@ -536,7 +543,7 @@ static int admit_object(struct write *write, struct json *root, const struct jso
                           .shape = shape,
                           .now_ms = store_now(write->store)};
     struct err err = {0};
-    int r = check_shape(write, root, crd ? crd->schema : shape);
+    int r = check_shape(write, root, old, crd ? crd->schema : shape);
 
     if (r < 0)
         return r;

@@ -1,0 +1,79 @@
+#include "api/api.h"
+#include "api/kind.h"
+#include "api/object.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "store/harness.h"
+#include "test.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* In which form objects are stored: as a struct of Go, which Kubernetes reads them into, is written. */
+
+#define POD_WITH(cpu)                                                                              \
+    "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"nodeSelector\":{},\"hostNetwork\":false,"          \
+    "\"restartPolicy\":\"\",\"containers\":[{\"name\":\"c\",\"image\":\"i\",\"command\":[null],"   \
+    "\"livenessProbe\":{\"tcpSocket\":{\"port\":80},\"timeoutSeconds\":0,\"failureThreshold\":0}," \
+    "\"resources\":{\"limits\":{\"cpu\":" cpu ",\"memory\":\"1024Mi\"}}}]}}"
+#define SECRET_TYPED(type) "{\"metadata\":{\"name\":\"s\"},\"type\":\"" type "\"}"
+
+TEST(an_amount_has_one_form_and_what_is_empty_is_not_there)
+{
+    static const struct {
+        const char *path;
+        const char *text;
+    } rows[] = {
+        {"spec.containers.0.resources.limits.cpu", "1"},
+        {"spec.containers.0.resources.requests.cpu", "1"},
+        {"spec.containers.0.resources.limits.memory", "1Gi"},
+        {"spec.nodeSelector", ""},
+        {"spec.hostNetwork", ""},
+        {"spec.restartPolicy", "Always"},
+        {"spec.containers.0.command", "[\"\"]"},
+        {"spec.containers.0.livenessProbe.timeoutSeconds", "1"},
+        {"spec.containers.0.livenessProbe.failureThreshold", "3"},
+    };
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD_WITH("\"1000m\"")) == 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].path);
+        EXPECT(strcmp(harness_text(&h, rows[i].path), rows[i].text) == 0);
+    }
+    EXPECT(harness_create(&h, &kind_secret, "default", SECRET_TYPED("")) == 0);
+    EXPECT(strcmp(harness_text(&h, "type"), "Opaque") == 0);
+    harness_close(&h);
+}
+
+static int apply_cpu(struct harness *h, const char *manager, const char *body)
+{
+    return harness_call(h, &(struct api_request){.verb = API_PATCH,
+                                                 .kind = &kind_resourcequota,
+                                                 .ns = STR("default"),
+                                                 .name = STR("q"),
+                                                 .patch = API_PATCH_APPLY,
+                                                 .field_manager = str_from(manager),
+                                                 .body = str_from(body)});
+}
+
+#define QUOTA(cpu)                                                                               \
+    "{\"apiVersion\":\"v1\",\"kind\":\"ResourceQuota\",\"metadata\":{\"name\":\"q\"},\"spec\":{" \
+    "\"hard\":{\"cpu\":" cpu "}}}"
+
+TEST(an_amount_written_otherwise_is_the_same_amount)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(apply_cpu(&h, "one", QUOTA("\"1000m\"")) == 0);
+    uint64_t revision = h.object->revision;
+    EXPECT(apply_cpu(&h, "one", QUOTA("1")) == 0 && h.object->revision == revision);
+    EXPECT(apply_cpu(&h, "two", QUOTA("\"1.0\"")) == 0);
+    EXPECT(apply_cpu(&h, "two", QUOTA("\"2\"")) == -EAGAIN);
+    harness_close(&h);
+}
