@@ -77,3 +77,26 @@ TEST(an_amount_written_otherwise_is_the_same_amount)
     EXPECT(apply_cpu(&h, "two", QUOTA("\"2\"")) == -EAGAIN);
     harness_close(&h);
 }
+
+/* Selectors and queues go by labels: who may write a status may not move an object. */
+TEST(a_status_brings_annotations_along_and_no_labels)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_pod, "default", POD_WITH("1")) == 0);
+    EXPECT(harness_call(&h, &(struct api_request){.verb = API_PATCH,
+                                                  .kind = &kind_pod,
+                                                  .ns = STR("default"),
+                                                  .name = STR("p"),
+                                                  .subresource = STR("status"),
+                                                  .patch = API_PATCH_MERGE,
+                                                  .body = STR("{\"metadata\":{\"labels\":{\"a\":"
+                                                              "\"b\"},\"annotations\":{\"x\":\"y\"}"
+                                                              "},\"status\":{\"phase\":\"Running\"}"
+                                                              "}")}) == 0);
+    EXPECT(strcmp(harness_text(&h, "metadata.labels"), "") == 0);
+    EXPECT(strcmp(harness_text(&h, "metadata.annotations.x"), "y") == 0);
+    EXPECT(strcmp(harness_text(&h, "status.phase"), "Running") == 0);
+    harness_close(&h);
+}

@@ -23,13 +23,12 @@ static void key_carry(struct arena *arena,
         json_remove(to, str_from(key));
 }
 
-/* Who writes a status, or approves, may annotate as well. */
+/* Who writes a status, or approves, may annotate as well. Labels are another matter: selectors and
+ * queues go by them. */
 static void notes_carry(struct write *write, struct json *merged, const struct json *root)
 {
-    static const char *const notes[] = {"annotations", "labels"};
-
-    for (size_t i = 0; i < COUNT_OF(notes); i++)
-        key_carry(write->arena, json_get(merged, "metadata"), json_get(root, "metadata"), notes[i]);
+    key_carry(write->arena, json_get(merged, "metadata"), json_get(root, "metadata"),
+              "annotations");
 }
 
 struct json *keep_old(struct write *write, struct json *root, const struct json *old)
