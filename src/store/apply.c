@@ -2,17 +2,22 @@
 
 #include "api/api.h"
 #include "api/apply.h"
+#include "api/kind.h"
 #include "api/schema.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "store/managed.h"
 #include "store/reply.h"
 #include "store/shelf.h"
+#include "store/state.h"
 #include "store/write.h"
 
 #include <stddef.h>
+
+#define WARNINGS_MAX 20
 
 /* Server-side apply on the staged state: api/apply.h decides, here its outcome becomes a write or
  * an answer. */
@@ -54,17 +59,63 @@ static void keep_last_applied(struct write *write, struct json *merged, const st
                  str_printf(write->arena, STR_FMT "\n", STR_ARG(json_text(write->arena, said))));
 }
 
+/* In the words of server-side apply, which clients look for. */
+int apply_refuse(struct write *write, const struct schema_unknown *unknown)
+{
+    struct str text = STR("");
+
+    for (size_t i = 0; i < unknown->count && i < WARNINGS_MAX; i++)
+        text = str_printf(write->arena, STR_FMT "%s." STR_FMT ": field not declared in schema",
+                          STR_ARG(text), i ? ", " : "", STR_ARG(unknown->items[i]));
+    return reply_fail_whole(
+        write->reply, 400, "BadRequest",
+        str_printf(write->arena,
+                   "failed to create typed patch object (" STR_FMT "/" STR_FMT "; %s): " STR_FMT,
+                   STR_ARG(write->ns), STR_ARG(write->name), write->kind->name, STR_ARG(text)));
+}
+
+/* What an apply says, its manager owns: nobody can own what is not there. */
+static int check_known(struct write *write, const struct json *config)
+{
+    const struct kind_crd *crd = kinds_crd(write->store->api.kinds, write->kind);
+    const struct schema *schema = crd ? crd->schema : store_shape(write->store, write->kind);
+    struct json *copy = json_clone(write->arena, config);
+    struct schema_unknown unknown = {0};
+
+    if (schema)
+        schema_prune(write->arena, schema, copy, &unknown);
+    return unknown.count ? apply_refuse(write, &unknown) : 0;
+}
+
+/* Who applies says who he is, and which object he means: the one of the address. */
+static int apply_check(struct write *write,
+                       const struct api_request *request,
+                       const struct json *config)
+{
+    struct str name = json_str_at(config, "metadata.name");
+
+    if (!request->field_manager.len)
+        return reply_missing(write->reply, "fieldManager", "is required for apply patch");
+    if (!json_is_null(json_at(config, "metadata.managedFields")))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "metadata.managedFields must be nil in an apply patch");
+    if (name.len && !str_eq(name, write->name))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "the name of the object (" STR_FMT
+                          ") does not match the name on the URL (" STR_FMT ")",
+                          STR_ARG(str_sub(name, 0, 64)), STR_ARG(write->name));
+    return check_known(write, config);
+}
+
 int apply_write(struct write *write, const struct api_request *request, struct json *config)
 {
     struct apply apply = apply_for(write, request->force);
     const struct schema *shape = store_shape(write->store, write->kind);
 
-    if (!request->field_manager.len)
-        return reply_fail(write->reply, 400, "BadRequest",
-                          "fieldManager is required for apply patch");
-    if (json_count(json_at(config, "metadata.managedFields")))
-        return reply_fail(write->reply, 400, "BadRequest",
-                          "metadata.managedFields must be nil in an apply patch");
+    int r = apply_check(write, request, config);
+
+    if (r < 0)
+        return r;
     if (!write->old) {
         write->managed = apply_first(&apply, config);
         if (apply.too_large)

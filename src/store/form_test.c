@@ -100,3 +100,40 @@ TEST(a_status_brings_annotations_along_and_no_labels)
     EXPECT(strcmp(harness_text(&h, "status.phase"), "Running") == 0);
     harness_close(&h);
 }
+
+/* Nobody owns what is not there, and what is applied is the object of the address. */
+TEST(an_apply_names_the_object_that_it_is_about)
+{
+    static const struct {
+        const char *why;
+        const char *body;
+        int status;
+    } rows[] = {
+        {"without a kind", "{\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"q\"}}", 400},
+        {"without an apiVersion", "{\"kind\":\"ResourceQuota\",\"metadata\":{\"name\":\"q\"}}",
+         400},
+        {"of another name",
+         "{\"apiVersion\":\"v1\",\"kind\":\"ResourceQuota\",\"metadata\":{\"name\":\"r\"}}", 400},
+        {"with a field that there is not",
+         "{\"apiVersion\":\"v1\",\"kind\":\"ResourceQuota\",\"metadata\":{\"name\":\"q\"},\"spec\":"
+         "{\"no\":1}}",
+         400},
+        {"with managers of its own",
+         "{\"apiVersion\":\"v1\",\"kind\":\"ResourceQuota\",\"metadata\":{\"name\":\"q\","
+         "\"managedFields\":[]}}",
+         400},
+        {"as it should be", QUOTA("1"), 0},
+    };
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(apply_cpu(&h, "one", QUOTA("1")) == 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].why);
+        (void)apply_cpu(&h, "one", rows[i].body);
+        EXPECT(h.status == rows[i].status);
+    }
+    EXPECT(apply_cpu(&h, "", QUOTA("1")) == -EINVAL && h.status == 422);
+    EXPECT(strstr(h.causes, "fieldManager"));
+    harness_close(&h);
+}

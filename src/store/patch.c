@@ -43,17 +43,10 @@ static int object_patched(struct write *write,
         break;
     }
     if (r == -EILSEQ || r == -ENOENT) {
-        struct api_cause *cause = ARENA_NEW(write->arena, struct api_cause);
-
-        /* kubectl shows causes only. */
-        *cause = (struct api_cause){.field = STR("patch"),
-                                    .reason = STR("FieldValueInvalid"),
-                                    .message = str_dup(write->arena, str_from(err.text))};
-        write->reply->result.causes = cause;
-        write->reply->result.cause_count = 1;
-        return reply_fail(write->reply, 422, "Invalid",
-                          "the server rejected our request due to an error in our request: %s",
-                          err.text);
+        (void)reply_fail(write->reply, 422, "Invalid",
+                         "the server rejected our request due to an error in our request: %s",
+                         err.text);
+        return reply_patch(write->reply);
     }
     if (r == -E2BIG)
         return write_too_large(write, &err);
@@ -69,6 +62,11 @@ int write_patch(struct write *write, const struct api_request *request)
     if (r < 0)
         return r;
     if (request->patch == API_PATCH_APPLY) {
+        if (json_is(patch, JSON_OBJECT) && (!json_str(json_get(patch, "kind")).len ||
+                                            !json_str(json_get(patch, "apiVersion")).len))
+            return reply_fail(write->reply, 400, "BadRequest",
+                              "what is applied must say its apiVersion and kind: %s",
+                              write->kind->name);
         r = write_check_type(write, patch);
         return r < 0 ? r : apply_write(write, request, patch);
     }
@@ -80,7 +78,10 @@ int write_patch(struct write *write, const struct api_request *request)
                           "\": it is another object of that name now",
                           write->kind->plural, STR_ARG(write->name));
     r = object_patched(write, request, patch, &root);
-    if (r == 0)
-        r = write_check_type(write, root);
-    return r < 0 ? r : write_replace(write, root);
+    if (r < 0)
+        return r;
+    write->patched = true;
+    if (write_check_type(write, root) < 0)
+        return reply_patch(write->reply);
+    return write_replace(write, root);
 }

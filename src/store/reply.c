@@ -171,6 +171,34 @@ int reply_invalid(struct reply *reply,
     return reply_fail_whole(reply, 422, "Invalid", str_dup(&reply->arena, buf_str(&text)));
 }
 
+/* One cause, and what the request is besides it is fine. */
+static int fail_for(struct reply *reply, const char *field, const char *reason, struct str words)
+{
+    struct api_cause *cause = ARENA_NEW(&reply->arena, struct api_cause);
+
+    *cause =
+        (struct api_cause){.field = str_from(field), .reason = str_from(reason), .message = words};
+    reply->result.causes = cause;
+    reply->result.cause_count = 1;
+    return reply_fail_whole(reply, 422, "Invalid",
+                            str_printf(&reply->arena, "%s: " STR_FMT, field, STR_ARG(words)));
+}
+
+int reply_missing(struct reply *reply, const char *field, const char *why)
+{
+    return fail_for(reply, field, "FieldValueRequired",
+                    str_printf(&reply->arena, "Required value: %s", why));
+}
+
+int reply_patch(struct reply *reply)
+{
+    struct str words = reply->result.message.len
+                           ? reply->result.message
+                           : str_dup(&reply->arena, str_from(reply->err.text));
+
+    return fail_for(reply, "patch", "FieldValueInvalid", words);
+}
+
 struct str kind_resource(struct arena *arena, const struct kind *kind)
 {
     return kind->group[0] ? str_printf(arena, "%s.%s", kind->plural, kind->group)

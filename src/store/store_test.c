@@ -686,6 +686,8 @@ TEST(a_quiet_watch_gets_bookmarks)
     each(bookmark_rules);
 }
 
+#define APPLIED "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\","
+
 static void apply_rules(struct harness *h)
 {
     struct api_request apply = {.verb = API_PATCH,
@@ -694,7 +696,7 @@ static void apply_rules(struct harness *h)
                                 .name = STR("a"),
                                 .patch = API_PATCH_APPLY,
                                 .field_manager = STR("one"),
-                                .body = STR("{\"data\":{\"x\":\"1\"}}")};
+                                .body = STR(APPLIED "\"data\":{\"x\":\"1\"}}")};
 
     EXPECT(harness_call(h, &apply) == 0 && h->created);
     EXPECT(strcmp(harness_text(h, "metadata.managedFields.0.manager"), "one") == 0);
@@ -704,7 +706,7 @@ static void apply_rules(struct harness *h)
     EXPECT(harness_call(h, &apply) == 0 && !h->created && h->object->revision == revision);
 
     apply.field_manager = STR("two");
-    apply.body = STR("{\"data\":{\"x\":\"2\"}}");
+    apply.body = STR(APPLIED "\"data\":{\"x\":\"2\"}}");
     EXPECT(harness_call(h, &apply) == -EAGAIN && h->status == 409);
     EXPECT(strstr(h->causes, ".data.x: conflict with \"one\""));
     apply.force = true;
@@ -717,14 +719,14 @@ static void apply_rules(struct harness *h)
                          "{\"metadata\":{\"managedFields\":[{}]}}") == 0);
     EXPECT(strcmp(harness_text(h, "metadata.managedFields"), "") == 0);
     apply.field_manager = STR("");
-    EXPECT(harness_call(h, &apply) == -EINVAL && h->status == 400);
+    EXPECT(harness_call(h, &apply) == -EINVAL && h->status == 422);
 
     /* kubectl keeps what its other way of applying compares with. */
     EXPECT(harness_patch(h, &kind_configmap, "default", "a",
                          "{\"metadata\":{\"annotations\":{\"kubectl.kubernetes.io/"
                          "last-applied-configuration\":\"{}\"}}}") == 0);
     apply.field_manager = STR("kubectl");
-    apply.body = STR("{\"data\":{\"y\":\"1\"}}");
+    apply.body = STR(APPLIED "\"data\":{\"y\":\"1\"}}");
     EXPECT(harness_call(h, &apply) == 0);
     EXPECT(str_contains(h->object->raw, STR("\\\"data\\\":{\\\"y\\\":\\\"1\\\"}")));
 }

@@ -17,6 +17,7 @@
 #include "cel/policy.h"
 #include "cel/rules.h"
 #include "store/admission.h"
+#include "store/apply.h"
 #include "store/batch.h"
 #include "store/host.h"
 #include "store/idle.h"
@@ -352,21 +353,6 @@ static struct str field_complaints(struct write *write, const struct schema_unkn
     return text;
 }
 
-/* In the words of server-side apply, which clients look for. */
-static int apply_refuse(struct write *write, const struct schema_unknown *unknown)
-{
-    struct str text = STR("");
-
-    for (size_t i = 0; i < unknown->count && i < WARNINGS_MAX; i++)
-        text = str_printf(write->arena, STR_FMT "%s." STR_FMT ": field not declared in schema",
-                          STR_ARG(text), i ? ", " : "", STR_ARG(unknown->items[i]));
-    return reply_fail_whole(
-        write->reply, 400, "BadRequest",
-        str_printf(write->arena,
-                   "failed to create typed patch object (" STR_FMT "/" STR_FMT "; %s): " STR_FMT,
-                   STR_ARG(write->ns), STR_ARG(write->name), write->kind->name, STR_ARG(text)));
-}
-
 /* What the schema does not know is dropped with a word about it, or refused. */
 static int fields_prune(struct write *write, struct json *root, const struct schema *schema)
 {
@@ -414,6 +400,13 @@ static int fill_in(struct write *write,
                                                                      : 0;
 }
 
+static int misfit(struct write *write, const char *prefix, const struct admit *admit)
+{
+    int r = reply_misfit(write->reply, write->kind, prefix, admit);
+
+    return write->patched ? reply_patch(write->reply) : r;
+}
+
 /* Metadata of all kinds, and all of the built-in ones, are read into structs in Kubernetes: what
  * does not fit there is no bad value but a bad request. */
 static int check_shape(struct write *write,
@@ -435,14 +428,14 @@ static int check_shape(struct write *write,
         return r;
     schema_validate(&admit, write->store->meta_shape, meta);
     if (admit.causes.count)
-        return reply_misfit(write->reply, write->kind, "metadata.", &admit);
+        return misfit(write, "metadata.", &admit);
     if (!schema || custom)
         return 0;
     r = fill_in(write, schema, root, old);
     if (r < 0)
         return r;
     schema_validate(&admit, schema, root);
-    return admit.causes.count ? reply_misfit(write->reply, write->kind, "", &admit) : 0;
+    return admit.causes.count ? misfit(write, "", &admit) : 0;
 }
 
 static int ask_guard(struct write *write, const struct json *old, const struct json *root)

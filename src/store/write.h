@@ -30,6 +30,7 @@ struct write {
     struct str subresource;
     bool dry_run;
     bool strict_fields;
+    bool patched; /* the object is what a patch made of another */
     struct str field_manager;
     struct entry *entry;
     const struct object *old;      /* newest state; NULL: not there */
