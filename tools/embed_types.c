@@ -24,6 +24,10 @@ struct field {
     struct str keys;
     struct str initial;
     struct str when;
+    struct str words;
+    struct str shape;
+    struct str min;
+    struct str max;
     struct str about;
     uint64_t number;
     const char *file;
@@ -86,6 +90,13 @@ static const struct {
     {"default=", ""},
     {"when=", ""},
     {"unless=", ""},
+    {"must", " | TYPE_MUST"},
+    {"either", " | TYPE_EITHER"},
+    {"choice", " | TYPE_CHOICE"},
+    {"in=", ""},
+    {"form=", ""},
+    {"min=", ""},
+    {"max=", ""},
 };
 
 static _Noreturn void die(const char *file, size_t line, const char *why, struct str what)
@@ -157,6 +168,18 @@ static void read_message(struct reader *reader, struct str line)
     VEC_PUSH(reader->arena, &reader->messages, message);
 }
 
+/* What a word says of values; NULL: nothing. */
+static struct str *place_of(struct field *field, struct str name)
+{
+    return str_is(name, "default=") ? &field->initial
+           : str_is(name, "when=")  ? &field->when
+           : str_is(name, "in=")    ? &field->words
+           : str_is(name, "form=")  ? &field->shape
+           : str_is(name, "min=")   ? &field->min
+           : str_is(name, "max=")   ? &field->max
+                                    : NULL;
+}
+
 static void read_words(struct reader *reader, struct field *field, struct str line)
 {
     struct str word;
@@ -173,10 +196,8 @@ static void read_words(struct reader *reader, struct field *field, struct str li
             die(reader->file, reader->line, "unknown word behind a field", word);
         field->flags =
             str_printf(reader->arena, STR_FMT "%s", STR_ARG(field->flags), words[i].flag);
-        if (str_is(name, "default="))
-            field->initial = str_sub(word, end + 1, word.len);
-        else if (str_is(name, "when="))
-            field->when = str_sub(word, end + 1, word.len);
+        if (place_of(field, name))
+            *place_of(field, name) = str_sub(word, end + 1, word.len);
         else if (str_is(name, "unless="))
             field->when =
                 str_printf(reader->arena, "!" STR_FMT, STR_ARG(str_sub(word, end + 1, word.len)));
@@ -252,6 +273,21 @@ static size_t find(const struct reader *reader,
     die(field->file, field->line, "no such type", field->type);
 }
 
+static void put_bound(struct buf *out,
+                      const struct field *field,
+                      struct str bound,
+                      const char *otherwise)
+{
+    int64_t number = 0;
+
+    if (bound.p && !str_to_i64(bound, &number))
+        die(field->file, field->line, "a bound is a number", bound);
+    if (bound.p)
+        buf_addf(out, ", INT64_C(%lld)", (long long)number);
+    else
+        buf_addf(out, ", %s", otherwise);
+}
+
 /* As a string of C; NULL where there is none. */
 static void put_text(struct buf *out, struct str text)
 {
@@ -291,6 +327,12 @@ static void put_field(const struct reader *reader,
     put_text(out, field->when);
     buf_add(out, STR(", "));
     put_text(out, field->about);
+    buf_add(out, STR(", "));
+    put_text(out, field->words);
+    buf_add(out, STR(", "));
+    put_text(out, field->shape);
+    put_bound(out, field, field->min, "INT64_MIN");
+    put_bound(out, field, field->max, "INT64_MAX");
     buf_add(out, STR("},\n"));
 }
 
@@ -298,7 +340,7 @@ static void put_types(const struct reader *reader, struct buf *out)
 {
     const struct message_vec *messages = &reader->messages;
 
-    buf_add(out, STR("#include \"api/types.h\"\n\n#include <stddef.h>\n\n"));
+    buf_add(out, STR("#include \"api/types.h\"\n\n#include <stddef.h>\n#include <stdint.h>\n\n"));
     for (size_t i = 0; i < messages->count; i++) {
         const struct message *message = &messages->items[i];
 

@@ -9,6 +9,7 @@
 #include "api/selector.h"
 #include "api/share.h"
 #include "api/suspend.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/cleanup.h"
@@ -419,6 +420,8 @@ void admit_validate(struct admit *admit)
     for (size_t i = 0; i < RULES; i++)
         if (rules[i].kind == admit->kind && rules[i].check)
             rules[i].check(admit);
+    if (!admit->kind->custom && type_place_root(admit->kind).type)
+        type_check(admit, type_place_root(admit->kind).type, admit->object, admit->old);
     if (strcmp(admit->kind->group, "kubeflow.org") == 0)
         admit_kubeflow(admit);
     if (strcmp(admit->kind->group, "run.ai") == 0 && strcmp(admit->kind->name, KARTA_KIND) == 0)

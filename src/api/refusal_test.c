@@ -131,7 +131,8 @@ TEST(an_ingress_leads_somewhere)
     static const struct refusal rows[] = {
         {"nowhere", &kind_ingress, NULL, "{}", "spec"},
         {"everywhere", &kind_ingress, NULL, "{'defaultBackend':{'service':{'name':'s'}}}", ""},
-        {"to a thing", &kind_ingress, NULL, "{'defaultBackend':{'resource':{'kind':'K'}}}", ""},
+        {"to a thing", &kind_ingress, NULL,
+         "{'defaultBackend':{'resource':{'kind':'K','name':'n'}}}", ""},
         {"to both", &kind_ingress, NULL,
          "{'defaultBackend':{'service':{'name':'s'},'resource':{'kind':'K'}}}",
          "spec.defaultBackend"},

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct admit;
 struct arena;
 struct json;
 struct kind;
@@ -61,10 +62,18 @@ enum type_form {
 #define TYPE_OWN 2048u
 /* granular: a message that is atomic elsewhere has owners of its fields here */
 #define TYPE_GRANULAR 4096u
+/* must: it is said, and neither empty nor 0; where the message is inline: of each field of it */
+#define TYPE_MUST 8192u
+/* either: of the fields of the message that have this word, one is there and no other; choice: the
+ * same, and the message is what is wrong then */
+#define TYPE_EITHER 16384u
+#define TYPE_CHOICE 32768u
 /* set, key=a,b: both of them. A set has no keys; of the keys the first one counts in a merge. */
 /* default=JSON: what is there where nothing is said, without blanks
  * when=field:A|B, unless=field:A|B: the default holds where the text of a field with a lower number
- * in the same message is, or is not, one of these */
+ * in the same message is, or is not, one of these
+ * in=A|B: the texts that there are; min=N, max=N: numbers from and to; form=WORD: see type_rules.c.
+ * Of a list or a map, they are about what is in it. */
 
 struct type;
 
@@ -78,6 +87,10 @@ struct type_field {
     const char *initial; /* its default as JSON; NULL: none */
     const char *when;    /* "type:A|B", for unless "!type:A|B"; NULL: always */
     const char *about;   /* "": inline, where it is shown nowhere */
+    const char *words;   /* "A|B"; NULL: any text */
+    const char *shape;   /* the word behind form=; NULL: none */
+    int64_t min;         /* INT64_MIN: no bound */
+    int64_t max;
 };
 
 #define TYPE_FIELDS_MAX 64 /* of a message: a bit each in a word; the longest has some 45 */
@@ -127,6 +140,14 @@ struct json *type_empty(struct arena *arena, const struct type *type);
  * Of a kind, metadata is left out: it is the same for all and looked at alone. Types that hold
  * themselves do so in the schema too. */
 const struct schema *type_schema(struct arena *arena, const struct type *type);
+
+/* What the tables say of values (must, either, choice, in, min, max, form) is checked: causes are added
+ * to `admit`. What is as it was in `old` was looked at before; NULL: nothing was. A member `status` is
+ * not looked at, nor `metadata`. */
+void type_check(struct admit *admit,
+                const struct type *type,
+                const struct json *object,
+                const struct json *old);
 
 /* Types as parts of other schemas, each made once. Zeroes but for the arena and what is said. */
 struct type_made {

@@ -149,6 +149,24 @@ static struct json *any_schema(struct arena *arena, struct json *schemas)
     return reference(arena, name);
 }
 
+/* What there is to choose from, and how far numbers go. */
+static struct json *with_bounds(struct arena *arena,
+                                struct json *schema,
+                                const struct type_field *field)
+{
+    struct str rest = field->words ? str_from(field->words) : STR("");
+    struct str word;
+    struct json *allowed = field->words ? json_add_array(arena, schema, "enum") : NULL;
+
+    while (allowed && str_cut(&rest, '|', &word))
+        json_push(allowed, json_new_str(arena, word));
+    if (field->min != INT64_MIN)
+        json_add_i64(arena, schema, "minimum", field->min);
+    if (field->max != INT64_MAX)
+        json_add_i64(arena, schema, "maximum", field->max);
+    return schema;
+}
+
 static struct json *value_schema(struct arena *arena,
                                  struct json *schemas,
                                  const struct type_field *field)
@@ -156,7 +174,7 @@ static struct json *value_schema(struct arena *arena,
     if (field->form == TYPE_JSON || (field->type && field->type->bare))
         return any_schema(arena, schemas);
     if (field->form != TYPE_MESSAGE)
-        return primitive(arena, (enum type_form)field->form);
+        return with_bounds(arena, primitive(arena, (enum type_form)field->form), field);
     assert(field->type);
     add_type(arena, schemas, field->type);
     return reference(arena, openapi_type_name(arena, field->type));

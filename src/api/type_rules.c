@@ -1,0 +1,416 @@
+#include "api/admit.h"
+#include "api/names.h"
+#include "api/schema.h"
+#include "api/service.h"
+#include "api/types.h"
+#include "base/arena.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* What the tables of types say of values is checked (types.h has the words). Rules that one field has
+ * because of another, or of a kind, are code: admit_*.c. */
+
+#define PORT_MAX 65535
+
+/* ---- forms of texts: NULL, or what is wrong ---- */
+
+static bool is_group(struct str part)
+{
+    for (size_t i = 0; i < part.len; i++) {
+        char c = part.p[i];
+
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f') && !(c >= 'A' && c <= 'F'))
+            return false;
+    }
+    return part.len && part.len <= 4;
+}
+
+/* Eight groups of hexadecimal digits; "::" stands once for those that are 0, and the last two may be
+ * written as an IPv4 address. */
+static bool is_address6(struct str text)
+{
+    bool gap = str_starts(text, STR("::"));
+    struct str rest = gap ? str_sub(text, 2, text.len) : text;
+    struct str part;
+    size_t groups = 0;
+    uint32_t four = 0;
+
+    if (gap && !rest.len)
+        return true;
+    while (rest.p && str_cut(&rest, ':', &part)) {
+        if (!part.len && !gap && groups && rest.p) {
+            gap = true;
+            if (!rest.len)
+                break;
+        } else if (!rest.p && service_address_parse(part, &four)) {
+            groups += 2;
+        } else if (is_group(part)) {
+            groups++;
+        } else {
+            return false;
+        }
+    }
+    return gap ? groups < 8 : groups == 8;
+}
+
+static bool is_address(struct str text)
+{
+    uint32_t four = 0;
+
+    return service_address_parse(text, &four) || is_address6(text);
+}
+
+static const char *form_ip(struct str text)
+{
+    return is_address(text) ? NULL
+                            : "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+}
+
+static const char *form_cidr(struct str text)
+{
+    size_t slash = str_find(text, '/');
+    struct str address = str_sub(text, 0, slash);
+    uint64_t bits = 0;
+    bool six = str_find(address, ':') < address.len;
+
+    return slash < text.len && is_address(address) &&
+                   str_to_u64(str_sub(text, slash + 1, text.len), &bits) && bits <= (six ? 128 : 32)
+               ? NULL
+               : "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+}
+
+static bool steps_up(struct str path)
+{
+    struct str part;
+
+    while (str_cut(&path, '/', &part))
+        if (str_is(part, ".."))
+            return true;
+    return false;
+}
+
+static const char *form_relative(struct str text)
+{
+    return str_starts(text, STR("/")) ? "must be a relative path"
+           : steps_up(text)           ? "must not contain '..'"
+                                      : NULL;
+}
+
+static const char *form_absolute(struct str text)
+{
+    return str_starts(text, STR("/")) ? NULL : "must be an absolute path";
+}
+
+static const char *form_no_up(struct str text)
+{
+    return steps_up(text) ? "must not contain '..'" : NULL;
+}
+
+static const char *form_header(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.p[i];
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+            c != '-')
+            return "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. "
+                   "'X-Header-Name')";
+    }
+    return text.len ? NULL : "must not be empty";
+}
+
+/* "25%" */
+static const char *form_percent(struct str text)
+{
+    uint64_t number = 0;
+
+    return text.len > 1 && text.p[text.len - 1] == '%' &&
+                   str_to_u64(str_sub(text, 0, text.len - 1), &number)
+               ? NULL
+               : "a valid percent string must be a numeric string followed by an ending '%' (e.g. "
+                 "'1%')";
+}
+
+static const struct form {
+    const char *word;
+    const char *(*wrong)(struct str text);
+    int64_t max; /* of a number in the place of a text, which is `min` at least */
+    int64_t min;
+} forms[] = {
+    {"label", names_dns_label, 0, 0},
+    {"subdomain", names_dns_subdomain, 0, 0},
+    {"service", names_dns_1035_label, 0, 0},
+    {"qualified", names_qualified, 0, 0},
+    {"value", names_label_value, 0, 0},
+    {"segment", names_path_segment, 0, 0},
+    {"config-key", names_config_key, 0, 0},
+    {"port", names_port, PORT_MAX, 1},
+    {"percent", form_percent, INT32_MAX, 0},
+    {"ip", form_ip, 0, 0},
+    {"cidr", form_cidr, 0, 0},
+    {"relative", form_relative, 0, 0},
+    {"absolute", form_absolute, 0, 0},
+    {"no-up", form_no_up, 0, 0},
+    {"header", form_header, 0, 0},
+};
+
+/* ---- values ---- */
+
+/* Code that knows more has spoken already. */
+static bool is_told(const struct admit *admit, struct str path)
+{
+    for (size_t i = 0; i < admit->causes.count; i++)
+        if (str_eq(admit->causes.items[i].field, path))
+            return true;
+    return false;
+}
+
+static void wrong(struct admit *admit,
+                  const struct schema_path *path,
+                  const struct json *value,
+                  const char *why)
+{
+    struct str text = schema_path_text(admit->arena, path);
+
+    if (!is_told(admit, text))
+        admit_invalid(admit, text, value, why);
+}
+
+static void missing(struct admit *admit, const struct schema_path *path, const char *why)
+{
+    struct str text = schema_path_text(admit->arena, path);
+
+    if (!is_told(admit, text))
+        admit_required(admit, text, why);
+}
+
+static void check_words(struct admit *admit,
+                        const struct type_field *field,
+                        const struct json *value,
+                        const struct schema_path *path)
+{
+    struct str rest = str_from(field->words);
+    struct str allowed = STR("");
+    struct str word;
+
+    while (str_cut(&rest, '|', &word)) {
+        if (str_eq(word, json_str(value)))
+            return;
+        allowed = str_printf(admit->arena, STR_FMT "%s\"" STR_FMT "\"", STR_ARG(allowed),
+                             allowed.len ? ", " : "", STR_ARG(word));
+    }
+    struct str text = schema_path_text(admit->arena, path);
+    if (!is_told(admit, text))
+        admit_unsupported(admit, text, value, str_c(admit->arena, allowed));
+}
+
+static void check_number(struct admit *admit,
+                         const struct schema_path *path,
+                         const struct json *value,
+                         int64_t min,
+                         int64_t max)
+{
+    int64_t number = 0;
+
+    if (!json_i64(value, &number) || (number >= min && number <= max))
+        return;
+    bool both = min != INT64_MIN && max != INT64_MAX;
+    struct str why =
+        both ? str_printf(admit->arena, "must be between %lld and %lld, inclusive", (long long)min,
+                          (long long)max)
+             : str_printf(admit->arena, "must be %s than or equal to %lld",
+                          number < min ? "greater" : "less", (long long)(number < min ? min : max));
+    wrong(admit, path, value, str_c(admit->arena, why));
+}
+
+static void check_form(struct admit *admit,
+                       const struct type_field *field,
+                       const struct json *value,
+                       const struct schema_path *path)
+{
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
+        if (strcmp(forms[i].word, field->shape) != 0)
+            continue;
+        if (json_is(value, JSON_STRING) && forms[i].wrong(json_str(value)))
+            wrong(admit, path, value, forms[i].wrong(json_str(value)));
+        else if (json_is(value, JSON_NUMBER))
+            check_number(admit, path, value, forms[i].min, forms[i].max);
+    }
+}
+
+/* One value: a field's own, or an item of its list or map. */
+static void check_value(struct admit *admit,
+                        const struct type_field *field,
+                        const struct json *value,
+                        const struct schema_path *path)
+{
+    if (json_is(value, JSON_STRING) && field->words)
+        check_words(admit, field, value, path);
+    if (field->shape)
+        check_form(admit, field, value, path);
+    if (json_is(value, JSON_NUMBER))
+        check_number(admit, path, value, field->min, field->max);
+}
+
+/* ---- messages ---- */
+
+struct choice {
+    size_t fields; /* that the message has to choose from */
+    size_t there;
+    bool hard; /* TYPE_CHOICE */
+    bool must; /* each of the fields: of what is inline */
+};
+
+/* What is chosen; a second one is wrong where it stands, or the message as a whole is. */
+static void choose(struct admit *admit,
+                   const struct type_field *field,
+                   const struct json *value,
+                   const struct schema_path *where,
+                   struct choice *choice)
+{
+    if (!(field->flags & (TYPE_EITHER | TYPE_CHOICE)))
+        return;
+    choice->fields++;
+    choice->hard |= (field->flags & TYPE_CHOICE) != 0;
+    if (json_is_null(value) || ++choice->there < 2)
+        return;
+    struct str text = schema_path_text(admit->arena, choice->hard ? where->up : where);
+    if (is_told(admit, text))
+        return;
+    if (choice->hard)
+        admit_invalid(admit, text, value, "may not have more than one field specified at a time");
+    else
+        admit_forbidden(admit, text, "may not specify more than 1 of its kind");
+}
+
+static bool says_nothing(const struct json *value)
+{
+    switch (value ? value->type : JSON_NULL) {
+    case JSON_NULL: return true;
+    case JSON_STRING: return !json_str(value).len;
+    case JSON_NUMBER: return json_i64_or(value, 1) == 0;
+    case JSON_ARRAY: return !json_count(value);
+    case JSON_BOOL:
+    case JSON_OBJECT: break;
+    }
+    return false;
+}
+
+static void check_message(struct admit *admit,
+                          const struct type *type,
+                          const struct json *object,
+                          const struct json *old,
+                          const struct schema_path *path);
+
+/* What is below a field: messages, or what stands in a list or map. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static void check_inside(struct admit *admit,
+                         const struct type_field *field,
+                         const struct json *value,
+                         const struct json *old,
+                         const struct schema_path *path)
+{
+    bool many = field->flags & (TYPE_LIST | TYPE_MAP);
+    struct schema_path where = {.up = path, .key = (field->flags & TYPE_MAP) != 0};
+    bool whole = field->form == TYPE_MESSAGE && !field->type->bare;
+
+    if (!many) {
+        if (whole && json_is(value, JSON_OBJECT))
+            check_message(admit, field->type, value, old, path);
+        else if (!whole && (field->words || !says_nothing(value) || !json_is(value, JSON_STRING)))
+            check_value(admit, field, value, path); /* an empty text is none */
+        return;
+    }
+    JSON_FOREACH(value, item) {
+        where.name = json_key(item);
+        if (whole && json_is(item, JSON_OBJECT))
+            check_message(admit, field->type, item, NULL, &where);
+        else if (!whole)
+            check_value(admit, field, item, &where);
+        where.index++;
+    }
+}
+
+/* A struct of Go has it all the same, with nothing in it. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static void check_absent(struct admit *admit,
+                         const struct type_field *field,
+                         const struct schema_path *path)
+{
+    if (!(field->flags & (TYPE_REQUIRED | TYPE_ALWAYS)) || (field->flags & (TYPE_LIST | TYPE_MAP)))
+        return;
+    if (field->form == TYPE_MESSAGE)
+        check_message(admit, field->type, NULL, NULL, path);
+    else if (field->words && !field->initial)
+        check_words(admit, field, json_new_str(admit->arena, STR("")), path);
+    else if (field->form == TYPE_INT32 || field->form == TYPE_INT64)
+        check_number(admit, path, json_new_i64(admit->arena, 0), field->min, field->max);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void check_fields(struct admit *admit,
+                         const struct type *type,
+                         const struct json *object,
+                         const struct json *old,
+                         const struct schema_path *path,
+                         struct choice *choice)
+{
+    for (size_t i = 0; i < type->field_count; i++) {
+        const struct type_field *field = &type->fields[i];
+        struct schema_path where = {.up = path, .name = str_from(field->name)};
+        const struct json *value = json_get(object, field->name);
+        const struct json *before = json_get(old, field->name);
+
+        if (admit_is_full(admit))
+            return;
+        if (field->flags & TYPE_INLINE) {
+            choice->must = (field->flags & TYPE_MUST) != 0;
+            check_fields(admit, field->type, object, old, path, choice);
+            choice->must = false;
+            continue;
+        }
+        if (!path && (str_is(where.name, "status") || str_is(where.name, "metadata")))
+            continue;
+        choose(admit, field, value, &where, choice);
+        if (old && (value ? before && json_equal(value, before) : !before))
+            continue;
+        if ((choice->must || (field->flags & TYPE_MUST)) && says_nothing(value))
+            missing(admit, &where, "");
+        else if (!value)
+            check_absent(admit, field, &where);
+        else if (!json_is_null(value))
+            check_inside(admit, field, value, before, &where);
+    }
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+static void check_message(struct admit *admit,
+                          const struct type *type,
+                          const struct json *object,
+                          const struct json *old,
+                          const struct schema_path *path)
+{
+    struct choice choice = {0};
+
+    check_fields(admit, type, object, old, path, &choice);
+    if (!choice.fields || choice.there)
+        return;
+    if (choice.hard)
+        wrong(admit, path, object, "must specify one of its fields");
+    else
+        missing(admit, path, "must specify one of its kinds");
+}
+
+void type_check(struct admit *admit,
+                const struct type *type,
+                const struct json *object,
+                const struct json *old)
+{
+    check_message(admit, type, object, old, NULL);
+}
