@@ -120,6 +120,14 @@ def test_a_rendezvous_that_does_not_answer_or_lacks_its_package():
             m.apply(QUEUE.replace("gpus: 8", "gpus: 1"))
             submit(m, "bare", gpus=2, more=etcd)
             say_why(m, "bare", ["python-etcd", "setupCommand"], ["Failed"], limit=90)
+            # The job's own place to meet has another way: by c10d, in the same pod.
+            submit(m, "own", gpus=2, more="  distributed: {rdzvBackend: etcd-v2}\n")
+            wait_for(lambda: m.get("torchrunjob", "own")["status"].get("phase") == "Succeeded", "it to meet by c10d", 90)
+            end = m.get("torchrunjob", "own")
+            check(end["metadata"]["annotations"]["muster.dev/rendezvous"] == "c10d", f"{end['metadata']}")
+            check(end["status"].get("restarts", 0) == 0 and end["status"]["generation"] == 1, f"{end['status']}")
+            told = [e["message"] for e in m.get("events") if e["involvedObject"]["name"] == "own"]
+            check(any("meet by c10d instead, in the same place" in words for words in told), f"{told}")
 
 
 def test_an_image_that_is_not_there():
