@@ -7,7 +7,9 @@ came when Muster was there (crds.py). Without these flags, all of them in turn.
 
 A script NUMBER.txt has one line for each line that its guide has the reader type, in the guide's order:
 
-    $ COMMAND     typed as it stands; it must end well
+    = FILE        a file that the guide takes for granted, or shows: the lines that follow with | are what is in it
+    $ COMMAND     typed as it stands; it must end well. `cd` holds for the lines after it
+    & COMMAND     typed as it stands; it does not end by itself, and is interrupted when its output has the words
     @ FILE        a manifest of the guide, which is FILE of this repository, applied
     > WORDS       the output of the line before has these words, at once or, when the line is typed again, soon
     - COMMAND     not typed as it stands: the next line says why
@@ -26,8 +28,10 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -55,6 +59,7 @@ class Line:
     def __init__(self, number, mark, text):
         self.number, self.mark, self.text = number, mark, text
         self.words = []
+        self.content = []  # of a file
         self.reason = ""
         self.instead = []
         self.elsewhere = {}  # the same line by "~" and "^", where it differs
@@ -87,9 +92,11 @@ def read(path):
                 flags = text[6:].split()
                 continue
             mark, rest = text[0], text[2:]
-            if mark in "$@-":
+            if mark in "$&@-=":
                 last = Line(number, mark, rest)
                 lines.append(last)
+            elif mark == "|":
+                last.content.append(rest)
             elif mark in "~^":
                 last = lines[-1].differs(mark, rest)
             elif mark == ">":
@@ -113,8 +120,36 @@ def typed(m, folder, command):
     return done.returncode, done.stdout
 
 
+def interrupted(m, folder, line):
+    """What is wrong with a line that does not end by itself: it is interrupted as soon as it has said what it should."""
+    with tempfile.TemporaryFile("w+") as said:
+        watching = subprocess.Popen(["bash", "-c", line.text], cwd=folder, env=m.env, stdin=subprocess.DEVNULL, stdout=said,
+                                    stderr=subprocess.STDOUT, start_new_session=True)
+        until, output = time.monotonic() + SOON_S * PATIENCE, ""
+        while any(word not in output for word in line.words) and watching.poll() is None and time.monotonic() < until:
+            time.sleep(PAUSE_S)
+            said.seek(0)
+            output = said.read()
+        ended = watching.poll()
+        if ended is None:
+            os.killpg(watching.pid, signal.SIGINT)
+            watching.wait(LINE_LIMIT_S)
+    if all(word in output for word in line.words):
+        return ""
+    return f"exit status {ended}, the output has not all of {line.words}: {output.strip()[-400:]}"
+
+
+def write_file(folder, line):
+    path = os.path.join(folder, line.text)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
+        f.write("\n".join(line.content) + "\n")
+
+
 def play(m, folder, line):
     """What is wrong with the line, in words; nothing when all is well."""
+    if line.mark == "&":
+        return interrupted(m, folder, line)
     commands, output = line.commands(), ""
     for command in commands:
         status, output = typed(m, folder, command)
@@ -151,6 +186,7 @@ def work_folder(m):
     os.makedirs(programs)
     os.symlink(shutil.which("kubectl"), os.path.join(programs, "oc"))
     m.env["PATH"] = programs + ":" + m.env["PATH"]
+    m.env["HOME"] = folder
     return folder
 
 
@@ -162,9 +198,14 @@ def play_script(number, place, whose, theirs, counts):
     server = Muster if place == "muster" else ProcessCluster
     with server(nodes=4, gpus_per_node=8, flags=flags, path_first=first) as m:
         bring_crds(m, place, whose, theirs)
-        folder = work_folder(m)
+        folder = home = work_folder(m)
         for line in lines:
             line = line.at(place, whose)
+            if line.mark == "=":
+                write_file(home, line)
+                continue
+            if line.text.startswith("cd "):
+                folder = os.path.join(home, line.text[3:].replace("~/", "", 1))
             wrong = play(m, folder, line)
             result = "failed" if wrong else "deviating" if line.mark == "-" else "passed"
             counts[result] += 1
