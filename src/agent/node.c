@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
+#include "net/bridge.h"
 #include "tool/log.h"
 
 #include <errno.h>
@@ -164,6 +165,22 @@ static void add_gpu_health(struct agent *agent,
                   fault ? str_c(arena, str_from(words)) : "the driver reports no fault");
 }
 
+/* Why pods have no network of their own, and what to do. */
+static struct str network_words(const struct agent *agent, struct arena *arena)
+{
+    const char *missing = agent->options.network == BRIDGE_AUTO
+                              ? bridge_missing(agent->machine.root && agent->machine.mount_ns)
+                              : NULL;
+
+    if (agent->bridge)
+        return STR("each pod has a network of its own");
+    return str_printf(arena,
+                      "pods share this machine's network%s%s%s; pods of people wait until "
+                      "muster is started with --pod-network=bridge",
+                      missing ? " (for one of their own: " : "", missing ? missing : "",
+                      missing ? ")" : "");
+}
+
 static struct json *node_status(struct agent *agent, struct arena *arena, const struct node *node)
 {
     const struct machine *machine = &agent->machine;
@@ -182,9 +199,7 @@ static struct json *node_status(struct agent *agent, struct arena *arena, const 
     /* Pods of people need one: `muster user add` looks here. */
     add_condition(arena, conditions, NETWORK_CONDITION, agent->bridge != NULL,
                   agent->bridge ? "Bridge" : "HostNetwork",
-                  agent->bridge ? "each pod has a network of its own"
-                                : "pods share this machine's network; pods of people wait until "
-                                  "muster is started with --pod-network=bridge");
+                  str_c(arena, network_words(agent, arena)));
     add_gpu_health(agent, arena, node, conditions);
     add_condition(arena, conditions, "Ready", true, "KubeletReady", "the node agent is running");
     struct json *addresses = json_add_array(arena, status, "addresses");

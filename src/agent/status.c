@@ -4,12 +4,14 @@
 #include "agent/lifecycle.h"
 #include "agent/pod.h"
 #include "agent/suspend.h"
+#include "api/kind.h"
 #include "api/object.h"
 #include "api/pod.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "cache/cache.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -51,6 +53,39 @@ static void add_end(struct arena *arena,
     json_add_str(arena, state, "containerID", container_id);
 }
 
+/* A port that a server of the pod listens on, as a Service of the pod has it, is taken where pods
+ * share the machine's network: this program listens there for the Service. Who listens everywhere
+ * ends at once, and knows not why. */
+static struct str taken_port(struct arena *arena, const struct pod *pod)
+{
+    const struct object *service = NULL;
+    size_t cursor = 0;
+
+    while (!pod->agent->bridge &&
+           (service = cache_next(pod->agent->cache, &kind_service, pod->ns, &cursor))) {
+        const struct json *spec = json_get(object_json(service, arena), "spec");
+        bool ours = json_count(json_get(spec, "selector")) > 0 &&
+                    !str_is(json_str(json_get(spec, "clusterIP")), "None");
+
+        JSON_FOREACH(json_get(spec, "selector"), term)
+            ours = ours &&
+                   str_eq(object_label(pod->object, str_c(arena, json_key(term))), json_str(term));
+        JSON_FOREACH(json_get(spec, "ports"), port) {
+            int64_t number = json_i64_or(json_get(port, "port"), 0);
+
+            if (ours && json_i64_or(json_get(port, "targetPort"), number) == number)
+                return str_printf(
+                    arena,
+                    "; pods share this machine's network, where port %lld of Service " STR_FMT
+                    " is taken for a server that listens on 0.0.0.0: let it "
+                    "listen on the pod's address (status.podIP), give the Service "
+                    "another port, or start muster with --pod-network=bridge",
+                    (long long)number, STR_ARG(service->name));
+        }
+    }
+    return STR_NONE;
+}
+
 static void add_waiting(struct arena *arena,
                         struct json *parent,
                         const struct pod *pod,
@@ -64,10 +99,11 @@ static void add_waiting(struct arena *arena,
         json_add_str(arena, state, "message",
                      str_printf(arena,
                                 "back-off %llds restarting failed container=" STR_FMT
-                                " pod=" STR_FMT "_" STR_FMT "(" STR_FMT ")",
+                                " pod=" STR_FMT "_" STR_FMT "(" STR_FMT ")" STR_FMT,
                                 (long long)((c->start_after_ms - c->previous.ended_ms) / 1000),
                                 STR_ARG(c->name), STR_ARG(pod->name), STR_ARG(pod->ns),
-                                STR_ARG(pod->uid)));
+                                STR_ARG(pod->uid),
+                                STR_ARG(c->previous.code ? taken_port(arena, pod) : STR_NONE)));
     } else if (pod->waiting_reason.len) {
         json_add_str(arena, state, "reason", pod->waiting_reason);
         json_add_str(arena, state, "message", pod->waiting_message);

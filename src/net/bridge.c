@@ -170,7 +170,11 @@ int bridge_start(const struct bridge_options *options, struct bridge **ret, stru
         return 0;
     /* Pods that cannot download their data are worse off than pods that share the host's network.
      */
-    if (options->wish == BRIDGE_AUTO && bridge_missing(options->permitted))
+    const char *missing = options->wish == BRIDGE_AUTO ? bridge_missing(options->permitted) : NULL;
+    if (missing && options->permitted) /* who could have had one is told what it lacks */
+        log_warn(options->log, "network.host", LOG_C("missing", missing),
+                 LOG_C("do", "that; or --pod-network=bridge, if pods need not reach the outside"));
+    if (missing)
         return 0;
     struct bridge *bridge = MEM_NEW(struct bridge);
     bridge->data_dir = options->data_dir;

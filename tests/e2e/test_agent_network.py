@@ -148,3 +148,20 @@ def rendezvous_and_reduce(flags=()):
 
 def test_two_pods_rendezvous_and_reduce_with_real_torchrun():
     rendezvous_and_reduce()
+
+
+def test_a_server_whose_port_its_service_has_on_the_hosts_network_is_told_why_it_ends():
+    with Muster(flags=["--pod-network=host"]) as m:
+        apply(m, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+                  "spec": {"selector": {"app": "s"}, "ports": [{"port": 8087}]}})
+        wait_for(lambda: m.get("service", "s")["spec"].get("clusterIP"), "the service to have an address")
+        listen = "import socket; s = socket.socket(); s.bind(('0.0.0.0', 8087)); s.listen(); input()"
+        apply(m, pod("s", container(["python3", "-c", listen]), labels={"app": "s"}, restart="Always"),
+              pod("other", container(["python3", "-c", "raise SystemExit(3)"]), restart="Always"))
+
+        def told(name):
+            state = m.get("pod", name)["status"].get("containerStatuses", [{}])[0].get("state", {})
+            return state.get("waiting", {}).get("reason") == "CrashLoopBackOff" and state["waiting"]["message"]
+        words = wait_for(lambda: told("s"), "the container to be restarted")
+        check("port 8087 of Service s is taken for a server that listens on 0.0.0.0" in words and "status.podIP" in words, words)
+        check("Service" not in wait_for(lambda: told("other"), "the other to be restarted"), "it is of no Service")
