@@ -31,7 +31,9 @@
 #endif
 #define FUTEX_PRIVATE 128 /* no other process can wake it */
 
-#define STACK_WORDS    512       /* that are looked at, from the top; a call of poll has a dozen */
+#define STACK_WORDS    512 /* that are looked at, from the top; more may be another thread's */
+#define PYTHON_DEEP    3   /* addresses of Python's code are a call of it, */
+#define PYTORCH_DEEP   3   /* and so many of PyTorch's below them a call of that */
 #define MAPS_BYTES_MAX (4 << 20) /* of /proc/PID/maps: PyTorch has some 2,000 lines of 150 bytes */
 #define MAPS_OPENS     64        /* what reading it counts for, as it is as much work */
 
@@ -39,6 +41,7 @@
 enum owner {
     OWNER_NOBODY, /* what all call: who called it is asked */
     OWNER_PYTORCH,
+    OWNER_PYTHON, /* its interpreter */
     OWNER_DRIVER, /* of the GPU */
     OWNER_OTHERS
 };
@@ -107,16 +110,31 @@ static bool call_read(int64_t pid, const char *thread, struct call *ret, bool *r
 
 /* ---- who called ---- */
 
+/* Not all that begins with libtorch is PyTorch's: libtorchaudio and libtorchcodec read from anywhere. */
 static enum owner file_owner(struct str file)
 {
     static const struct {
         const char *begins;
         enum owner owner;
     } names[] = {
-        {"libtorch", OWNER_PYTORCH},  {"libgloo", OWNER_PYTORCH},  {"libc10", OWNER_PYTORCH},
-        {"libnccl.", OWNER_PYTORCH},  {"libcuda.", OWNER_DRIVER},  {"libc.", OWNER_NOBODY},
-        {"libc-", OWNER_NOBODY},      {"libm.", OWNER_NOBODY},     {"ld-", OWNER_NOBODY},
-        {"libpthread", OWNER_NOBODY}, {"libstdc++", OWNER_NOBODY}, {"libuv", OWNER_NOBODY},
+        {"libtorch.", OWNER_PYTORCH},
+        {"libtorch_cpu", OWNER_PYTORCH},
+        {"libtorch_cuda", OWNER_PYTORCH},
+        {"libtorch_hip", OWNER_PYTORCH},
+        {"libtorch_python", OWNER_PYTORCH},
+        {"libgloo", OWNER_PYTORCH},
+        {"libc10", OWNER_PYTORCH},
+        {"libnccl.", OWNER_PYTORCH},
+        {"python", OWNER_PYTHON},
+        {"libpython", OWNER_PYTHON},
+        {"libcuda.", OWNER_DRIVER},
+        {"libc.", OWNER_NOBODY},
+        {"libc-", OWNER_NOBODY},
+        {"libm.", OWNER_NOBODY},
+        {"ld-", OWNER_NOBODY},
+        {"libpthread", OWNER_NOBODY},
+        {"libstdc++", OWNER_NOBODY},
+        {"libuv", OWNER_NOBODY},
         {"[vdso]", OWNER_NOBODY},
     };
 
@@ -173,10 +191,17 @@ static enum owner code_owner(const struct code *code, uint64_t address)
     return OWNER_NOBODY; /* a number, an address of data */
 }
 
-/* The first address of anybody's code on the stack is where the call came from. */
-static enum owner caller(struct code *code, uint64_t stack, size_t *opens)
+/* Who called. */
+struct caller {
+    enum owner owner; /* whose code the first address on the stack is in, that is anybody's */
+    size_t pytorch;   /* so many of PyTorch's, before those of Python */
+    size_t python;    /* of Python: the thread is one of the program's */
+};
+
+static struct caller caller_find(struct code *code, uint64_t stack, size_t *opens)
 {
     uint64_t words[STACK_WORDS];
+    struct caller ret = {.owner = OWNER_NOBODY};
     char path[64];
 
     if (!code->read)
@@ -184,32 +209,42 @@ static enum owner caller(struct code *code, uint64_t stack, size_t *opens)
     (void)snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)code->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return OWNER_NOBODY;
-    ssize_t got = pread(fd, words, sizeof(words), (off_t)stack);
+        return ret;
+    ssize_t got = pread(fd, words, sizeof(words), (off_t)stack); /* it may end before that */
     close(fd);
     for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(words[0]); i++) {
         enum owner owner = code_owner(code, words[i]);
 
-        if (owner != OWNER_NOBODY)
-            return owner;
+        if (ret.owner == OWNER_NOBODY)
+            ret.owner = owner;
+        ret.pytorch += owner == OWNER_PYTORCH;
+        ret.python += owner == OWNER_PYTHON;
+        if (ret.python == PYTHON_DEEP || (ret.owner != OWNER_NOBODY && ret.owner != OWNER_PYTORCH))
+            break;
     }
-    return OWNER_NOBODY;
+    return ret;
 }
 
 /* Threads of PyTorch that bring what others send: those of tensorpipe are named so. And the one that
  * CUDA has in every process with a GPU ("cuda0000300000d"), which waits for the device for ever and
- * opens no lock of the program's. */
-static bool is_harmless(int64_t pid, const char *thread, enum owner owner)
+ * opens no lock of the program's.
+ *
+ * A thread of the program's that waits for a socket through PyTorch waits for a key of a store, which
+ * anybody may write. One that waits for a lock through PyTorch came there by several calls: a
+ * single address is what an earlier call left behind on the stack of a wait of Python's own. */
+static bool is_harmless(int64_t pid, const char *thread, const struct caller *caller, bool socket)
 {
     _cleanup_(buf_done) struct buf text = {0};
     char name[64];
 
+    if (caller->python && (socket || caller->pytorch < PYTORCH_DEEP))
+        return false;
     (void)snprintf(name, sizeof(name), "task/%.20s/comm", thread);
     if (!process_read(pid, name, &text, PROCESS_FILE_BYTES))
         return false;
-    if (owner == OWNER_DRIVER)
+    if (caller->owner == OWNER_DRIVER)
         return str_starts(buf_str(&text), STR("cuda0"));
-    return owner == OWNER_PYTORCH && !str_starts(buf_str(&text), STR("TP_")) &&
+    return caller->owner == OWNER_PYTORCH && !str_starts(buf_str(&text), STR("TP_")) &&
            !str_starts(buf_str(&text), STR("pt_tensorpipe"));
 }
 
@@ -243,6 +278,77 @@ static bool is_woken_by_signals(int64_t pid)
     return true;
 }
 
+/* ---- the network ---- */
+
+#define NET_BYTES_MAX (1 << 20) /* of /proc/PID/net/tcp: 7,000 connections */
+#define NET_OPENS     16        /* what reading one counts for */
+#define UNHEARD_MIN   3         /* times that nobody answered: by then seconds have passed */
+
+/* Of a line of /proc/PID/net/tcp: a connection whose data is sent again and again, as the other end
+ * is out of reach just now, or that has no way to send any; not one whose other end takes nothing, and
+ * says so. */
+bool threads_resends(struct str line, struct str *ret_inode)
+{
+    enum {
+        STATE = 3,
+        TIMER = 5,
+        RESENT = 6,
+        PROBES = 8,
+        INODE = 9,
+        WORDS
+    };
+    struct str words[WORDS] = {STR_NONE}, word = STR_NONE;
+    uint64_t resent = 0, probes = 0;
+
+    for (size_t i = 0; i < WORDS && str_cut(&line, ' ', &word);)
+        if (word.len)
+            words[i++] = word;
+    *ret_inode = words[INODE];
+    if (!words[INODE].len || !str_is(words[STATE], "01") || !hex_parse(words[RESENT], &resent) ||
+        !str_to_u64(words[PROBES], &probes))
+        return false;
+    return str_starts(words[TIMER], STR("01:"))
+               ? resent >= UNHEARD_MIN
+               : str_starts(words[TIMER], STR("04:")) && probes >= UNHEARD_MIN;
+}
+
+static bool has_socket(int64_t pid, struct str inode)
+{
+    char path[64], link[64], wanted[64];
+    bool found = false;
+
+    (void)snprintf(wanted, sizeof(wanted), "socket:[%.*s]", (int)inode.len, inode.p);
+    (void)snprintf(path, sizeof(path), "/proc/%lld/fd", (long long)pid);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+        ssize_t bytes = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link));
+
+        found = bytes > 0 && str_is((struct str){link, (size_t)bytes}, wanted);
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+/* What it has sent does not arrive: it, or who waits for it, goes on when the network does. */
+static bool is_cut_off(int64_t pid, size_t *opens)
+{
+    static const char *const files[] = {"net/tcp", "net/tcp6"};
+
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
+        _cleanup_(buf_done) struct buf text = {0};
+        struct str line, inode;
+
+        *opens -= *opens < NET_OPENS ? *opens : NET_OPENS;
+        if (!process_read(pid, files[i], &text, NET_BYTES_MAX))
+            continue;
+        for (struct str rest = buf_str(&text); str_cut(&rest, '\n', &line);)
+            if (threads_resends(line, &inode) && has_socket(pid, inode))
+                return true;
+    }
+    return false;
+}
+
 /* ---- threads ---- */
 
 static bool thread_waits(struct code *code,
@@ -263,8 +369,10 @@ static bool thread_waits(struct code *code,
                   call.number == CALL_EPOLL || call.number == CALL_EPOLL_PWAIT;
     if (futex && !call.args[3])
         return true;
-    if ((!futex && (main || !socket)) ||
-        !is_harmless(code->pid, thread, caller(code, call.stack, opens)))
+    if (!futex && (main || !socket))
+        return false;
+    struct caller caller = caller_find(code, call.stack, opens);
+    if (!is_harmless(code->pid, thread, &caller, socket))
         return false;
     wait->meets = wait->meets || futex;
     return true;
@@ -301,7 +409,7 @@ struct threads_wait threads_look(int64_t pid, size_t *opens)
     if (folder)
         closedir(folder);
     VEC_DONE(&code.spans);
-    ret.locked = ret.locked && !is_woken_by_signals(pid);
+    ret.locked = ret.locked && !is_woken_by_signals(pid) && !is_cut_off(pid, opens);
     ret.unsure = ret.unsure && ret.locked;
     ret.locked = ret.locked && !ret.unsure;
     ret.meets = ret.meets && ret.locked;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "api/ranks.h"
+#include "base/str.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +15,8 @@
  * and which have sockets to the gang and nowhere else: gloo's, that of its store, and those in which
  * collectives run, whose limit of half an hour is no reason to go on. (Those of torch.distributed.rpc
  * have other peers: they are told by their names.) Nor is a process locked that handles signals by which
- * it may be told to go on: a timer's, or those that programs have a meaning of their own for. */
+ * it may be told to go on: a timer's, or those that programs have a meaning of their own for; nor one
+ * whose connections send the same again and again, as a network may come back. */
 #define THREADS_MAX 512 /* are looked at; with more nothing is said to be locked */
 
 struct threads_wait {
@@ -24,5 +26,7 @@ struct threads_wait {
     bool meets;  /* locked, and one of PyTorch's has a limit: it is in a collective, or in recv() */
 };
 
+/* Whether a line of /proc/PID/net/tcp says so of a connection, and whose socket that is. */
+bool threads_resends(struct str line, struct str *ret_inode);
 /* Of *opens is taken what it costs; where nothing is left afterwards, the answer says nothing. */
 struct threads_wait threads_look(int64_t pid, size_t *opens);

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -110,73 +111,163 @@ static void *wait_for_end(void *user)
 #define LIBCUDA       "libcuda.so.580.1"
 #define LIBCUDART     "libcudart.so.13"
 #define LIBNCCL       "libnccl.so.2"
-#define THROUGH_BYTES 64 /* of machine code: a call and little else */
+#define LIBTORCH      "libtorch_cpu.so"
+#define LIBTORCHAUDIO "libtorchaudio.so"
+#define PYTHON        "python3.11"
+#define THROUGH_BYTES 128 /* of machine code: a call and little else */
+#define HOPS_MAX      4
 
 static char libraries[] = "/tmp/muster-threads-XXXXXX"; /* their folder, while the test runs */
 
-/* Not poll(): that is the sanitizer's own where there is one, and calls on from the sanitizer's library. */
+/* Not poll() or sem_timedwait(): these are the sanitizer's own where there is one, and call on from the
+ * sanitizer's library. */
 typedef long syscall_fn(long number, ...);
 
-/* Its bytes stand in a library of another name, so it must need nothing but its arguments. */
+/* A call that goes through libraries, the first one first. */
+struct hop {
+    long (*code)(struct hop *hop);
+    struct hop *next; /* NULL: then this is called */
+    syscall_fn *call;
+    long number;
+    void *what;
+    long how;
+    long count;
+    void *until;
+};
+
+/* Its bytes stand in a library of another name, so it must need nothing but its argument. */
 __attribute__((noinline, optimize("O1"), no_sanitize("address", "undefined"))) static long through(
-    syscall_fn *call,
-    struct pollfd *fds)
+    struct hop *hop)
 {
-    long ret = call(SYS_ppoll, fds, 1L, NULL, NULL, 0L);
+    long ret = hop->next ? hop->next->code(hop->next)
+                         : hop->call(hop->number, hop->what, hop->how, hop->count, hop->until, 0L);
 
     __asm__ volatile("" : "+r"(ret)); /* so that it is a call, not a jump */
     return ret;
 }
 
-/* Polls for ever, called by a library of this name, in a thread of that name. */
-static void *wait_in(const char *library, const char *thread)
+static bool hop_make(const char *library, struct hop *hop)
 {
     char path[96];
-    int ends[2] = {-1, -1};
     union {
         void *memory;
-        long (*call)(syscall_fn *call, struct pollfd *fds);
-    } code = {0};
+        long (*code)(struct hop *hop);
+    } there = {0};
+    union {
+        long (*code)(struct hop *hop);
+        const void *memory;
+    } here = {.code = through};
+
+    (void)snprintf(path, sizeof(path), "%s/%s", libraries, library);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+    if (write(fd, here.memory, THROUGH_BYTES) == THROUGH_BYTES)
+        there.memory = mmap(NULL, THROUGH_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    (void)close(fd);
+    hop->code = there.code;
+    return there.memory && there.memory != MAP_FAILED;
+}
+
+/* Waits, called through these libraries, in a thread of that name. */
+static void *wait_through(const char *const names[HOPS_MAX],
+                          const char *thread,
+                          const struct hop *last)
+{
+    struct hop hops[HOPS_MAX] = {0};
+    size_t count = 0;
+
+    for (; count < HOPS_MAX && names[count]; count++) {
+        hops[count] = *last;
+        if (!hop_make(names[count], &hops[count]))
+            return NULL;
+        if (count)
+            hops[count - 1].next = &hops[count];
+    }
+    (void)prctl(PR_SET_NAME, thread);
+    (void)hops[0].code(&hops[0]);
+    return NULL;
+}
+
+/* For a socket, for ever. */
+static void *poll_through(const char *const names[HOPS_MAX], const char *thread)
+{
+    int ends[2] = {-1, -1};
 
     if (pipe(ends) < 0)
         return NULL;
-    (void)snprintf(path, sizeof(path), "%s/%s", libraries, library);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
-    union {
-        long (*call)(syscall_fn *call, struct pollfd *fds);
-        const void *memory;
-    } here = {.call = through};
-    if (write(fd, here.memory, THROUGH_BYTES) == THROUGH_BYTES)
-        code.memory = mmap(NULL, THROUGH_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-    (void)close(fd);
-    (void)prctl(PR_SET_NAME, thread);
-    if (code.memory && code.memory != MAP_FAILED)
-        (void)code.call(syscall, &(struct pollfd){.fd = ends[0], .events = POLLIN});
-    return NULL;
+    struct pollfd fds = {.fd = ends[0], .events = POLLIN};
+    return wait_through(
+        names, thread, &(struct hop){.call = syscall, .number = SYS_ppoll, .what = &fds, .how = 1});
 }
+
+/* For a lock, with a limit. */
+static void *lock_through(const char *const names[HOPS_MAX])
+{
+    struct timespec limit = {.tv_sec = FAR_S};
+    int lock = 0;
+
+    return wait_through(names, "python3",
+                        &(struct hop){.call = syscall,
+                                      .number = SYS_futex,
+                                      .what = &lock,
+                                      .how = FUTEX_WAIT_PRIVATE,
+                                      .until = &limit});
+}
+
+#define THROUGH(...) ((const char *const[HOPS_MAX]){__VA_ARGS__})
 
 static void *wait_as_driver(void *user)
 {
     (void)user;
-    return wait_in(LIBCUDA, "cuda0000300000d");
+    return poll_through(THROUGH(LIBCUDA), "cuda0000300000d");
 }
 
 static void *wait_for_gpu(void *user)
 {
     (void)user;
-    return wait_in(LIBCUDA, "python3");
+    return poll_through(THROUGH(LIBCUDA), "python3");
 }
 
 static void *wait_for_ranks(void *user)
 {
     (void)user;
-    return wait_in(LIBNCCL, "NCCL Service");
+    return poll_through(THROUGH(LIBNCCL), "NCCL Service");
 }
 
 static void *wait_in_cudart(void *user)
 {
     (void)user;
-    return wait_in(LIBCUDART, "cuda0000300000d");
+    return poll_through(THROUGH(LIBCUDART), "cuda0000300000d");
+}
+
+static void *wait_in_torchaudio(void *user)
+{
+    (void)user;
+    return poll_through(THROUGH(LIBTORCHAUDIO), "python3");
+}
+
+static void *wait_as_gloo(void *user)
+{
+    (void)user;
+    return poll_through(THROUGH(LIBTORCH), "python3");
+}
+
+static void *wait_for_key(void *user)
+{
+    (void)user;
+    return poll_through(THROUGH(PYTHON, LIBTORCH, LIBTORCH), "python3");
+}
+
+static void *wait_for_peers(void *user)
+{
+    (void)user;
+    return lock_through(THROUGH(PYTHON, LIBTORCH, LIBTORCH, LIBTORCH));
+}
+
+/* Python's own, where an earlier call has left an address behind. */
+static void *wait_for_event(void *user)
+{
+    (void)user;
+    return lock_through(THROUGH(PYTHON, LIBTORCH));
 }
 
 static const struct row {
@@ -184,24 +275,32 @@ static const struct row {
     void *(*main)(void *user);
     void *(*thread)(void *user);
     bool locked;
+    bool meets;
 } rows[] = {
-    {"a lock that nobody opens", wait_for_lock, wait_for_lock, true},
+    {"a lock that nobody opens", wait_for_lock, wait_for_lock, true, false},
     {"a thread that waits for a socket may bring what the lock waits for", wait_for_lock,
-     wait_for_socket, false},
-    {"so may one that waits for a timer", wait_for_lock, wait_for_timer, false},
-    {"and one that sleeps", wait_for_lock, wait_for_sleep, false},
-    {"and one that another process may wake", wait_for_lock, wait_for_process, false},
-    {"Event().wait(3600) ends by itself", wait_for_timer, wait_for_lock, false},
-    {"so does a poll in the main thread", wait_for_socket, wait_for_lock, false},
-    {"and a lock that processes share", wait_for_process, wait_for_lock, false},
-    {"a timer's signal may come", wait_for_alarm, wait_for_lock, false},
-    {"so may one that somebody sends", wait_for_user, wait_for_lock, false},
-    {"but not for a request to end", wait_for_end, wait_for_lock, true},
-    {"the thread that CUDA has in every process opens no lock", wait_for_lock, wait_as_driver,
-     true},
-    {"one of the program's may, when the GPU is ready", wait_for_lock, wait_for_gpu, false},
-    {"those of NCCL wait for other ranks", wait_for_lock, wait_for_ranks, true},
-    {"a name alone tells nothing", wait_for_lock, wait_in_cudart, false},
+     wait_for_socket, false, false},
+    {"so may one that waits for a timer", wait_for_lock, wait_for_timer, false, false},
+    {"and one that sleeps", wait_for_lock, wait_for_sleep, false, false},
+    {"and one that another process may wake", wait_for_lock, wait_for_process, false, false},
+    {"Event().wait(3600) ends by itself", wait_for_timer, wait_for_lock, false, false},
+    {"so does a poll in the main thread", wait_for_socket, wait_for_lock, false, false},
+    {"and a lock that processes share", wait_for_process, wait_for_lock, false, false},
+    {"a timer's signal may come", wait_for_alarm, wait_for_lock, false, false},
+    {"so may one that somebody sends", wait_for_user, wait_for_lock, false, false},
+    {"but not for a request to end", wait_for_end, wait_for_lock, true, false},
+    {"the thread that CUDA has in every process opens no lock", wait_for_lock, wait_as_driver, true,
+     false},
+    {"one of the program's may, when the GPU is ready", wait_for_lock, wait_for_gpu, false, false},
+    {"those of NCCL wait for other ranks", wait_for_lock, wait_for_ranks, true, false},
+    {"a name alone tells nothing", wait_for_lock, wait_in_cudart, false, false},
+    {"gloo's threads wait for other ranks", wait_for_lock, wait_as_gloo, true, false},
+    {"libtorchaudio is not PyTorch, and may read from anywhere", wait_for_lock, wait_in_torchaudio,
+     false, false},
+    {"a key of a store may be written by anybody", wait_for_lock, wait_for_key, false, false},
+    {"a collective is for the gang", wait_for_peers, wait_for_lock, true, true},
+    {"a wait of Python's is not, whatever was called before", wait_for_event, wait_for_lock, false,
+     false},
 };
 
 static pid_t child_start(const struct row *row, int *ret_ready)
@@ -251,7 +350,8 @@ static bool all_sleep(pid_t pid)
 
 TEST(threads_are_locked_when_nothing_outside_of_the_process_can_wake_them)
 {
-    static const char *const names[] = {LIBCUDA, LIBCUDART, LIBNCCL};
+    static const char *const names[] = {LIBCUDA,  LIBCUDART,     LIBNCCL,
+                                        LIBTORCH, LIBTORCHAUDIO, PYTHON};
 
     EXPECT(mkdtemp(libraries));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -271,7 +371,7 @@ TEST(threads_are_locked_when_nothing_outside_of_the_process_can_wake_them)
             if (wait.locked == rows[i].locked)
                 break;
         }
-        EXPECT(wait.locked == rows[i].locked && !wait.meets);
+        EXPECT(wait.locked == rows[i].locked && wait.meets == rows[i].meets);
         (void)close(ready);
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
@@ -293,4 +393,59 @@ TEST(threads_are_looked_at_no_more_than_allowed)
     opens = 2;
     EXPECT(!threads_look(getpid(), &opens).locked); /* this one runs */
     EXPECT(opens < 2);
+}
+
+TEST(threads_of_a_process_that_the_network_cuts_off_are_not_locked)
+{
+    static const struct {
+        const char *why;
+        const char *line;
+        bool resends;
+    } lines[] = {
+        {"what it says of itself",
+         "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  "
+         "timeout "
+         "inode",
+         false},
+        {"nothing under way",
+         "   1: 0100007F:A3CC 0100007F:9C9B 01 00000000:00000000 00:00000000 00000000     0        "
+         "0 "
+         "91234 1 0 20 4 30 10 -1",
+         false},
+        {"sent, and sent again for seconds",
+         "   1: 0100007F:A3CC 0100007F:9C9B 01 00000A00:00000000 01:00000123 00000005     0        "
+         "0 "
+         "91234 2 0 20 4 30 10 -1",
+         true},
+        {"sent a moment ago",
+         "   1: 0100007F:A3CC 0100007F:9C9B 01 00000A00:00000000 01:00000014 00000000     0        "
+         "0 "
+         "91234 2 0 20 4 30 10 -1",
+         false},
+        {"its own link is down, so nothing is sent at all",
+         "   0: 0100090A:B87C 0200090A:1388 01 00000006:00000000 04:0000018A 00000000     0        "
+         "5 "
+         "91234 2 0 20 0 0 11 -1",
+         true},
+        {"the other end takes nothing, and says so whenever it is asked",
+         "   1: 0100090A:A8E8 0200090A:1388 01 00008358:00000000 04:00000048 00000000     0        "
+         "0 "
+         "91234 2 0 20 0 0 10 -1",
+         false},
+        {"nobody is there yet",
+         "   1: 0100007F:A3CC 0100007F:9C9B 02 00000001:00000000 01:00000123 00000004     0        "
+         "0 "
+         "91234 2 0 20 4 30 10 -1",
+         false},
+        {"cut", "   1: 0100007F:A3CC 0100007F:9C9B 01 00000A00:00000000 01:00000123 00000005",
+         false},
+        {"", "", false},
+    };
+    struct str inode = STR_NONE;
+
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        test_case(lines[i].why);
+        EXPECT(threads_resends(str_from(lines[i].line), &inode) == lines[i].resends);
+        EXPECT(!lines[i].resends || str_is(inode, "91234"));
+    }
 }
