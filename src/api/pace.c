@@ -207,6 +207,8 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
                         ? RANK_PHASE_MEET
                         : sample->phase;
     waits = report->act == RANK_IDLE || report->act == RANK_LOCKED;
+    report->seen_ms =
+        report->act == RANK_LOCKED || report->act == RANK_STOPPED ? sample->now_ms : 0;
     changed = first || before.act != report->act;
     told = take_own(pace, sample);
     if (waits)

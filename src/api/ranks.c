@@ -50,6 +50,7 @@ const char *rank_phase_word(enum rank_phase phase)
     X("world", world)       \
     X("passes", passes)     \
     X("lined", line_ms)     \
+    X("seen", seen_ms)      \
     X("gpu", gpu)
 
 static struct json *early_list(struct arena *arena, const struct rank_report *r)

@@ -19,6 +19,9 @@ struct object;
 #define RANKS_WAIT_BYTES 32
 #define RANKS_LINE_BYTES 96
 #define RANKS_REFRESH_MS 60000
+/* Who is locked or stopped is told to be so still: what was told once may be over where nobody can tell
+ * more, as of a node that is cut off. */
+#define RANKS_STILL_MS 20000
 
 /* Of a pod or a TorchrunJob: "off" leaves its processes alone, and then nothing is told of them. */
 #define OBSERVE_ANNOTATION "muster.dev/observe"
@@ -66,6 +69,7 @@ struct rank_report {
     struct str wait; /* what the kernel says the main thread waits in; empty: unknown */
     struct str line; /* of the program, where its main thread is; empty: unknown, or it moves on */
     int64_t line_ms; /* there since then, in every look */
+    int64_t seen_ms; /* locked, stopped: the last look that saw it so; 0: it is something else */
     int64_t steps;
     int64_t last_ms;  /* end of the last step; 0: none */
     int64_t step_ms;  /* median time of a step; 0: not known yet */

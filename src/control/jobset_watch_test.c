@@ -7,6 +7,7 @@
 #include "control/core/action.h"
 #include "control/core/controllers.h"
 #include "control/core/scene.h"
+#include "control/job/watch.h"
 #include "test.h"
 
 #include <stdbool.h>
@@ -53,6 +54,7 @@ static void tell(struct scene *scene, int pod, struct rank_report first)
                                 .phase = RANK_PHASE_BACKWARD,
                                 .since_ms = first.since_ms,
                                 .last_ms = first.last_ms,
+                                .seen_ms = first.seen_ms,
                                 .steps = 40,
                                 .step_ms = 100};
     struct rank_report reports[] = {first, waits};
@@ -71,6 +73,7 @@ static void hang_at(struct scene *scene, enum rank_act act, enum rank_phase phas
                                 .phase = RANK_PHASE_BACKWARD,
                                 .since_ms = since_ms,
                                 .last_ms = since_ms,
+                                .seen_ms = since_ms + WATCH_SEEN_MS,
                                 .steps = 40,
                                 .step_ms = 100};
     struct rank_report culprit = waits;

@@ -399,12 +399,22 @@ void observed_clear(struct observed *ranks)
 
 /* ---- telling ---- */
 
+static bool any_is_held(const struct observed *ranks)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->items[i].pace.report.seen_ms)
+            return true;
+    return false;
+}
+
 bool observed_is_due(const struct observed *ranks, int64_t now_ms)
 {
     int64_t waited_ms = now_ms - ranks->told_ms;
 
     if (!ranks->changed)
-        return ranks->count && waited_ms >= RANKS_REFRESH_MS;
+        return ranks->count &&
+               (waited_ms >= RANKS_REFRESH_MS ||
+                (waited_ms >= RANKS_STILL_MS && !ranks->still && any_is_held(ranks)));
     return waited_ms >=
            (ranks->urgent ? OBSERVED_TELL_MS : (int64_t)OBSERVED_TELL_MS << ranks->burst);
 }
@@ -435,7 +445,9 @@ struct str observed_tell(struct observed *ranks,
     struct str text = !count && ranks->unwatched ? ranks_unwatched_text(arena, ranks->unwatched)
                                                  : ranks_text(arena, reports, count);
     bool calm = now_ms - ranks->told_ms >= RANKS_REFRESH_MS;
-    ranks->burst = calm ? 0 : ranks->burst < BURST_MAX ? ranks->burst + 1 : BURST_MAX;
+    if (ranks->changed || calm)
+        ranks->burst = calm ? 0 : ranks->burst < BURST_MAX ? ranks->burst + 1 : BURST_MAX;
+    ranks->still = !ranks->changed;
     ranks->changed = ranks->urgent = false;
     ranks->told_ms = now_ms;
     if (ranks->sent && str_is(text, ranks->sent))

@@ -146,6 +146,7 @@ TEST(a_process_that_is_not_below_the_container_is_no_rank_of_it)
 TEST(what_was_told_is_told_again_only_when_it_was_lost_or_is_old)
 {
     _cleanup_(arena_done) struct arena arena = {0};
+    struct rank_report reports[RANKS_MAX];
     struct scene scene;
 
     if (!scene_open(&scene))
@@ -154,10 +155,16 @@ TEST(what_was_told_is_told_again_only_when_it_was_lost_or_is_old)
     turn(&scene, NOW_MS, getpid());
     EXPECT(observed_tell(&scene.ranks, NOW_MS, NULL, 0, &arena).len);
     EXPECT(!observed_is_due(&scene.ranks, NOW_MS + OBSERVED_TELL_MS));
-    EXPECT(observed_is_due(&scene.ranks, NOW_MS + RANKS_REFRESH_MS));
-    EXPECT(!observed_tell(&scene.ranks, NOW_MS + RANKS_REFRESH_MS, NULL, 0, &arena).len);
+    int64_t still_ms = NOW_MS + RANKS_STILL_MS; /* that it is stopped still is told once more */
+    turn(&scene, still_ms, getpid());
+    EXPECT(observed_is_due(&scene.ranks, still_ms));
+    struct str text = observed_tell(&scene.ranks, still_ms, NULL, 0, &arena);
+    EXPECT(ranks_parse(&arena, text, reports) == 1 && reports[0].seen_ms == still_ms);
+    EXPECT(!observed_is_due(&scene.ranks, still_ms + RANKS_STILL_MS));
+    EXPECT(observed_is_due(&scene.ranks, still_ms + RANKS_REFRESH_MS));
+    EXPECT(!observed_tell(&scene.ranks, still_ms + RANKS_REFRESH_MS, NULL, 0, &arena).len);
     observed_lost(&scene.ranks);
-    int64_t later_ms = NOW_MS + RANKS_REFRESH_MS + OBSERVED_TELL_MS * 4;
+    int64_t later_ms = still_ms + RANKS_REFRESH_MS + OBSERVED_TELL_MS * 4;
     EXPECT(observed_is_due(&scene.ranks, later_ms));
     EXPECT(observed_tell(&scene.ranks, later_ms, NULL, 0, &arena).len);
     scene_close(&scene);

@@ -33,8 +33,10 @@ static void play(struct str text, int64_t from_ms, int64_t end_ms, struct played
     size_t count = ranks_parse(&arena, text, reports);
     struct watch_ranks ranks = {0};
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        reports[i].seen_ms = end_ms; /* it was so until the next was told */
         VEC_PUSH(&arena, &ranks, (struct watch_rank){reports[i], STR("p"), STR("n")});
+    }
     for (int64_t now_ms = from_ms; now_ms < end_ms; now_ms += 1000, played->looks++) {
         struct watch_verdict verdict = watch_judge(ranks.items, count, true, now_ms, &arena);
         bool first = verdict.culprit && verdict.culprit->report.rank == 1;

@@ -239,6 +239,13 @@ static bool is_first(const struct rank_report *a, const struct rank_report *b)
     return a->act == b->act ? a->since_ms < b->since_ms : a->act == RANK_STOPPED;
 }
 
+/* It was so in a look that came well after `since_ms`: where a node is cut off for a while, or nobody
+ * can take what it tells, what was told last says nothing of now. */
+static bool is_seen_still(const struct rank_report *r, int64_t since_ms)
+{
+    return r->seen_ms >= clamped(since_ms, MOMENT_MAX_MS) + WATCH_SEEN_MS;
+}
+
 /* Stopped, or dead and not buried: it does not come back by itself. But who stopped it may be about to
  * let it go on, and who stopped all of them means it; peers of a dead one that are at work may be so
  * without it. */
@@ -257,7 +264,8 @@ static struct watch_verdict judge_stopped(const struct gang *gang)
     }
     bool stopped = first->report.act == RANK_STOPPED;
     int64_t limit_ms = stopped ? WATCH_STOPPED_MS : WATCH_ZOMBIE_MS;
-    if (alone || (!stopped && gang->acts[RANK_BUSY]))
+    if (alone ||
+        (stopped ? !is_seen_still(&first->report, first->report.since_ms) : gang->acts[RANK_BUSY]))
         return held(gang, WATCH_SUSPECTED, first, first->report.since_ms, limit_ms);
     return held_twice(gang, first, first->report.since_ms, limit_ms,
                       stopped ? WATCH_HELD_MS : limit_ms);
@@ -309,8 +317,10 @@ static bool is_proof(const struct gang *gang, const struct watch_rank *odd)
     for (size_t i = 0; i < gang->count; i++) {
         const struct rank_report *r = &gang->ranks[i].report;
 
-        if (r->act != RANK_LOCKED || (&gang->ranks[i] != odd && (r->phase != RANK_PHASE_BACKWARD ||
-                                                                 r->passes <= odd->report.passes)))
+        if (r->act != RANK_LOCKED || !is_seen_still(r, gang->active_ms))
+            return false;
+        if (&gang->ranks[i] != odd &&
+            (r->phase != RANK_PHASE_BACKWARD || r->passes <= odd->report.passes))
             return false;
     }
     return gang->ddp;

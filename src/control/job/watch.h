@@ -34,6 +34,7 @@ struct object;
 #define WATCH_ZOMBIE_MS  35000  /* torchruns look for ranks that ended every 0.1, 5 or 30 s */
 #define WATCH_LOCK_MS    6000   /* or a step, when one holds up the others by a lock */
 #define WATCH_LOCKED_MS  30000  /* or six: then that is proof */
+#define WATCH_SEEN_MS    15000  /* proof is told again so late, of all ranks that it is about */
 #define WATCH_LOADER_MS  6000   /* or twelve steps, when it waits for data and the others for it */
 #define WATCH_NAMED_MS   15000  /* or twelve, when it waits for something else */
 #define WATCH_MEET_MS    6000   /* or twelve, when all wait in the backward pass: for each other */

@@ -115,6 +115,7 @@ TEST(small_gangs_are_judged_by_the_same_rules)
                                             .phase = small_rows[i].ranks[j].phase,
                                             .since_ms = NOW - small_rows[i].ranks[j].ago_s * S,
                                             .last_ms = NOW - 120 * S,
+                                            .seen_ms = NOW,
                                             .steps = 7,
                                             .world = (int64_t)small_rows[i].count,
                                             .step_ms = STEP_MS},

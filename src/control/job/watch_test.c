@@ -456,6 +456,7 @@ TEST(each_picture_of_a_gang_has_its_verdict)
                  .phase = told->phase,
                  .since_ms = NOW - told->ago_s * S,
                  .last_ms = NOW - told->ago_s * S,
+                 .seen_ms = NOW,
                  .steps = 100,
                  .step_ms = STEP_MS,
                  .world = RANKS,
@@ -495,6 +496,7 @@ TEST(ranks_that_do_not_all_meet_in_the_backward_pass_are_no_proof)
                                          .phase = j ? BACK : (enum rank_phase)phase,
                                          .since_ms = NOW - 600 * S,
                                          .last_ms = NOW - 600 * S,
+                                         .seen_ms = NOW,
                                          .steps = 100,
                                          .step_ms = STEP_MS,
                                          .world = worlds[i],
@@ -504,6 +506,47 @@ TEST(ranks_that_do_not_all_meet_in_the_backward_pass_are_no_proof)
                                         STR("n")};
             EXPECT(watch_judge(ranks, RANKS, true, NOW, &arena).word == WATCH_SUSPECTED);
         }
+    }
+}
+
+/* What was told of a rank once may be over: its node is cut off, or there was nobody to take more. */
+TEST(what_was_told_of_a_rank_once_is_no_proof)
+{
+    static const struct {
+        const char *why;
+        enum rank_act act;
+        int seen_ago_s[2];
+        enum watch_word word;
+    } told[] = {
+        {"both are seen to be so still", RANK_LOCKED, {1, 9}, WATCH_HUNG},
+        {"nothing is known of the culprit since", RANK_LOCKED, {1, 600}, WATCH_SUSPECTED},
+        {"nor of its peer", RANK_LOCKED, {600, 1}, WATCH_SUSPECTED},
+        {"both were seen together long enough before", RANK_LOCKED, {570, 575}, WATCH_HUNG},
+        {"but not so", RANK_LOCKED, {570, 590}, WATCH_SUSPECTED},
+        {"a stop that is seen still", RANK_STOPPED, {600, 1}, WATCH_HUNG},
+        {"a stop that may be over", RANK_STOPPED, {1, 599}, WATCH_SUSPECTED},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(told); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct watch_rank ranks[2];
+
+        test_case(told[i].why);
+        for (int j = 0; j < 2; j++)
+            ranks[j] = (struct watch_rank){{.rank = j,
+                                            .act = j ? told[i].act : RANK_LOCKED,
+                                            .phase = j ? CODE : BACK,
+                                            .since_ms = NOW - 600 * S,
+                                            .last_ms = NOW - 600 * S,
+                                            .seen_ms = NOW - told[i].seen_ago_s[j] * S,
+                                            .steps = 100,
+                                            .step_ms = STEP_MS,
+                                            .world = 2,
+                                            .passes = j ? 100 : 101},
+                                           STR("p"),
+                                           STR("n")};
+        struct watch_verdict verdict = watch_judge(ranks, 2, true, NOW, &arena);
+        EXPECT(verdict.word == told[i].word && verdict.culprit == &ranks[1]);
     }
 }
 
@@ -542,6 +585,7 @@ TEST(reports_of_impossible_times_are_no_hang)
                                             .phase = j ? BACK : CODE,
                                             .since_ms = INT64_MAX,
                                             .last_ms = INT64_MAX,
+                                            .seen_ms = INT64_MAX,
                                             .steps = INT64_MAX,
                                             .step_ms = INT64_MAX,
                                             .quiet_ms = INT64_MAX,

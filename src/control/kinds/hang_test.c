@@ -9,6 +9,7 @@
 #include "control/core/controllers.h"
 #include "control/core/scene.h"
 #include "control/job/job.h"
+#include "control/job/watch.h"
 #include "test.h"
 
 #include <stdbool.h>
@@ -63,6 +64,7 @@ static void tell_all(struct scene *scene, struct rank_report third)
                                 .phase = RANK_PHASE_BACKWARD,
                                 .since_ms = third.since_ms,
                                 .last_ms = third.last_ms,
+                                .seen_ms = third.since_ms + WATCH_SEEN_MS,
                                 .steps = 40,
                                 .step_ms = 100};
     struct rank_report first[] = {waits, waits};
@@ -71,6 +73,7 @@ static void tell_all(struct scene *scene, struct rank_report third)
     first[1].rank = 1;
     second[0].rank = 2;
     second[0].steps = 40;
+    second[0].seen_ms = waits.seen_ms;
     second[1].rank = 3;
     tell(scene, 0, first);
     tell(scene, 1, second);
