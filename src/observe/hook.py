@@ -11,6 +11,7 @@ torch.autograd.backward, which is known by that one name alone. What it touches,
     Optimizer.__init__, .load_state_dict         methods: the first optimizer, where a training goes on
     SUBCLASS.step                                method, PyTorch before 2.0 alone; later ones have a hook for all optimizers
     DistributedDataParallel.__init__             method: whether ranks meet in the backward pass
+    ProcessGroupGloo.__init__                    method: whether there is a group with others than the gang
     _BaseDataLoaderIter.__next__                 method: waiting for data
     torch.serialization._open*.__enter__ and __exit__   methods: what torch.save and torch.load open
     _save_state_dict, _load_state_dict           functions of torch.distributed.checkpoint, from 2.2 on
@@ -40,7 +41,7 @@ def _muster():
     WINDOW, EVERY = 20, 2  # of so many steps it is told, and after how many
     # trained: the backward pass has been called; resumed: steps that optimizers had made when they were loaded
     state = {"page": None, "stepper": None, "trained": False, "resumed": {}, "loaded": 0, "checkpoint": False,
-             "ddp": False, "world": 0, "backward": 0, "passes": 0, "marks": None, "compiling": None}
+             "ddp": False, "world": 0, "stores": set(), "backward": 0, "passes": 0, "marks": None, "compiling": None}
     saving = {}  # by what is open for it: since when
     owns, parts, steps = [], [], []  # of the last ones: time outside of the backward pass, which part that was, the whole
     waiting = []  # steps that a card may not have finished yet
@@ -374,6 +375,7 @@ def _muster():
             register(after_step)
         quietly(install_phases)(torch)
         quietly(install_ddp)()
+        quietly(install_groups)()
 
     def install_ddp():
         import functools
@@ -386,6 +388,28 @@ def _muster():
             state["ddp"] = True
             world_note(self)
         cls.__init__ = init
+
+    def install_groups():
+        import functools
+        cls = sys.modules["torch.distributed.distributed_c10d"].ProcessGroupGloo
+        first = cls.__init__
+
+        @functools.wraps(first)
+        def init(self, *args, **kwargs):
+            first(self, *args, **kwargs)
+            store_note(args[0] if args else kwargs["store"])
+        cls.__init__ = init
+
+    def store_note(store):
+        """The groups of a gang meet by one store. Where there is another, gloo may wait for others: an engine that samples."""
+        while hasattr(store, "underlying_store"):
+            store = store.underlying_store
+        state["stores"].add((type(store).__name__,) + tuple(str(getattr(store, name, "")) for name in ("host", "port", "path")))
+        if len(state["stores"]) > 1:
+            state["world"] = -1
+            if state["page"] is not None:
+                state["page"][WORLD] = 0
+    store_note = quietly(store_note)
 
     def world_note(ddp):
         """Of how many ranks it is, if these are all; one of fewer means that some do not meet the others."""

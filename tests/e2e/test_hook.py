@@ -161,6 +161,13 @@ def main():
     assert torch.save is torch.serialization.save and torch.load is torch.serialization.load
     for f in torch.save, torch.load, getattr(dcp, "save", len), getattr(dcp, "load", len):
         assert "sitecustomize" not in getattr(f, "__code__", main.__code__).co_filename, f
+    gloo = getattr(dist, "ProcessGroupGloo", int)
+    assert pickle.loads(pickle.dumps(gloo)) is gloo and copy.deepcopy(gloo) is gloo
+    class Own(gloo):
+        pass
+    if gloo is not int:
+        own = Own(dist.FileStore(os.path.join(FOLDER, "own"), 1), 0, 1)
+        assert type(own) is Own and own.size() == 1 and own.rank() == 0
     for twin in copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer)):
         assert type(twin) is type(optimizer) and len(twin.state) == len(optimizer.state) > 0
     assert total(copy.deepcopy(model)) == total(pickle.loads(pickle.dumps(model))) == total(model)
@@ -226,6 +233,30 @@ def train(rank):
         optimizer.step()
 if __name__ == "__main__":
     mp.spawn(train, nprocs=2)
+"""
+
+
+# Groups of a gang, and then one with somebody else, as with an engine that samples; of how many ranks the page says DDP is.
+GROUPS = """
+import os, struct, torch, torch.distributed as dist
+folder = os.environ["MUSTER_RANKS_DIR"]
+def store(name):
+    return dist.PrefixStore("any", dist.FileStore(folder + name, 1))
+def world():
+    with open(os.path.join(folder, os.listdir(folder)[0]), "rb") as f:
+        return struct.unpack("20Q", f.read(160))[18]
+dist.init_process_group("gloo", rank=0, world_size=1, store=store("-gang"))
+def ddp():
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    torch.optim.SGD(model.parameters(), lr=0.1)
+ddp()
+dist.new_group()
+before = world()
+group = dist.ProcessGroupGloo(store("-engine"), 0, 1)
+group.allreduce([torch.ones(1)]).wait()
+after = world()
+ddp()
+print(before, after, world())
 """
 
 
@@ -357,3 +388,13 @@ def test_ranks_that_a_process_spawns_are_told_apart():
             pages = hook.pages(20)
             told = sorted((page[2], page[5], page[18], page[19]) for page in pages.values())  # rank, steps, world, passes
             check(told == [(0, 3, 2, 3), (1, 3, 2, 3)], f"{version}: {told} {said}")
+
+
+def test_a_group_with_others_than_the_gang_is_known():
+    pythons = torch_pythons()
+    if not pythons:
+        raise Skip("no Python here can import torch")
+    for python, version in pythons:
+        with Hook() as hook:
+            said = hook.run(python, "-W", "ignore", "-c", GROUPS, rank="0")
+            check(said.endswith("1 0 0\n"), f"{version}: {said}")
