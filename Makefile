@@ -26,6 +26,7 @@
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
 # make judge      CLUSTERS=100000 random clusters, decided by muster simulate and judged by what does not know how (SEED=1)
 # make judge-kubernetes   PODS=2000 pods, each pinned to one node: does our scheduler bind it where kube-scheduler does (SEED=1)
+# make differ     the same requests to a real kube-apiserver and to muster up, and what is answered otherwise (SEED=1, ONLY=REGEX)
 # make fuzz       TIME=120 seconds of each fuzz target (TARGET=json: of one)
 # make mutants    plants small faults one at a time and says what notices them (MUTANTS="--minutes 10": a part; it goes on where it was)
 # make mutants-pack   what that needs, in build-mutants/root.tar.xz: a machine without network runs it (tests/mutants/inside.sh)
@@ -70,7 +71,7 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all tests-built arena judge judge-kubernetes reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
+.PHONY: all tests-built arena differ judge judge-kubernetes reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
 	page-shots costs mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills simulate analyze coverage
 all:
@@ -122,6 +123,10 @@ judge: all
 judge-kubernetes: all
 	@$(TEST_DEPS)
 	@$(if $(SEED),,tests/result.py judge-kubernetes) tests/kubernetes/judge.py --pods $(or $(PODS),2000) --seed $(or $(SEED),1)
+
+differ: all
+	@$(TEST_DEPS)
+	@tests/differ/differ.py --seed $(or $(SEED),1) $(if $(ONLY),--only '$(ONLY)')
 
 reference: all
 	@tests/reference.sh --write
