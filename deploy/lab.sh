@@ -133,7 +133,7 @@ say "workspaces: $workspace each, StorageClass $storage_class"
 apply_plain() {
     k apply -f "$here/crds" > /dev/null
     k wait --for=condition=Established -f "$here/crds" --timeout=60s > /dev/null
-    k apply -f "$here/rbac/role.yaml" -f "$here/rbac/webhook.yaml" > /dev/null
+    k apply -f "$here/rbac/role.yaml" -f "$here/rbac/webhook.yaml" -f "$here/rbac/users.yaml" > /dev/null
     sed "s|muster:0\.1\.0|$image|g" "$here/deployment.yaml" | k apply -f - > /dev/null
     k apply -f "$here/webhooks.yaml" > /dev/null
 }

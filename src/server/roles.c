@@ -36,6 +36,7 @@ static const struct {
     {"system:aggregate-to-view", "view", false},
     {"muster:aggregate-to-edit", "edit", false},
     {"muster:aggregate-to-view", "view", false},
+    {"muster:nodes-view", NULL, false},
     {"system:discovery", NULL, false},
     {"system:basic-user", NULL, false},
     {"system:public-info-viewer", NULL, false},
@@ -122,6 +123,8 @@ static const struct {
      NULL},
     {"system:aggregate-to-view", READ, "resource.k8s.io",
      "resourceclaims,resourceclaims/status,resourceclaimtemplates", NULL},
+
+    {"muster:nodes-view", READ, ".", "nodes", NULL},
 
     {"system:discovery", "get", NULL, NULL,
      "/api,/api/*,/apis,/apis/*,/healthz,/livez,/openapi,/openapi/*,/readyz,/version,/version/"},

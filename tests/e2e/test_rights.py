@@ -2,11 +2,12 @@
 
 import base64
 import json
+import os
 import ssl
 import urllib.error
 import urllib.request
 
-from harness import Muster, check, wait_for
+from harness import ROOT, Muster, check, wait_for
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = RBAC + "/namespaces/default/roles"
@@ -70,6 +71,11 @@ def account(m, owner, name, *rules, cluster=False):
     client = Client(m, token)
     wait_for(lambda: client.ask("GET", "/version")[0] == 200 and held(client, rules), f"the rights of {name}")
     return client
+
+
+def grants(role):
+    return {(group, resource, verb) for r in role["rules"] for group in r["apiGroups"] for resource in r["resources"] for verb in
+            r["verbs"]}
 
 
 def held(client, rules):
@@ -203,6 +209,11 @@ def test_the_usual_cluster_roles_are_there_and_gather_rules():
                                        group in r.get("apiGroups", ()) for r in answer.get("rules") or ())
         wait_for(lambda: allows("admin", "create", "roles", "rbac.authorization.k8s.io") and
                  allows("admin", "create", "torchrunjobs", "torchrun.ai") and allows("admin", "list", "pods"), "admin's rules")
+        shipped = json.loads("[" + m.kubectl("create", "--dry-run=client", "-o", "json", "-f", os.path.join(
+            ROOT, "deploy", "rbac", "users.yaml")).stdout.replace("\n}\n{", "\n},\n{") + "]")
+        for wanted in shipped:
+            here = owner.says(200, "GET", f"{roles}/{wanted['metadata']['name']}")
+            check(grants(here) == grants(wanted), f"{wanted['metadata']['name']} is as on a cluster: {here['rules']}")
         check(not allows("edit", "create", "roles", "rbac.authorization.k8s.io"), "who edits may not grant")
         check(not allows("view", "get", "secrets") and allows("view", "get", "pods/log"), "who views reads no secrets")
         mine = role("mine", rule("get", "widgets", "example.com"))

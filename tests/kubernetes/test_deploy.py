@@ -146,6 +146,60 @@ def test_the_chart_grants_what_the_files_grant():
         check(chart == {k: v for k, v in files.items() if k[2] not in left_out}, f"{flags}: {set(chart) ^ set(files)}")
 
 
+MADE_BY_EDITORS = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {name: theirs, namespace: default}
+spec: {jobQueue: q, command: python train.py, numGPUs: 1}
+---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: theirs, namespace: default}
+spec: {pytorchReplicaSpecs: {Worker: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: i}]}}}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: theirs, namespace: default}
+spec: {runtimeRef: {name: plain}}
+---
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: theirs, namespace: default}
+spec: {replicaSpecs: [{type: master, replicas: 1, template: {spec: {containers: [{name: pytorch, image: i}]}}}]}
+"""
+
+
+def test_who_may_edit_a_namespace_makes_jobs_there_and_no_queues():
+    plane = Cluster.plane
+    plane.kubectl("apply", "-f", os.path.join(ROOT, "deploy", "crds"))
+    plane.kubectl("apply", "-f", os.path.join(RBAC, "users.yaml"))
+    objects = stream(plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", input=MADE_BY_EDITORS).stdout)
+    for role in ("edit", "view"):
+        plane.kubectl("create", "serviceaccount", role, "-n", "default", ok=False)
+        plane.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--serviceaccount=default:{role}", "-n", "default",
+                      ok=False)
+
+    def may(role, verb, resource, namespace="default"):
+        asked = plane.kubectl("auth", "can-i", verb, resource, "-n", namespace, f"--as=system:serviceaccount:default:{role}", ok=False)
+        return asked.stdout.strip() == "yes"
+    try:
+        wait_for(lambda: may("view", "list", "torchrunjobs.torchrun.ai") and may("edit", "create", "torchrunjobs.torchrun.ai"),
+                 "the API server to gather the rules")
+        plane.kubectl("create", "-f", "-", "--as=system:serviceaccount:default:edit", input=MADE_BY_EDITORS)
+        for o in objects:
+            kind = o["kind"].lower() + "s." + o["apiVersion"].split("/")[0]
+            seen = plane.kubectl("get", kind, "theirs", "-n", "default", "--as=system:serviceaccount:default:view", "-o", "name")
+            check(seen.stdout.strip(), f"who views sees it: {kind}")
+            check(not may("view", "delete", kind), f"and deletes none: {kind}")
+        for resource in ("queues.scheduling.run.ai", "torchrunqueues.torchrun.ai", "schedulingshards.kai.scheduler"):
+            check(not may("edit", "create", resource), f"what shares the cluster is not theirs: {resource}")
+        check(not may("edit", "create", "torchrunjobs.torchrun.ai", "kube-system"), "nor is another namespace")
+    finally:
+        plane.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", input=MADE_BY_EDITORS)
+        for role in ("edit", "view"):
+            plane.kubectl("delete", "serviceaccount,rolebinding", role, "-n", "default", "--ignore-not-found")
+
+
 def test_helm_installs_upgrades_and_removes_it():
     plane = Cluster.plane
     env = dict(os.environ, KUBECONFIG=plane.kubeconfig, HOME=plane.folder)
