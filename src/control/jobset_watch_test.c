@@ -80,6 +80,7 @@ static void hang_at(struct scene *scene, enum rank_act act, enum rank_phase phas
 
     culprit.rank = 2;
     culprit.act = act;
+    culprit.began_ms = since_ms; /* whenever this is asked for, it is another process */
     culprit.phase = phase;
     tell(scene, 0, waits);
     tell(scene, 1, culprit);
@@ -92,6 +93,15 @@ static void hang(struct scene *scene, enum rank_act act, enum rank_phase phase)
     look(scene);
 }
 
+static void pods_run(struct scene *scene)
+{
+    for (int i = 0; i < 2; i++)
+        scene_patch(scene, &kind_pod, pod_name(scene, i),
+                    "{'spec':{'nodeName':'node'},'status':{'phase':'Running','containerStatuses':["
+                    "{'name':'c','restartCount':0,'state':{'running':{}}}]}}");
+    look(scene);
+}
+
 static void begin(struct scene *scene, const char *set)
 {
     scene_open(scene);
@@ -100,11 +110,7 @@ static void begin(struct scene *scene, const char *set)
               "'muster-shim://1'},'conditions':[{'type':'Ready','status':'True'}]}}");
     scene_put(scene, &kind_jobset, set);
     look(scene);
-    for (int i = 0; i < 2; i++)
-        scene_patch(scene, &kind_pod, pod_name(scene, i),
-                    "{'spec':{'nodeName':'node'},'status':{'phase':'Running','containerStatuses':["
-                    "{'name':'c','restartCount':0,'state':{'running':{}}}]}}");
-    look(scene);
+    pods_run(scene);
 }
 
 static const struct json *status_of(struct scene *scene)
@@ -182,6 +188,23 @@ TEST(a_jobset_restarts_in_place_after_a_hang_and_says_so_once)
     scene.now_ms += S;
     look(&scene);
     EXPECT(json_i64_or(json_get(status_of(&scene), "restartsCountTowardsMax"), 0) == 1);
+}
+
+TEST(a_jobset_is_not_restarted_twice_for_the_same_at_the_same_step)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, SET("", POLICY));
+    hang(&scene, RANK_STOPPED, RANK_PHASE_BACKWARD);
+    for (int i = 0; i < 4; i++)
+        look(&scene);
+    EXPECT(json_i64_or(json_get(status_of(&scene), "restarts"), 0) == 1 &&
+           is_so(&scene, "Hung=False"));
+    pods_run(&scene);
+    hang(&scene, RANK_STOPPED, RANK_PHASE_BACKWARD);
+    EXPECT(json_i64_or(json_get(status_of(&scene), "restarts"), 0) == 1 &&
+           is_so(&scene, "Hung=True"));
+    EXPECT(str_contains(scene.event_words, STR("it is not restarted for this again")));
 }
 
 TEST(a_hang_that_restarts_a_jobset_is_counted_against_the_node)

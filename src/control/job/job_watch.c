@@ -179,12 +179,12 @@ void job_watch(struct job_run *run)
     run->state.watch = watch_word(verdict.word);
     run->state.watch_message = verdict.message;
     run->state.watch_alarm = verdict.word >= WATCH_SUSPECTED;
-    run->state.watch_news =
-        run->state.watch_alarm && learned_tell(&learned, &verdict, run->input->now_ms);
     bool restart = verdict.message.len &&
                    job_hang_restarts(&on_hang, &verdict, run->input->now_ms, &firm_ms) && member &&
                    restarts(run, member);
     bool again = restart && learned_again(&learned, &verdict, &ranks);
+    run->state.watch_news =
+        run->state.watch_alarm && learned_tell(&learned, &verdict, again, run->input->now_ms);
     learned_write(&learned, run->model.object, &run->actions);
     if (!verdict.message.len)
         return;

@@ -108,14 +108,18 @@ bool learned_again(struct learned *learned,
     return false;
 }
 
-bool learned_tell(struct learned *learned, const struct watch_verdict *verdict, int64_t now_ms)
+bool learned_tell(struct learned *learned,
+                  const struct watch_verdict *verdict,
+                  bool again,
+                  int64_t now_ms)
 {
+    int64_t word = again ? WATCH_HUNG + 1 : (int64_t)verdict->word;
     int64_t rank = verdict->culprit ? verdict->culprit->report.rank + 1 : 0;
 
-    if (learned->told_ms && learned->told_word >= (int64_t)verdict->word &&
-        learned->told_rank == rank && now_ms - learned->told_ms < LEARNED_TELL_MS)
+    if (learned->told_ms && learned->told_word >= word && learned->told_rank == rank &&
+        now_ms - learned->told_ms < LEARNED_TELL_MS)
         return false;
-    learned->told_word = verdict->word;
+    learned->told_word = word;
     learned->told_rank = rank;
     learned->told_ms = now_ms;
     learned->changed = true;

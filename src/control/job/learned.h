@@ -49,8 +49,11 @@ void learned_pauses(struct learned *learned, struct watch_ranks *ranks);
 bool learned_again(struct learned *learned,
                    const struct watch_verdict *verdict,
                    const struct watch_ranks *ranks);
-/* Whether the verdict is worth an event. */
-bool learned_tell(struct learned *learned, const struct watch_verdict *verdict, int64_t now_ms);
+/* Whether the verdict is worth an event; `again`: that it leads to no restart this time is. */
+bool learned_tell(struct learned *learned,
+                  const struct watch_verdict *verdict,
+                  bool again,
+                  int64_t now_ms);
 /* The annotation, if it changed. */
 void learned_write(const struct learned *learned,
                    const struct object *job,

@@ -108,11 +108,13 @@ TEST(a_verdict_that_comes_and_goes_is_told_once)
     const struct watch_verdict other = {.word = WATCH_SUSPECTED, .culprit = &ranks[1]};
     struct learned learned = {0};
 
-    EXPECT(learned_tell(&learned, &suspected, NOW));
+    EXPECT(learned_tell(&learned, &suspected, false, NOW));
     for (int i = 1; i < 60; i++)
-        EXPECT(!learned_tell(&learned, &suspected, NOW + i * 10 * S));
-    EXPECT(learned_tell(&learned, &proven, NOW + 60 * S));
-    EXPECT(!learned_tell(&learned, &suspected, NOW + 70 * S));
-    EXPECT(learned_tell(&learned, &other, NOW + 80 * S));
-    EXPECT(learned_tell(&learned, &other, NOW + 80 * S + LEARNED_TELL_MS));
+        EXPECT(!learned_tell(&learned, &suspected, false, NOW + i * 10 * S));
+    EXPECT(learned_tell(&learned, &proven, false, NOW + 60 * S));
+    EXPECT(learned_tell(&learned, &proven, true, NOW + 61 * S)); /* and not restarted for it */
+    EXPECT(!learned_tell(&learned, &proven, true, NOW + 62 * S));
+    EXPECT(!learned_tell(&learned, &suspected, false, NOW + 70 * S));
+    EXPECT(learned_tell(&learned, &other, false, NOW + 80 * S));
+    EXPECT(learned_tell(&learned, &other, false, NOW + 80 * S + LEARNED_TELL_MS));
 }

@@ -159,7 +159,7 @@ bool jobset_watch(struct jobset *set)
     if (alarm && firm_ms)
         action_look_again(set->actions, firm_ms);
     write_hung(set, alarm ? watch_word(verdict.word) : NULL, message);
-    if (alarm && learned_tell(&learned, &verdict, set->input->now_ms))
+    if (alarm && learned_tell(&learned, &verdict, again, set->input->now_ms))
         warn(set, watch_word(verdict.word), message);
     learned_write(&learned, set->object, set->actions);
     struct jobset_job *job =
