@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """others.py NAME SECONDS: more trainings that are well and look odd, from what people do around the libraries: other processes,
-files, signals, tools, and what a cluster does to a job (calm.py changes the jobs of the last two while they run). --list: all
-names.
+files, signals, tools, engines that sample, and what a cluster does to a job (calm.py changes the jobs of the last two while they
+run). --list: all names.
 """
 
+import asyncio
 import ctypes
+import datetime
 import fcntl
 import mmap
 import multiprocessing
 import os
+import pty
 import queue
+import sched
 import signal
 import socket
 import subprocess
@@ -276,6 +280,219 @@ def one_has_less_to_do():
             training.optimizer.zero_grad()
             training.loss().backward()
             training.optimizer.step()
+
+
+# ---- others that the gang waits for ----
+
+FAR = datetime.timedelta(seconds=4000)
+
+
+@other
+def weights_for_an_engine():
+    """As RLHF libraries send them: a group of gloo with an engine that samples, which is none of the gang and is busy."""
+    port = healthy.free_port()
+
+    def meet(rank):
+        store = dist.TCPStore("127.0.0.1", port, 2, rank == 0, timeout=FAR)
+        time.sleep(SECONDS if rank == 1 else 0)
+        group = dist.ProcessGroupGloo(dist.PrefixStore("engine", store), rank, 2, timeout=FAR)
+        for i in range(3):
+            time.sleep(SECONDS if (rank, i) == (1, 1) else 0)
+            group.allreduce([torch.ones(8)]).wait()
+    if RANK == 0:
+        aside(lambda: meet(1))
+    odd(lambda: meet(0))
+
+
+@other
+def a_key_that_a_thread_waits_for():
+    """Of a store beside the gang's, as a coordinator has one: the program waits for its thread."""
+    port = healthy.free_port()
+
+    def coordinate():
+        store = dist.TCPStore("127.0.0.1", port, None, True, timeout=FAR, wait_for_workers=False)
+        time.sleep(SECONDS)
+        store.set("go", "1")
+        time.sleep(SECONDS)
+
+    def wait():
+        store = dist.TCPStore("127.0.0.1", port, None, False, timeout=FAR, wait_for_workers=False)
+        thread = threading.Thread(target=store.get, args=("go",))
+        thread.start()
+        thread.join()
+    if RANK == 0:
+        aside(coordinate)
+    odd(wait)
+
+
+@other
+def a_barrier_with_a_long_limit():
+    """Rank 0 evaluates by a thread, the others wait for it in a barrier that tells who is missing."""
+    training = healthy.Training()
+    training.steps()
+    if RANK == 0:
+        thread = threading.Thread(target=time.sleep, args=(SECONDS,))
+        thread.start()
+        thread.join()
+    dist.monitored_barrier(timeout=FAR)
+    training.steps()
+
+
+@other
+def a_thread_that_saves_while_others_wait():
+    """All gather what is to be saved; rank 0 writes it to a server by a thread of a pool, and the others are in the next step."""
+    port = healthy.slow_server()
+    training = healthy.Training()
+    training.steps()
+    parts = [None] * WORLD
+    dist.all_gather_object(parts, {"rank": RANK})
+    if RANK == 0:
+        thread = threading.Thread(target=healthy.fetch, args=(port,), daemon=True)
+        thread.start()
+        thread.join()
+    training.steps()
+
+
+@other
+def a_manager_of_processes():
+    """multiprocessing.Manager: a queue in a process of its own, which another fills."""
+    def fill(items):
+        time.sleep(SECONDS)
+        items.put(1)
+
+    def wait():
+        context = multiprocessing.get_context("fork")
+        with context.Manager() as manager:
+            items = manager.Queue()
+            context.Process(target=fill, args=(items,)).start()
+            items.get()
+    odd(wait)
+
+
+@other
+def a_semaphore_of_another_process():
+    """A thread waits for one that a process raises which is nobody's child; the program waits for the thread."""
+    turn = multiprocessing.get_context("fork").Semaphore(0)
+    if RANK == 0:
+        aside(lambda: (time.sleep(SECONDS + 5), turn.release()))
+
+    def wait():
+        thread = threading.Thread(target=turn.acquire)
+        thread.start()
+        thread.join()
+    odd(wait)
+
+
+@other
+def a_child_that_writes_the_checkpoint():
+    """fork() takes a picture of memory; the next checkpoint waits for the last one to be written."""
+    def save():
+        for _ in range(2):
+            child = os.fork()
+            if child == 0:
+                time.sleep(SECONDS / 2)
+                os._exit(0)
+            os.waitpid(child, 0)
+    odd(save)
+
+
+@other
+def a_line_at_a_terminal():
+    """input(), and a person who thinks."""
+    person, terminal = pty.openpty()
+    if RANK == 0:
+        aside(lambda: (time.sleep(SECONDS + 5), os.write(person, b"go on\n"), time.sleep(5)))
+    odd(lambda: open(terminal, closefd=False).readline())
+
+
+@other
+def a_pause_until_a_signal():
+    def wait():
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.alarm(int(SECONDS))
+        signal.pause()
+    odd(wait)
+
+
+@other
+def a_timer_of_the_kernel():
+    """timerfd, read by a thread."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def wait():
+        timer = libc.timerfd_create(1, 0)
+        libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 0, int(SECONDS), 0), None)
+        thread = threading.Thread(target=os.read, args=(timer, 8))
+        thread.start()
+        thread.join()
+    odd(wait)
+
+
+@other
+def a_plan_of_things_to_do():
+    """The module sched, as cron for one process."""
+    def wait():
+        plan = sched.scheduler(time.monotonic, time.sleep)
+        for i in range(3):
+            plan.enter(SECONDS * (i + 1) / 3, 1, lambda: None)
+        plan.run()
+    odd(wait)
+
+
+@other
+def a_loop_of_events_that_trains():
+    """asyncio.run() is the program; what is slow is waited for, or runs in a thread."""
+    async def wait():
+        await asyncio.sleep(SECONDS / 2)
+        await asyncio.get_running_loop().run_in_executor(None, time.sleep, SECONDS / 2)
+    odd(lambda: asyncio.run(wait()))
+
+
+@other
+def a_disk_that_is_away():
+    """A call that the kernel does not come back from, as on a server of files that is rebooted: state D."""
+    def read():
+        first = (os.POSIX_SPAWN_OPEN, 0, healthy.late_fifo(), os.O_RDONLY, 0)
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], dict(os.environ), file_actions=[first]), 0)
+    odd(read)
+
+
+@other
+def buffers_that_are_broadcast():
+    """Batch norm: ranks meet in the forward pass, too, and one is late for it."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+    odd(lambda: threading.Event().wait(SECONDS), who=(1,), model=model)
+
+
+@other
+def steps_without_the_others():
+    """Local SGD: each takes steps of its own for a while, and one is slower by far."""
+    training = healthy.Training()
+    training.steps()
+    with training.model.no_sync():
+        for _ in range(5):
+            training.step(SECONDS / 5 if RANK == 1 else SHORT_S)
+    training.steps()
+
+
+@other
+def a_checkpoint_that_is_saved_aside():
+    """torch.distributed.checkpoint.async_save, to a storage that is slow; the next one waits for it."""
+    import torch.distributed.checkpoint as dcp
+    if not hasattr(dcp, "async_save"):
+        print("torch.distributed.checkpoint.async_save is not here: this PyTorch is older", flush=True)
+        os._exit(77)
+
+    class Slow(dcp.FileSystemWriter):
+        def write_data(self, *args, **kwargs):
+            time.sleep(SECONDS if RANK == 0 else 0)
+            return super().write_data(*args, **kwargs)
+    training = healthy.Training()
+    training.steps()
+    saved = dcp.async_save(training.model.state_dict(), storage_writer=Slow(SHARED + "-aside"))
+    training.steps()
+    saved.result()
+    training.steps()
 
 
 # ---- clusters ----
