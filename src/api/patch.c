@@ -260,13 +260,11 @@ static int drop(struct work *work, struct str path)
 
 static int replace(struct work *work, struct str path, const struct json *value)
 {
-    struct json *old = NULL;
     struct json *parent = NULL;
     struct str last = STR_NONE;
-    int r = look_up(work, path, &old);
+    int r = find(work, path, &parent, &last);
 
-    if (r == 0)
-        r = find(work, path, &parent, &last);
+    /* What an object does not have is put there, as Kubernetes does; an item must be there. */
     if (r == 0 && parent && parent->type == JSON_ARRAY)
         r = drop(work, path);
     return r < 0 ? r : add(work, path, value);

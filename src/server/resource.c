@@ -337,6 +337,23 @@ static void warn_deprecated(struct request *request)
         request_warn(request, str_from(crd->deprecation));
 }
 
+static bool forbid_match(struct request *request, const char *why)
+{
+    struct arena *arena = request_arena(request);
+    struct api_cause cause = {.field = STR("resourceVersionMatch"),
+                              .reason = STR("FieldValueForbidden"),
+                              .message = str_printf(arena, "Forbidden: %s", why)};
+
+    status_reply(request,
+                 &(struct status){.code = 422,
+                                  .reason = "Invalid",
+                                  .message = str_printf(arena, "resourceVersionMatch: " STR_FMT,
+                                                        STR_ARG(cause.message)),
+                                  .causes = &cause,
+                                  .cause_count = 1});
+    return false;
+}
+
 /* Numbers of a list. */
 static bool check_list(struct request *request)
 {
@@ -345,6 +362,7 @@ static bool check_list(struct request *request)
     struct str limit = http_query(arena, query, "limit");
     struct str version = http_query(arena, query, "resourceVersion");
     struct str match = http_query(arena, query, "resourceVersionMatch");
+    struct str timeout = http_query(arena, query, "timeoutSeconds");
     uint64_t number = 0;
     int64_t below = 0;
 
@@ -368,10 +386,15 @@ static bool check_list(struct request *request)
                         STR_ARG(str_sub(match, 0, 64)));
         return false;
     }
-    if (match.len && !version.len) {
-        request_invalid(request, "resourceVersionMatch",
-                        "Forbidden: resourceVersionMatch is forbidden unless "
-                        "resourceVersion is provided");
+    if (match.len && !version.len)
+        return forbid_match(request, "resourceVersionMatch is forbidden unless "
+                                     "resourceVersion is provided");
+    if (str_is(match, "Exact") && !number)
+        return forbid_match(request, "resourceVersionMatch \"exact\" is forbidden for "
+                                     "resourceVersion \"0\"");
+    if (timeout.len && !str_to_i64(timeout, &below)) {
+        request_fail(request, 400, "BadRequest", "timeoutSeconds: \"" STR_FMT "\" is not a number",
+                     STR_ARG(str_sub(timeout, 0, 64)));
         return false;
     }
     return true;

@@ -137,3 +137,33 @@ TEST(an_apply_names_the_object_that_it_is_about)
     EXPECT(strstr(h.causes, "fieldManager"));
     harness_close(&h);
 }
+
+static int patch_as(struct harness *h, enum api_patch patch, const char *body)
+{
+    return harness_call(h, &(struct api_request){.verb = API_PATCH,
+                                                 .kind = &kind_configmap,
+                                                 .ns = STR("default"),
+                                                 .name = STR("a"),
+                                                 .patch = patch,
+                                                 .body = str_from(body)});
+}
+
+/* As Kubernetes' own library of patches does. */
+TEST(a_patch_changes_an_object_and_does_not_make_another)
+{
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_configmap, "default",
+                          "{\"metadata\":{\"name\":\"a\",\"labels\":{\"l\":\"1\"}}}") == 0);
+    EXPECT(patch_as(&h, API_PATCH_JSON,
+                    "[{\"op\":\"replace\",\"path\":\"/metadata/labels/m\",\"value\":\"2\"}]") == 0);
+    EXPECT(strcmp(harness_text(&h, "metadata.labels.m"), "2") == 0);
+    EXPECT(patch_as(&h, API_PATCH_JSON, "[{\"op\":\"add\",\"path\":\"\",\"value\":{}}]") < 0 &&
+           h.status == 422 && strstr(h.causes, "patch: "));
+    EXPECT(patch_as(&h, API_PATCH_MERGE, "{\"metadata\":{\"uid\":\"other\"}}") < 0 &&
+           h.status == 422 && strstr(h.causes, "metadata.uid: "));
+    EXPECT(patch_as(&h, API_PATCH_MERGE, "{\"data\":{\"k\":7}}") < 0 && h.status == 422 &&
+           strstr(h.causes, "patch: "));
+    harness_close(&h);
+}

@@ -15,6 +15,17 @@
 #include <errno.h>
 #include <stddef.h>
 
+/* An object is changed, and not exchanged: Kubernetes has no way to patch the root. */
+static int replaces_all(const struct json *operations, struct err *err)
+{
+    JSON_FOREACH(operations, operation)
+        if (json_is(json_get(operation, "path"), JSON_STRING) &&
+            !json_str(json_get(operation, "path")).len &&
+            !str_is(json_str(json_get(operation, "op")), "test"))
+            return err_set(err, -ENOENT, "JSON patch: path \"\" would replace the whole object");
+    return 0;
+}
+
 static int object_patched(struct write *write,
                           const struct api_request *request,
                           const struct json *patch,
@@ -31,7 +42,11 @@ static int object_patched(struct write *write,
             return reply_fail(write->reply, 400, "BadRequest", "a merge patch must be an object");
         *ret = patch_merge(write->arena, target, patch);
         return 0;
-    case API_PATCH_JSON: r = patch_json(write->arena, target, patch, ret, &err); break;
+    case API_PATCH_JSON:
+        r = replaces_all(patch, &err);
+        if (r == 0)
+            r = patch_json(write->arena, target, patch, ret, &err);
+        break;
     case API_PATCH_STRATEGIC:
         if (!write->kind->strategic)
             return reply_fail(write->reply, 415, "UnsupportedMediaType",

@@ -190,6 +190,12 @@ int reply_missing(struct reply *reply, const char *field, const char *why)
                     str_printf(&reply->arena, "Required value: %s", why));
 }
 
+int reply_wrong(struct reply *reply, const char *field, const char *why)
+{
+    return fail_for(reply, field, "FieldValueInvalid",
+                    str_printf(&reply->arena, "Invalid value: %s", why));
+}
+
 int reply_patch(struct reply *reply)
 {
     struct str words = reply->result.message.len

@@ -59,6 +59,8 @@ int reply_invalid(struct reply *reply,
                   const struct admit *admit);
 /* A parameter of the request that must be said. */
 int reply_missing(struct reply *reply, const char *field, const char *why);
+/* A field of the request that cannot be so. */
+int reply_wrong(struct reply *reply, const char *field, const char *why);
 /* What failed as a bad request was made by a patch: that is what is wrong. kubectl shows causes only. */
 int reply_patch(struct reply *reply);
 void reply_free(struct reply *reply);

@@ -690,6 +690,8 @@ static int check_preconditions(struct write *write, const struct json *meta)
     uint64_t revision = 0;
     struct str resource = kind_resource(write->arena, write->kind);
 
+    if (write->patched && uid.len && !str_eq(uid, write->old->uid))
+        return reply_wrong(write->reply, "metadata.uid", "field is immutable");
     if (uid.len && !str_eq(uid, write->old->uid))
         return reply_fail(write->reply, 409, "Conflict",
                           "Operation cannot be fulfilled on " STR_FMT " \"" STR_FMT
