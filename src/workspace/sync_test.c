@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "test.h"
 #include "workspace/disk.h"
@@ -14,6 +15,7 @@
 #include "workspace/pull.h"
 #include "workspace/scan.h"
 #include "workspace/sync.h"
+#include "workspace/sync_worker.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -243,6 +245,21 @@ static bool number_comes(struct worker *worker, const uint64_t *number, uint64_t
          *number != wanted && clock_ms() < until_ms;)
         worker_turn(worker);
     return *number == wanted;
+}
+
+/* Names of files are bytes; JSON is text. */
+TEST(what_a_worker_says_of_files_can_be_read_whatever_they_are_called)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+    struct sync_worker worker = {.rank = 3};
+    struct json *json = NULL;
+
+    sync_worker_ack(&worker, &(struct sync_ack){.revision = {.low = 1}, .kept = 1},
+                    STR("caf\xe9 \"x\n"));
+    sync_worker_write(&text, &worker);
+    EXPECT(json_parse(&arena, buf_str(&text), &json, NULL) == 0);
+    EXPECT(str_is(json_str(json_get(json, "names")), "caf\xef\xbf\xbd \"x\n"));
 }
 
 TEST(sync_hands_a_commit_to_its_workers_and_says_when_they_have_it)
