@@ -106,6 +106,15 @@ struct ended *ended_start(struct api *api, const char *path, const struct log *l
     return ended;
 }
 
+void ended_tell(const struct ended *ended, struct buf *out)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str text = STR("");
+
+    if (file_read(&arena, ended->path, &text, NULL) == 0)
+        buf_add(out, text);
+}
+
 void ended_teach(struct scheduler *scheduler, const char *path)
 {
     _cleanup_(arena_done) struct arena arena = {0};

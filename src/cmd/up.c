@@ -508,6 +508,13 @@ static void write_accounts(void *user, struct str uid, struct buf *text)
     accounts_tell(up->accounts, uid, text);
 }
 
+static void write_history(void *user, struct buf *text)
+{
+    const struct up *up = user;
+
+    ended_tell(up->ended, text);
+}
+
 static void on_trouble(void *user, const char *why)
 {
     const struct up *up = user;
@@ -617,7 +624,7 @@ static int start(struct up *up, struct err *err)
         up->accounts = accounts_start(store_api(up->store),
                                       datadir_file(up->arena, &up->dir, SPENT_FILE), &up->log);
     if (r == 0)
-        server_set_accounts(up->server, write_accounts, up);
+        server_set_accounts(up->server, write_accounts, write_history, up);
     if (r == 0 && up->values->idle_ms)
         up->idle = idle_start(&up->loop, &(struct idle_options){.api = store_api(up->store),
                                                                 .period_ms = up->values->idle_ms,

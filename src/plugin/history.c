@@ -7,19 +7,16 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/yaml.h"
-#include "plugin/local.h"
 #include "plugin/past.h"
 #include "plugin/plugin.h"
 #include "plugin/report.h"
 #include "plugin/watch.h"
 #include "tool/clock.h"
-#include "tool/file.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* history: the file of the muster of this machine, where that is the cluster, and the ended jobs
- * that still exist. */
+/* history: what `muster up` keeps of jobs that have ended (GET /history), and the ended jobs that still exist. */
 struct history_values {
     struct common_values common;
     bool all;
@@ -53,16 +50,10 @@ static const struct option history_options[] = {
 
 static int history_collect(struct session *session, struct buf *text, struct err *err)
 {
-    const char *file =
-        str_printf(&session->arena, "%s/" PAST_FILE, local_folder(&session->arena)).p;
     const struct object **jobs;
-    struct str kept = STR("");
+    struct str kept = report_ask(session, "/history", "");
     size_t count;
-    bool here = session->config.source &&
-                strcmp(session->config.source, local_kubeconfig(&session->arena)) == 0;
 
-    if (here)
-        (void)file_read(&session->arena, file, &kept, NULL);
     buf_add(text, kept);
     int r = session_list(session, &kind_torchrunjob, "*", NULL, &jobs, &count, err);
     if (r < 0 && err->http_status == 403) /* all namespaces are not everybody's */
@@ -134,9 +125,10 @@ static int history_run(struct invocation *invocation)
 const struct command command_history = {
     .name = "history",
     .summary = "show jobs that have ended: when, how long, with which status, and their GPU hours",
-    .about = "The muster of this machine keeps a line of every job, also of deleted ones; times "
-             "are UTC. Of other "
-             "clusters the ended jobs are shown that still exist.",
+    .about =
+        "muster up keeps a line of every job, also of deleted ones, for whoever may list the "
+        "jobs of the namespace; times are UTC. Of other clusters the ended jobs are shown that "
+        "still exist.",
     .example = "muster history\nmuster history -l team=vision --watch",
     .options = history_options,
     .values_size = sizeof(struct history_values),

@@ -73,7 +73,7 @@ struct str past_trim(struct str text)
     return str_sub(text, str_find(text, '\n') + 1, text.len);
 }
 
-static void past_row(struct table *table, const struct json *line)
+static void past_row(struct table *table, const struct json *line, bool all)
 {
     struct arena *arena = table->arena;
     int64_t seconds = json_i64_or(json_get(line, "runSeconds"), 0);
@@ -81,6 +81,8 @@ static void past_row(struct table *table, const struct json *line)
         json_i64_or(json_get(line, "gpuSeconds"), seconds * json_i64_or(json_get(line, "gpus"), 0));
     struct str start = json_str(json_get(line, "start"));
 
+    if (all)
+        table_add(table, json_str(json_get(line, "namespace")));
     table_add(table, json_str(json_get(line, "name")));
     table_add(table, json_str(json_get(line, "queue")));
     table_add(table, json_number_text(json_get(line, "gpus")));
@@ -148,15 +150,16 @@ size_t past_table(struct buf *out,
                   struct str text,
                   const struct past_options *options)
 {
-    static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",  "PHASE", "EXIT",
-                                          "STARTED", "RAN",   "GPU-H", NULL};
+    static const char *const headers[] = {"NAMESPACE", "JOB",     "QUEUE", "GPUS",  "PHASE",
+                                          "EXIT",      "STARTED", "RAN",   "GPU-H", NULL};
+    bool all = !options->ns;
     struct past_lines lines = past_choose(arena, text, options);
     struct table table;
 
-    table_init(&table, arena, headers);
+    table_init(&table, arena, all ? headers : headers + 1);
     table.wraps_at = options->wraps_at;
     for (size_t i = 0; i < lines.count; i++)
-        past_row(&table, lines.items[i]);
+        past_row(&table, lines.items[i], all);
     if (lines.count)
         table_write(out, &table, true);
     return lines.count;

@@ -44,6 +44,8 @@ TEST(a_job_that_ended_is_one_line_with_its_gpu_hours)
                       "first   q       4      Failed   3      11-15 02:03   90m   6.00\n")));
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){0}) == 3);
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){.limit = 1}) == 1);
+    EXPECT(str_contains(buf_str(&table), STR("\nNAMESPACE   JOB      QUEUE ")) &&
+           str_contains(buf_str(&table), STR("\nother       second   q ")));
 }
 
 TEST(a_job_that_was_deleted_while_it_ran_has_run_until_then)
@@ -96,7 +98,7 @@ TEST(history_chooses_jobs_by_labels_and_tells_programs_the_same)
     EXPECT(add(&text, JOB("2", "default", "b", "Failed"), false));
     EXPECT(selector_parse_labels(&arena, STR("team=vision"), &selector, NULL) == 0);
     EXPECT(past_table(&table, &arena, buf_str(&text), &options) == 1);
-    EXPECT(str_contains(buf_str(&table), STR("\na ")));
+    EXPECT(str_contains(buf_str(&table), STR(" a ")));
     struct json *list = past_list(&arena, buf_str(&text), &options);
     EXPECT(json_count(list) == 1);
     EXPECT(str_is(json_str_at(list, "0.labels.team"), "vision"));

@@ -59,18 +59,32 @@ static const struct option report_options[] = {
     {0},
 };
 
+struct str report_ask(struct session *session, const char *path, const char *query)
+{
+    struct arena *arena = &session->arena;
+    const char *ns = session->config.ns;
+    struct str paths[] = {
+        str_printf(arena, "%s%s%s", path, query[0] ? "?" : "", query),
+        str_printf(arena, "%s?namespace=%s%s%s", path, ns, query[0] ? "&" : "", query)};
+    int status = 403;
+
+    for (size_t i = 0; i < COUNT_OF(paths) && status == 403; i++) {
+        struct str kept = STR("");
+
+        status = session_http(
+            session,
+            &(struct session_request){.method = "GET", .path = paths[i], .timeout_ms = ASK_MS},
+            &kept, NULL);
+        if (status == 200 && str_starts(kept, STR("{\"uid\"")))
+            return kept;
+    }
+    return STR("");
+}
+
 struct str report_kept(struct session *session, struct str uid)
 {
-    struct session_request request = {
-        .method = "GET",
-        .path = uid.len ? str_printf(&session->arena, "/accounts?uid=" STR_FMT, STR_ARG(uid))
-                        : STR("/accounts"),
-        .timeout_ms = ASK_MS};
-    struct str kept = STR("");
-
-    return session_http(session, &request, &kept, NULL) == 200 && str_starts(kept, STR("{\"uid\""))
-               ? kept
-               : STR("");
+    return report_ask(session, "/accounts",
+                      uid.len ? str_printf(&session->arena, "uid=" STR_FMT, STR_ARG(uid)).p : "");
 }
 
 static void spent_of(struct session *session, const struct object *job, struct spent *ret)

@@ -283,10 +283,23 @@ static bool is_for_all(const struct request *request)
     const struct route *route = &request->route;
 
     return (route->type != ROUTE_RESOURCE && route->type != ROUTE_METRICS &&
-            route->type != ROUTE_ACCOUNTS) ||
+            route->type != ROUTE_ACCOUNTS && route->type != ROUTE_HISTORY) ||
            (str_is(route->group, "authorization.k8s.io") &&
             str_starts(route->plural, STR("selfsubject"))) ||
            str_is(route->plural, "selfsubjectreviews");
+}
+
+/* What is kept of the jobs of a namespace, or of all, is for whoever may list them there. */
+static bool may_list_jobs(const struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct rbac_request jobs = {.verb = STR("list"),
+                                .group = str_from(kind_torchrunjob.group),
+                                .resource = str_from(kind_torchrunjob.plural),
+                                .ns = http_query(arena, request->x->head.query, "namespace")};
+
+    return (request->route.type == ROUTE_ACCOUNTS || request->route.type == ROUTE_HISTORY) &&
+           authz_allows(request->server->authz, arena, &request->user, &jobs);
 }
 
 bool authz_check(struct request *request)
@@ -298,7 +311,8 @@ bool authz_check(struct request *request)
         return true;
     struct rbac_request wanted =
         attributes_of(arena, &request->route, head->method, head->path, head->query);
-    if (authz_allows(request->server->authz, arena, &request->user, &wanted))
+    if (authz_allows(request->server->authz, arena, &request->user, &wanted) ||
+        may_list_jobs(request))
         return true;
     request_fail(request, 403, "Forbidden", STR_FMT,
                  STR_ARG(authz_sentence(arena, &request->user, &wanted)));

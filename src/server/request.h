@@ -41,8 +41,9 @@ struct server {
     void (*metrics)(void *user, struct buf *text); /* NULL: none */
     void *metrics_user;
     void (*accounts)(void *user, struct str uid, struct buf *out); /* NULL: none */
-    void *accounts_user;
-    const char *(*not_ready)(void *user); /* NULL: always ready */
+    void (*history)(void *user, struct buf *out);                  /* NULL: none */
+    void *accounts_user;                                           /* of both */
+    const char *(*not_ready)(void *user);                          /* NULL: always ready */
     void *not_ready_user;
     struct authz *authz;
     const struct log *log;

@@ -139,6 +139,8 @@ int route_parse(struct arena *arena, struct str path, struct route *ret, struct 
         route.type = ROUTE_METRICS;
     } else if (segments.count == 1 && str_is(segments.items[0], "accounts")) {
         route.type = ROUTE_ACCOUNTS;
+    } else if (segments.count == 1 && str_is(segments.items[0], "history")) {
+        route.type = ROUTE_HISTORY;
     } else if (segments.count == 1 && str_is(segments.items[0], "version")) {
         route.type = ROUTE_VERSION;
     } else if (segments.count == 2 && str_is(segments.items[0], ".well-known") &&

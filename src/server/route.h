@@ -20,6 +20,7 @@ enum route_type {
     ROUTE_HEALTH,        /* /healthz /livez /readyz and below */
     ROUTE_METRICS,       /* /metrics */
     ROUTE_ACCOUNTS,      /* /accounts */
+    ROUTE_HISTORY,       /* /history */
     ROUTE_VERSION,       /* /version */
     ROUTE_ISSUER,        /* /.well-known/openid-configuration */
     ROUTE_ISSUER_KEYS,   /* /openid/v1/jwks */

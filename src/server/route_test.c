@@ -23,6 +23,7 @@ TEST(route_of_a_path)
         {"/readyz", ROUTE_HEALTH, "", "", "", "", "", "", ""},
         {"/metrics", ROUTE_METRICS, "", "", "", "", "", "", ""},
         {"/accounts", ROUTE_ACCOUNTS, "", "", "", "", "", "", ""},
+        {"/history", ROUTE_HISTORY, "", "", "", "", "", "", ""},
         {"/accounts/x", ROUTE_UNKNOWN, "", "", "", "", "", "", ""},
         {"/api", ROUTE_API, "", "", "", "", "", "", ""},
         {"/api/v1", ROUTE_GROUP_VERSION, "", "v1", "", "", "", "", ""},

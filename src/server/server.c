@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "control/cluster/progress.h"
@@ -390,6 +391,26 @@ static void metrics(struct request *request)
     http_reply(request->x, 200, "text/plain; version=0.0.4", buf_str(&text));
 }
 
+/* Lines of JSON about jobs; with ?namespace=, of that one, which is what authz_check() has looked at. */
+static void reply_lines(struct request *request, struct str lines)
+{
+    struct arena *arena = request_arena(request);
+    struct str ns = http_query(arena, request->x->head.query, "namespace");
+    _cleanup_(buf_done) struct buf some = {0};
+    struct str line;
+
+    for (struct str rest = lines; ns.len && str_cut(&rest, '\n', &line);) {
+        struct json *job = NULL;
+
+        if (json_parse(arena, line, &job, NULL) < 0 ||
+            !str_eq(json_str(json_get(job, "namespace")), ns))
+            continue;
+        buf_add(&some, line);
+        buf_addc(&some, '\n');
+    }
+    http_reply(request->x, 200, "application/x-ndjson", ns.len ? buf_str(&some) : lines);
+}
+
 static void accounts(struct request *request)
 {
     const struct server *server = request->server;
@@ -401,15 +422,29 @@ static void accounts(struct request *request)
         return;
     }
     server->accounts(server->accounts_user, uid, &text);
-    http_reply(request->x, 200, "application/x-ndjson", buf_str(&text));
+    reply_lines(request, buf_str(&text));
+}
+
+static void history_get(struct request *request)
+{
+    const struct server *server = request->server;
+    _cleanup_(buf_done) struct buf text = {0};
+
+    if (!server->history) {
+        request_not_found(request);
+        return;
+    }
+    server->history(server->accounts_user, &text);
+    reply_lines(request, buf_str(&text));
 }
 
 static void root(struct request *request)
 {
-    http_reply(request->x, 200, "application/json",
-               STR("{\"paths\":[\"/accounts\",\"/api\",\"/apis\",\"/healthz\",\"/livez\",\"/"
-                   "metrics\",\"/openapi/v2\","
-                   "\"/openapi/v3\",\"/openid/v1/jwks\",\"/readyz\",\"/ui\",\"/version\"]}\n"));
+    http_reply(
+        request->x, 200, "application/json",
+        STR("{\"paths\":[\"/accounts\",\"/api\",\"/apis\",\"/healthz\",\"/history\",\"/livez\",\"/"
+            "metrics\",\"/openapi/v2\","
+            "\"/openapi/v3\",\"/openid/v1/jwks\",\"/readyz\",\"/ui\",\"/version\"]}\n"));
 }
 
 /* Where others find what they check tokens with that are for them (http/jwt.h). */
@@ -455,6 +490,7 @@ static void request_handle(struct request *request)
     case ROUTE_HEALTH: health(request); break;
     case ROUTE_METRICS: metrics(request); break;
     case ROUTE_ACCOUNTS: accounts(request); break;
+    case ROUTE_HISTORY: history_get(request); break;
     case ROUTE_VERSION: version_get(request); break;
     case ROUTE_ISSUER: issuer(request); break;
     case ROUTE_ISSUER_KEYS: issuer_keys(request); break;
@@ -526,9 +562,11 @@ void server_set_metrics(struct server *server,
 
 void server_set_accounts(struct server *server,
                          void (*write)(void *user, struct str uid, struct buf *out),
+                         void (*history)(void *user, struct buf *out),
                          void *user)
 {
     server->accounts = write;
+    server->history = history;
     server->accounts_user = user;
 }
 

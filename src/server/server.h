@@ -63,9 +63,11 @@ void server_set_metrics(struct server *server,
                         void (*write)(void *user, struct buf *text),
                         void *user);
 /* What GET /accounts answers, for the same people: what jobs spent their time on, lines of JSON; with
- * ?uid= of one job alone. `write` NULL takes it away again. */
+ * ?uid= of one job alone; and GET /history: the jobs that have ended. With ?namespace=, of its jobs alone, and
+ * for whoever may list jobs there, or in all. NULL takes them away again. */
 void server_set_accounts(struct server *server,
                          void (*write)(void *user, struct str uid, struct buf *out),
+                         void (*history)(void *user, struct buf *out),
                          void *user);
 /* What GET /readyz answers, with 503; `why` says NULL while all is well. Until told, it is ready. */
 void server_set_ready(struct server *server, const char *(*why)(void *user), void *user);

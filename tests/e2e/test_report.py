@@ -102,7 +102,7 @@ def batch_job(name, command, gpus, **spec):
 
 
 def reader(m):
-    """The environment of somebody who may read all objects, but not /accounts."""
+    """The environment of somebody who may read all objects, and is not told of /accounts."""
     m.kubectl("create", "serviceaccount", "reader")
     m.kubectl("create", "clusterrole", "reader", "--verb=get,list", "--resource=*.*")
     m.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=reader", "--serviceaccount=default:reader")
@@ -138,7 +138,7 @@ def test_jobsets_trainjobs_and_jobs_are_counted_once_each():
         check(rows(m, "node")["node-0"]["jobs"] == 3, "a job has no node")
         metrics = m.kubectl("get", "--raw", "/metrics").stdout
         check('muster_job_gpu_seconds_total{queue_name="default-queue",state="training"}' in metrics, "no metric of it")
-        # Who may not read the accounts has what the objects say: the same jobs, since their pods began.
+        # Who may list the jobs of all namespaces has the same.
         done = run([binary("muster"), "report", "--by", "job", "-o", "json"], env=reader(m))
         seen = {row["job"]: row for row in json.loads(done.stdout)["rows"]}
         check(sorted(seen) == sorted(found), f"{sorted(seen)}")

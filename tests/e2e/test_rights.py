@@ -169,6 +169,14 @@ def test_only_who_may_impersonate_asks_in_another_name():
         owner.says(200, "GET", CONFIGMAPS, **{"Impersonate-User": "eve", "Impersonate-Group": "system:masters"})
 
 
+JOB = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {name: past, namespace: %s}
+spec: {jobQueue: none, command: "true", numGPUs: 1}
+"""
+
+
 def test_reviews_and_metrics_are_for_those_who_may():
     with Muster() as m:
         owner = Client(m)
@@ -179,6 +187,20 @@ def test_reviews_and_metrics_are_for_those_who_may():
         check('cannot get path "/metrics"' in answer["message"], str(answer))
         answer = bot.says(403, "GET", "/accounts")
         check('cannot get path "/accounts"' in answer["message"], str(answer))
+        # What is kept of deleted jobs is for whoever may list the jobs of their namespace, and of no other.
+        for ns in ("default", "kube-public"):
+            m.apply(JOB % ns)
+            m.kubectl("delete", "torchrunjob", "past", "-n", ns)
+        lister = account(m, owner, "lister", rule("list", "torchrunjobs", "torchrun.ai"))
+        for path in ("/history", "/accounts"):
+            wait_for(lambda: "past" in str(lister.ask("GET", f"{path}?namespace=default")[1]), "the right to list jobs")
+            said = str(lister.says(200, "GET", f"{path}?namespace=default"))
+            check("default" in said and "kube-public" not in said, said)
+            lister.says(403, "GET", path)
+            lister.says(403, "GET", f"{path}?namespace=kube-public")
+            lister.says(403, "GET", f"{path}?namespace=")
+            bot.says(403, "GET", f"{path}?namespace=default")
+            wait_for(lambda: "kube-public" in str(owner.says(200, "GET", path)), "the owner to have all", 20)
         seer = account(m, owner, "seer", {"verbs": ["get"], "nonResourceURLs": ["/metrics"]}, cluster=True)
         wait_for(lambda: seer.ask("GET", "/metrics")[0] == 200, "the right to read metrics")
 
