@@ -264,6 +264,8 @@ static void count_pod(struct affinity *affinity, const struct pod *other)
                     spec->anti_affinity_preference_count, other);
     for (size_t i = 0; i < affinity->spread.count; i++)
         if (affinity->spread.items[i].counts && str_eq(pod_ns(other), pod_ns(pod)) &&
+            spec->spreads[i]
+                .selector.expression_count && /* of an empty one Kubernetes counts none */
             selector_matches(&spec->spreads[i].selector, other))
             term_count(arena, &affinity->spread.items[i], other);
     if (other->shape->spec.anti_affinity_count)

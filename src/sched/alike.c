@@ -31,7 +31,7 @@ static struct str node_key(const struct sched *sched, const struct node *node, i
 
     if (!node_is_plain(node))
         return STR_NONE;
-    words[0] = node->schedulable;
+    words[0] = node->ready;
     words[1] = node->spec.gpu_worker;
     words[2] = node->spec.cpu_worker;
     memcpy(words + FLAGS, node->total, count * sizeof(*words));

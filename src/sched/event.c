@@ -129,8 +129,9 @@ void sched_put_node(struct sched *sched, const struct sched_node *spec)
     node_set_model(sched, node);
     node->pool = pool_get(sched, spec->pool);
     numa_policy_changed(sched, node);
-    node->schedulable = !spec->not_ready && !spec->unschedulable;
-    node->untainted = !spec->taint_count;
+    node->ready = !spec->not_ready && !(spec->unschedulable && QUIRK(sched, NEVER_CORDONED));
+    node->schedulable = node->ready && !spec->unschedulable;
+    node->untainted = !spec->taint_count && !spec->unschedulable;
     sched->soft_taints += softly_tainted(node);
     node->mig = spec->mig_enabled || (!spec->mig_disabled && names_mig(spec));
     node_totals(sched, node);
@@ -167,6 +168,7 @@ void sched_drop_node(struct sched *sched, struct str name)
     index_remove(node);
     sched->soft_taints -= softly_tainted(node);
     node->known = false;
+    node->ready = false;
     node->schedulable = false;
     node->spec = (struct sched_node){.name = node->name};
     node_set_model(sched, node);

@@ -96,6 +96,15 @@ static bool taint_tolerated(const struct sched_pod *spec, const struct sched_tai
     return false;
 }
 
+/* A cordon is this taint, whether or not somebody has written it on the node. */
+static bool cordon_tolerated(const struct sched_pod *spec)
+{
+    const struct sched_taint cordon = {.key = STR("node.kubernetes.io/unschedulable"),
+                                       .effect = SCHED_NO_SCHEDULE};
+
+    return taint_tolerated(spec, &cordon);
+}
+
 bool filter_tolerates(const struct sched_pod *spec, const struct node *node, bool prefer)
 {
     for (size_t i = 0; i < node->spec.taint_count; i++) {
@@ -154,7 +163,7 @@ enum place_filter filter_static(const struct shape *shape, const struct node *no
 {
     const struct sched_pod *spec = &shape->spec;
 
-    if (!node->schedulable)
+    if (!node->ready || (!node->schedulable && !cordon_tolerated(spec)))
         return PLACE_UNREADY;
     if (!gpu_type_fits(shape, node))
         return PLACE_GPU_TYPE;

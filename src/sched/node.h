@@ -38,7 +38,8 @@ struct node {
     uint32_t slot;    /* index in sched->nodes */
     uint32_t rank;    /* place in name order; see nodes_ranked() */
     bool known;       /* false: only named by pods so far */
-    bool schedulable; /* known, ready, not cordoned */
+    bool ready;       /* known, ready; who tolerates a cordon goes there */
+    bool schedulable; /* and not cordoned */
     bool untainted;
     bool mig;
     struct pool *pool;

@@ -140,7 +140,7 @@ static int64_t parts_free(struct sched *sched, const struct node *node)
 static void count_room(struct sched *sched, struct node *node)
 {
     for (int r = 0; r < RES_PODS; r++) {
-        int64_t room = node->schedulable ? node->idle[r] + node->releasing[r] : 0;
+        int64_t room = node->ready ? node->idle[r] + node->releasing[r] : 0;
         if (node->keep) /* what is kept may still be in use: that is no debt of the pool */
             room = i64_max(0, room);
         node->pool->room[r] += room - node->counted[r];
@@ -154,7 +154,7 @@ static void count_room(struct sched *sched, struct node *node)
     }
     if (!node->share_count && !node->mig && !node->counted[RES_PODS])
         return;
-    int64_t parts = node->schedulable ? parts_free(sched, node) : 0;
+    int64_t parts = node->ready ? parts_free(sched, node) : 0;
     node->pool->parts += parts - node->counted[RES_PODS];
     node->counted[RES_PODS] = parts;
 }
@@ -184,7 +184,7 @@ void index_update(struct sched *sched, struct node *node)
 
     for (int which = 0; which < INDEX_COUNT; which++) {
         struct node_link *link = &node->links[which];
-        bool wanted = node->schedulable && (which == INDEX_CPU || has_gpus(node));
+        bool wanted = node->ready && (which == INDEX_CPU || has_gpus(node));
 
         if (link->in == wanted && (!wanted || link->key == keys[which]))
             continue;

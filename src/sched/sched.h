@@ -104,7 +104,10 @@ struct sched;
     X(ALL_DEMAND, "all-demand",                                                                    \
       "fair shares are divided by all that waits, also where it is held, incomplete or larger "    \
       "than what there is or than a limit below allows, so that others have less",                 \
-      "they are divided by what could start")
+      "they are divided by what could start")                                                      \
+    X(NEVER_CORDONED, "never-cordoned",                                                            \
+      "a cordoned node takes no pod, whatever that tolerates; newer versions do as Muster",        \
+      "it takes those that tolerate node.kubernetes.io/unschedulable, as kube-scheduler has it")
 
 enum sched_quirk {
 #define SCHED_QUIRK_INDEX(name, ...) SCHED_QUIRK_INDEX_##name,

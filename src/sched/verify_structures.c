@@ -77,7 +77,7 @@ static int verify_tree(const struct pool *pool, size_t tree, struct err *err)
     }
     for (size_t i = 0; i < pool->nodes.count; i++) {
         const struct node *node = pool->nodes.items[i];
-        wanted += node->schedulable && (node->total[RES_GPU] > 0 || node->mig) == trees[tree].gpus;
+        wanted += node->ready && (node->total[RES_GPU] > 0 || node->mig) == trees[tree].gpus;
     }
     return count == wanted ? 0
                            : err_set(err, -EINVAL, "index %zu has %zu nodes, should have %zu", tree,
@@ -94,10 +94,10 @@ static int verify_sums(const struct pool *pool, struct err *err)
     for (size_t i = 0; i < pool->nodes.count; i++) {
         const struct node *node = pool->nodes.items[i];
 
-        for (int r = 0; node->schedulable && r < RES_PODS; r++) {
+        for (int r = 0; node->ready && r < RES_PODS; r++) {
             room[r] += node->idle[r] + node->releasing[r];
-            idle[r] += i64_max(0, node->idle[r]);
-            whole[r] += node->total[r];
+            idle[r] += node->schedulable ? i64_max(0, node->idle[r]) : 0;
+            whole[r] += node->schedulable ? node->total[r] : 0;
         }
         parts += node->counted[RES_PODS];
     }

@@ -24,9 +24,6 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "e2e"), os.path.dirnam
 from cluster import RBAC, Operator  # noqa: E402
 from controlplane import ACCOUNT, ControlPlane  # noqa: E402
 from harness import PATIENCE, Failure, Skip, wait_for  # noqa: E402
-from result import read_expected  # noqa: E402
-
-EXPECTED = os.path.join(os.path.dirname(HERE), "expected", "judge-kubernetes.txt")
 
 BATCH = 100      # cases that are under way at a time
 THREADS = 8
@@ -343,15 +340,6 @@ def differ(answers):
     return bool(answers[0][0]) != bool(answers[1][0])
 
 
-def kind_of(number, answers, options):
-    """What a disagreement is about, where that is known (tests/expected/judge-kubernetes.txt); the last node is cordoned."""
-    if answers[0][0] == f"n{options.nodes - 1}" and "cordoned" in answers[1][1]:
-        return "cordoned"
-    spreads = case(number, options.seed, "m", options.nodes)[2]["spec"].get("topologySpreadConstraints", [])
-    nobody = any(c["labelSelector"] == {} and "matchLabelKeys" not in c for c in spreads)
-    return "empty-spread" if nobody and answers[0][0] and "topology spread" in answers[1][1] else ""
-
-
 def report(number, seed, node_count, answers, said):
     """One disagreement, with everything that is needed to see who is right."""
     docs, storage, asked = case(number, seed, "m", node_count)
@@ -381,7 +369,7 @@ def play(options):
 
 def ask_all(judge, options):
     numbers = [options.only] if options.only is not None else list(range(options.pods))
-    began, bad, bound, known = time.monotonic(), 0, 0, {kind: 0 for kind in read_expected(EXPECTED)}
+    began, bad, bound = time.monotonic(), 0, 0
     print(f"seed {options.seed}, {len(numbers)} pods, {options.nodes} nodes", flush=True)
     for first in range(0, len(numbers), BATCH):
         part = judge.batch(numbers[first:first + BATCH])
@@ -389,14 +377,9 @@ def ask_all(judge, options):
         unlike = [number for number, answers in part.items() if differ(answers)]
         # What one had not heard of yet is no disagreement: they are asked again.
         for number, answers in judge.batch(unlike).items() if unlike else ():
-            kind = kind_of(number, answers, options)
-            if differ(answers) and kind in known:
-                known[kind] += 1
-            elif differ(answers):
+            if differ(answers):
                 bad += 1
                 report(number, options.seed, options.nodes, answers, bad <= WHOLE_MAX)
-    for kind, count in known.items():
-        print(f"expected: {kind}, {count} pods")
     print(f"{len(numbers)} pods, {bound} of them bound by kube-scheduler, {bad} disagreements, {time.monotonic() - began:.0f} s")
     print(f"{len(numbers) - bad} passed, {bad} failed")
     return 1 if bad else 0
