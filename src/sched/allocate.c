@@ -206,7 +206,8 @@ static bool tasks_allocate(struct attempt *attempt,
         return false;
     queue_note(group, before);
     if ((nodes ? place_at(attempt, tasks, nodes)
-               : place_set_tree(attempt, 0, tasks, within) || arrange(attempt, tasks, within)) &&
+               : (!attempt->accept && place_set_tree(attempt, 0, tasks, within)) ||
+                     arrange(attempt, tasks, within)) &&
         verdict_allows(failure, queue_grew(group, before, &failure->queue, &failure->resource)))
         return true;
     journal_rollback(sched, mark);
@@ -233,6 +234,11 @@ bool allocate_within(struct sched *sched,
     struct attempt attempt = {.sched = sched, .group = group, .later = true, .failure = ret};
 
     return tasks_allocate(&attempt, tasks, within, NULL);
+}
+
+bool allocate_beside(struct attempt *attempt, const struct pod_vec *tasks)
+{
+    return tasks_allocate(attempt, tasks, &(struct node_set){0}, NULL);
 }
 
 bool allocate_at(struct sched *sched,

@@ -44,6 +44,10 @@ bool allocate_within(struct sched *sched,
                      const struct node_set *within,
                      struct failure *ret);
 
+/* The same, every way in turn until others have accepted one; see arrange.h. */
+struct attempt;
+bool allocate_beside(struct attempt *attempt, const struct pod_vec *tasks);
+
 /* The same with a node given for each; pods that fit now are bound, the others promised room. */
 bool allocate_at(struct sched *sched,
                  struct group *group,

@@ -101,9 +101,13 @@ struct arranging {
     struct node_set *chosen; /* by set */
     struct step *steps;
     size_t count;
-    int64_t looks; /* at nodes, that are left */
-    bool plain;    /* one node is as good as another that has the same */
+    int64_t looks;  /* at nodes, that are left */
+    bool plain;     /* one node is as good as another that has the same */
+    uint32_t kinds; /* of pods, that are tried in every order; at most KINDS_MAX */
+    uint32_t order; /* the number of this one */
 };
+
+#define KINDS_MAX 4
 
 static const uint32_t resources[SCHED_RESOURCES] = {RES_CPU, RES_MEMORY, RES_GPU};
 
@@ -148,6 +152,31 @@ static bool interchangeable(const struct sched *sched, const struct pod *a, cons
            ((a->shape->local && !sched->anti_pods) || same_labels(a, b));
 }
 
+/* Puts the kinds of pods, which are beside each other, into another order: which of them is the first
+ * is the number's last digit, with as many digits as there are kinds, and so on. */
+static void reorder(struct pod **pods, size_t count, uint32_t kinds, uint32_t order)
+{
+    for (uint32_t left = kinds; left > 1 && count; left--) {
+        uint32_t skip = order % left;
+        size_t from = 0;
+        size_t end = 0;
+
+        order /= left;
+        for (uint32_t kind = 0; kind <= skip && end < count; kind++)
+            for (from = end; end < count && pods[end]->shape == pods[from]->shape;)
+                end++;
+        for (size_t i = from; i < end; i++) {
+            struct pod *pod = pods[i];
+            size_t at = i - from;
+
+            memmove(pods + at + 1, pods + at, (i - at) * sizeof(*pods));
+            pods[at] = pod;
+        }
+        pods += end - from;
+        count -= end - from;
+    }
+}
+
 static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *tasks)
 {
     struct sched *sched = a->attempt->sched;
@@ -156,10 +185,12 @@ static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *ta
 
     memcpy(pods, tasks->items, tasks->count * sizeof(*pods));
     qsort(pods, tasks->count, sizeof(*pods), by_size);
+    reorder(pods, tasks->count, a->kinds, a->order);
     for (size_t i = 0; i < tasks->count; i++)
         a->steps[a->count++] = (struct step){
             .pod = pods[i],
             .set = set,
+            .choices = a->steps[a->count].choices, /* of the order before */
             .like_last = i && interchangeable(sched, pods[i - 1], pods[i]),
         };
     for (size_t i = a->count; i-- > first;)
@@ -221,7 +252,9 @@ static void add_set(struct arranging *a, uint32_t set, const struct pod_vec *tas
     } *children = NULL;
     size_t count = 0;
 
-    a->steps[a->count++] = (struct step){.set = set, .tasks = *tasks};
+    a->steps[a->count] =
+        (struct step){.set = set, .tasks = *tasks, .choices = a->steps[a->count].choices};
+    a->count++;
     if (group->sets[set].leaf || !parts) {
         add_pods(a, set, tasks);
         return;
@@ -318,12 +351,16 @@ static void step_enter(struct arranging *a, struct step *step)
 }
 
 /* A pod just like this one was there, and that did not help: nor would this one there. */
-static bool known_in_vain(const struct step *step, const struct node *node)
+static bool known_in_vain(const struct step *step, const struct placement *there)
 {
     for (; step->like_last; step--)
-        for (size_t i = 0; i + 1 < step[-1].next; i++)
-            if (step[-1].choices[i].placement.node == node)
+        for (size_t i = 0; i + 1 < step[-1].next; i++) {
+            const struct placement *tried = &step[-1].choices[i].placement;
+
+            if (tried->node == there->node && tried->share_count == there->share_count &&
+                memcmp(tried->shares, there->shares, there->share_count) == 0)
                 return true;
+        }
     return false;
 }
 
@@ -337,7 +374,7 @@ static bool step_next(struct arranging *a, struct step *step)
             a->chosen[step->set] = step->domains.items[at];
             return true;
         }
-        if (known_in_vain(step, step->choices[at].placement.node))
+        if (known_in_vain(step, &step->choices[at].placement))
             continue;
         struct placement placement = step->choices[at].placement;
         attempt_put(a->attempt, step->pod, &placement);
@@ -346,9 +383,24 @@ static bool step_next(struct arranging *a, struct step *step)
     return false;
 }
 
+/* All have a place: whoever else has to be placed beside them says whether it will do. */
+static bool steps_will_do(struct arranging *a)
+{
+    struct mark mark = journal_mark(a->attempt->sched);
+
+    if (!a->attempt->accept || a->attempt->accept(a->attempt->user))
+        return true;
+    journal_rollback(a->attempt->sched, mark);
+    a->looks -= a->attempt->cost;
+    return false;
+}
+
 static bool steps_take(struct arranging *a)
 {
-    for (size_t at = 0; at < a->count;) {
+    for (size_t at = 0;;) {
+        if (at == a->count && steps_will_do(a))
+            return true;
+        at -= at == a->count;
         struct step *step = &a->steps[at];
 
         if (!step->entered)
@@ -367,7 +419,6 @@ static bool steps_take(struct arranging *a)
         if (!at--)
             return false;
     }
-    return true;
 }
 
 /* ---- whether it is worth a try ---- */
@@ -382,8 +433,9 @@ static bool all_alike(const struct attempt *attempt, const struct pod_vec *tasks
     for (size_t i = 1; i < tasks->count; i++)
         if (!interchangeable(sched, first, tasks->items[i]))
             return false;
-    return !first->shape->shared && !spec->affinity_count && spec->anti_affinity_count <= 1 &&
-           (!spec->spread_count || QUIRK(sched, NO_SPREAD)) && !sched->numa_nodes &&
+    return !first->shape->shared && !first->shape->mounts && !spec->affinity_count &&
+           spec->anti_affinity_count <= 1 && (!spec->spread_count || QUIRK(sched, NO_SPREAD)) &&
+           !sched->numa_nodes &&
            (attempt->group->set_count == 2 || !parts_constrained(attempt->group));
 }
 
@@ -412,8 +464,30 @@ static bool all_plain(const struct arranging *a, const struct pod_vec *tasks, bo
         if (!tasks->items[i]->shape->local || tasks->items[i]->claim_count ||
             tasks->items[i]->shape->shared || tasks->items[i]->home)
             return false;
-    return !parts && !sched->anti_pods && !sched->homed.count &&
+    return !parts && !a->attempt->accept && !sched->anti_pods && !sched->homed.count &&
            !queue_has_models(a->attempt->group->queue);
+}
+
+/* How many kinds of pods are tried in every order: one, unless where a pod may go depends on who went
+ * before it. */
+static uint32_t kinds_of(const struct sched *sched, const struct pod_vec *tasks)
+{
+    uint32_t kinds = 1;
+    bool matters = false;
+
+    for (size_t i = 0; i < tasks->count; i++) {
+        const struct sched_pod *spec = &tasks->items[i]->shape->spec;
+
+        kinds += i && tasks->items[i]->shape != tasks->items[i - 1]->shape;
+        matters =
+            matters || spec->affinity_count || (spec->spread_count && !QUIRK(sched, NO_SPREAD));
+    }
+    return !matters ? 1 : kinds < KINDS_MAX ? kinds : KINDS_MAX;
+}
+
+static uint32_t orders_of(uint32_t kinds)
+{
+    return kinds < 2 ? 1 : kinds * orders_of(kinds - 1);
 }
 
 bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct node_set *within)
@@ -425,8 +499,8 @@ bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct 
     bool lacks_room =
         failure->reason == SCHED_REASON_NO_ROOM || failure->reason == SCHED_REASON_TOPOLOGY;
 
-    if (QUIRK(sched, GREEDY_GANG) || tasks->count < 2 || !lacks_room || all_alike(attempt, tasks) ||
-        !enough_in_pool(attempt, tasks))
+    if (QUIRK(sched, GREEDY_GANG) || !enough_in_pool(attempt, tasks) ||
+        (!attempt->accept && (tasks->count < 2 || !lacks_room || all_alike(attempt, tasks))))
         return false;
     int64_t each = (int64_t)(tasks->count * nodes);
     int64_t looks = i64_min(sched->arrange_left, i64_max(ARRANGE_LOOKS, 2 * each));
@@ -440,8 +514,15 @@ bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct 
     a.steps = ARENA_ARRAY(sched->arena, struct step, tasks->count + group->set_count + 1);
     a.plain = all_plain(&a, tasks, parts);
     struct mark mark = journal_mark(sched);
-    add_set(&a, 0, tasks, parts);
-    bool placed = steps_take(&a);
+    a.kinds = kinds_of(sched, tasks);
+    uint32_t orders = orders_of(a.kinds);
+    bool placed = false;
+    for (; !placed && a.order < orders && a.looks >= 0; a.order++) {
+        journal_rollback(sched, mark);
+        a.count = 0;
+        add_set(&a, 0, tasks, parts);
+        placed = steps_take(&a);
+    }
     sched->arrange_left -= looks - i64_max(a.looks, 0);
     if (!placed)
         journal_rollback(sched, mark);

@@ -16,8 +16,9 @@ struct sched;
  * Every way is tried, depth first: for each set of subgroups each of its topology's domains, for each
  * pod each node, best first, what asks for most before what asks for less. Left out is only what
  * cannot help: what pods still ask for is more than what is left in sum, another node just like one
- * that did not help, and a node that did not help a pod just like this one. So the answer is certain
- * for gangs of ARRANGE_CERTAIN pods on as many nodes, and nearly always far above; where it is not,
+ * that did not help, and a node that did not help a pod just like this one. Where it matters who is
+ * placed first, as with affinity and topology spread, up to four kinds of pods are tried in every
+ * order. So the answer is certain for gangs of ARRANGE_CERTAIN pods on as many nodes, and nearly always far above; where it is not,
  * failure->cut says so. */
 #define ARRANGE_CERTAIN 8
 #define ARRANGE_CHOICES 64 /* nodes of a pod that differ */
@@ -27,6 +28,8 @@ struct sched;
 #define ARRANGE_LOOKS 100000
 #define ARRANGE_LARGE 400000
 #define ARRANGE_CYCLE 1000000
+/* Of those that move others, so many in a cycle are placed in every way beside them. */
+#define ARRANGE_BESIDE 128
 
 /* The pods of one group are being placed. */
 struct attempt {
@@ -34,6 +37,11 @@ struct attempt {
     struct group *group;
     bool later;
     struct failure *failure;
+    /* Asked once all of them have a place, and may place others beside them; false: they are to be
+     * elsewhere. It looks at `cost` nodes. NULL: any way will do. */
+    bool (*accept)(void *user);
+    void *user;
+    int64_t cost;
 };
 
 /* Puts the pod there, in the journal. */

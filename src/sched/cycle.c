@@ -165,6 +165,7 @@ void sched_cycle(struct sched *sched, int64_t now_ms, struct arena *arena, struc
     sched->cut = false;
     sched->undone = false;
     sched->arrange_left = ARRANGE_CYCLE;
+    sched->beside_left = ARRANGE_BESIDE;
     sched->news = sched->changed;
     devices_settled(sched);
     volumes_settled(sched);

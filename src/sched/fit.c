@@ -362,6 +362,45 @@ static bool fit_home_shares(const struct sched *sched,
     return true;
 }
 
+/* Puts so many in front, the best first; those that are equally good stay as they are. */
+static void choices_sort(enum sched_strategy strategy,
+                         struct choice *choices,
+                         size_t count,
+                         size_t most)
+{
+    for (size_t n = 0; n < most; n++) {
+        size_t best = n;
+
+        for (size_t i = best + 1; i < count; i++)
+            if (choice_better(strategy, &choices[i], &choices[best]))
+                best = i;
+        struct choice pick = choices[best];
+        for (size_t i = best; i > n; i--) /* keep the order of the rest */
+            choices[i] = choices[i - 1];
+        choices[n] = pick;
+    }
+}
+
+/* Goes on to the next set of so many choices that differs from those before it: others in its last
+ * places first. */
+static bool set_next(const struct choice *choices, size_t count, size_t *set, size_t devices)
+{
+    for (size_t at = devices; at-- > 0;) {
+        const struct choice *now = &choices[set[at]];
+        size_t next = set[at] + 1;
+
+        while (next < count && choices[next].used == now->used &&
+               choices[next].opens == now->opens && choices[next].releasing == now->releasing)
+            next++;
+        if (next + devices - at > count)
+            continue;
+        for (size_t i = at; i < devices; i++)
+            set[i] = next + i - at;
+        return true;
+    }
+    return false;
+}
+
 bool fit_shares(struct sched *sched,
                 const struct pod *pod,
                 struct node *node,
@@ -384,16 +423,18 @@ bool fit_shares(struct sched *sched,
         (int64_t)count < pod->shape->devices)
         return false;
     int64_t opened = 0;
+    size_t devices = (size_t)pod->shape->devices;
+    size_t set[SHARE_DEVICES_MAX];
+    choices_sort(node->pool->policy.gpu_strategy, choices, count, ret->way ? count : devices);
+    for (size_t n = 0; n < devices; n++)
+        set[n] = n;
+    for (uint8_t way = ret->way; way; way--)
+        if (!set_next(choices, count, set, devices))
+            return false;
     ret->share_count = 0;
-    for (int64_t n = 0; n < pod->shape->devices; n++) {
-        size_t best = (size_t)n;
+    for (size_t n = 0; n < devices; n++) {
+        struct choice pick = choices[set[n]];
 
-        for (size_t i = best + 1; i < count; i++)
-            if (choice_better(node->pool->policy.gpu_strategy, &choices[i], &choices[best]))
-                best = i;
-        struct choice pick = choices[best];
-        for (size_t i = best; i > (size_t)n; i--) /* keep the order of the rest */
-            choices[i] = choices[i - 1];
         opened += pick.opens;
         if (pick.releasing || (pick.opens && opened > node->idle[RES_GPU]))
             ret->fit = FIT_RELEASING;

@@ -64,7 +64,8 @@ static int64_t *sum_at(struct arena *arena, struct sums *sums, struct str value)
     return &sums->totals.items[index - 1];
 }
 
-/* The most pods that fit below one value of the label, and how many values there are. */
+/* The most pods that fit below one value of the label, and how many values there are. Nodes without
+ * it are nowhere. */
 static int64_t most_together(struct sched *sched,
                              const struct pool *pool,
                              const struct pod *pod,
@@ -90,6 +91,30 @@ static int64_t most_together(struct sched *sched,
     return most;
 }
 
+/* Whether all of them are meant by the term of one of them. */
+static bool means_all(const struct sched *sched,
+                      const struct sched_pod_term *term,
+                      const struct pod_vec *tasks)
+{
+    for (size_t i = 0; i < tasks->count; i++)
+        if (!affinity_term_means(sched, term, pod_ns(tasks->items[0]), tasks->items[i]))
+            return false;
+    return true;
+}
+
+/* Nobody keeps anybody away from a node without the label. */
+static bool held_nowhere(const struct sched *sched,
+                         const struct pool *pool,
+                         const struct pod *pod,
+                         struct str label)
+{
+    for (size_t i = 0; i < pool->nodes.count; i++)
+        if (!str_is_set(node_label(pool->nodes.items[i], label)) &&
+            node_holds(sched, pod, pool->nodes.items[i]) > 0)
+            return false;
+    return true;
+}
+
 /* Pods that keep away from their own kind need a domain each. */
 static bool too_few_domains(struct sched *sched,
                             const struct group *group,
@@ -100,11 +125,12 @@ static bool too_few_domains(struct sched *sched,
     size_t values = 0;
 
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
-        if (!affinity_term_means(sched, &spec->anti_affinity[i], pod_ns(pod), pod))
+        struct str label = spec->anti_affinity[i].topology_key;
+
+        if (!means_all(sched, &spec->anti_affinity[i], tasks))
             continue;
-        (void)most_together(sched, group->queue->pool, pod, spec->anti_affinity[i].topology_key,
-                            &values);
-        if (values < tasks->count)
+        (void)most_together(sched, group->queue->pool, pod, label, &values);
+        if (values < tasks->count && held_nowhere(sched, group->queue->pool, pod, label))
             return true;
     }
     return false;

@@ -71,6 +71,22 @@ static void pods_lost(const struct search *search,
     }
 }
 
+/* What was to start in this cycle, and does not any more, was never there: its queue is above its
+ * quota with it for nobody. sign: it goes, or comes back. */
+static void undone_count(struct search *search, const struct pod_vec *evicted, double sign)
+{
+    for (size_t i = 0; i < evicted->count; i++) {
+        const struct pod *pod = evicted->items[i];
+
+        if (pod->status != ST_PENDING || pod->was != ST_BINDING ||
+            pod->group->mark == search->sched->mark_now)
+            continue;
+        for (int q = (int)pod->group->queue->index; q >= 0; q = search->reclaim.queues[q].parent)
+            for (int r = 0; r < SCHED_RESOURCES; r++)
+                search->reclaim.queues[q].allocated[r] -= sign * queue_units(r, pod->charge[r]);
+    }
+}
+
 bool reclaim_allowed(struct search *search, const struct pod_vec *evicted)
 {
     struct arena *arena = search->sched->arena;
@@ -98,5 +114,8 @@ bool reclaim_allowed(struct search *search, const struct pod_vec *evicted)
         if (core.queue >= 0)
             units[count++] = core;
     }
-    return reclaim_valid(&search->reclaim, units, count);
+    undone_count(search, evicted, 1);
+    bool allowed = reclaim_valid(&search->reclaim, units, count);
+    undone_count(search, evicted, -1);
+    return allowed;
 }

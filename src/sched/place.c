@@ -341,6 +341,8 @@ bool place_find(struct sched *sched,
     return nodes_scan(sched, pod, set && set->nodes ? set : &all, ret);
 }
 
+#define DEVICE_WAYS 16 /* sets of shared devices of one node that a pod is tried on */
+
 void place_choose(struct sched *sched,
                   struct pod *pod,
                   const struct node_set *set,
@@ -361,6 +363,12 @@ void place_choose(struct sched *sched,
         choice.score =
             score_of(sched, pod, affinity, &choice.placement, set->bonus ? set->bonus[i] : 0);
         choices_add(choices, &choice);
+        for (uint8_t way = 1; pod->shape->shared && !pod->home && way < DEVICE_WAYS; way++) {
+            choice.placement = (struct placement){.node = set->nodes[i], .way = way};
+            if (try_node(sched, pod, affinity, set->nodes[i], &choice.placement) != PLACE_OK)
+                break;
+            choices_add(choices, &choice);
+        }
     }
 }
 

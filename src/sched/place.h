@@ -31,6 +31,7 @@ struct placement {
     enum fit fit;
     uint8_t shares[SHARE_DEVICES_MAX];
     uint8_t share_count;
+    uint8_t way;       /* which of the sets of shared devices it could have there; the best is 0 */
     uint32_t span;     /* NUMA zones it would be spread over; 0: zones do not matter to it */
     uint32_t lent_for; /* id of the group whose kept room this is, to be given back; 0: nobody's */
 };

@@ -3,13 +3,11 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "sched/allocate.h"
 #include "sched/closers.h"
 #include "sched/filter.h"
 #include "sched/group.h"
 #include "sched/hopeless.h"
 #include "sched/journal.h"
-#include "sched/lost.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
 #include "sched/order.h"
@@ -21,6 +19,7 @@
 #include "sched/resource.h"
 #include "sched/runtime.h"
 #include "sched/sched.h"
+#include "sched/search_try.h"
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -31,185 +30,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-/* ---- trying ---- */
-/* Evicts a pod in the journal. */
-static void pod_evict(struct search *search, struct pod *pod, struct pod_vec *evicted)
-{
-    pod->victim = true;
-    pod->was = pod->status;
-    VEC_PUSH(search->sched->arena, evicted, pod);
-    pod_send_away(search->sched, pod);
-}
-
-static void pods_spare(struct pod_vec *evicted)
-{
-    for (size_t i = 0; i < evicted->count; i++)
-        evicted->items[i]->victim = false;
-}
-
-static bool simple_group(const struct group *group)
-{
-    return group->set_count == 2 && !group->sets[0].topology->topology.len &&
-           !group->sets[1].topology->topology.len;
-}
-
-/* A single pod like one that found no room in this round, which only ever fills up. */
-static bool no_use(const struct sched *sched, const struct order *order, const struct group *group)
-{
-    return group->pods.count == 1 && simple_group(group) &&
-           group->pods.items[0]->shape->failed_in == order->id &&
-           place_alike(sched, group->pods.items[0]);
-}
-
-/* Remembers a shape that found no room, where that holds for all its pods. */
-static void note_failed(const struct order *order,
-                        const struct group *group,
-                        const struct pod_vec *tasks,
-                        const struct failure *failure)
-{
-    if (tasks->count == 1 && failure->reason == SCHED_REASON_NO_ROOM && simple_group(group) &&
-        place_alike(order->sched, tasks->items[0]) && !order->sched->config.plain)
-        tasks->items[0]->shape->failed_in = order->id;
-}
-
-/* What of a victim would go back next; where it is stopped as a whole, all that was evicted. */
-static void victim_tasks(struct search *search,
-                         const struct group *group,
-                         const struct pod_vec *evicted,
-                         struct pod_vec *ret)
-{
-    if (!group->whole) {
-        group_tasks(search->sched, group, true, ret);
-        return;
-    }
-    ret->count = 0;
-    for (size_t i = 0; i < evicted->count; i++)
-        if (evicted->items[i]->group == group && evicted->items[i]->status == ST_RELEASING)
-            VEC_PUSH(search->sched->arena, ret, evicted->items[i]);
-}
-
-/* Places the group's first pods, and whoever was evicted for them, in fair order, or the group
- * first. */
-static bool place_everybody(struct search *search,
-                            const struct pod_vec *tasks,
-                            const struct pod_vec *evicted,
-                            bool first)
-{
-    struct sched *sched = search->sched;
-    struct order order;
-    struct group *group = NULL;
-    struct failure failure;
-
-    search->reason = SCHED_REASON_NONE;
-    search->crowded = false;
-    bool placed = first && allocate_tasks(sched, search->group, tasks, true, &failure);
-
-    if (first && !placed)
-        return false;
-    order_init(&order, sched, ORDER_SEARCH);
-    sched->mark_now++;
-    search->group->mark = sched->mark_now;
-    if (!first)
-        order_push_tasks(&order, search->group, tasks);
-    for (size_t i = 0; i < evicted->count; i++) {
-        struct group *victim = evicted->items[i]->group;
-        if (victim->mark == sched->mark_now)
-            continue;
-        victim->mark = sched->mark_now;
-        if (search->action != SCHED_ACTION_RECLAIM ||
-            group_policy(search->group)->consolidating_reclaim)
-            order_push(&order, victim);
-    }
-    while ((group = order_pop(&order))) {
-        struct pod_vec own = {0};
-
-        if (group == search->group) {
-            if (!allocate_tasks(sched, group, tasks, true, &failure)) {
-                search->reason = failure.reason;
-                return false;
-            }
-            placed = true;
-            continue;
-        }
-        if (no_use(sched, &order, group))
-            continue;
-        victim_tasks(search, group, evicted, &own);
-        if (!own.count)
-            continue;
-        if (!allocate_tasks(sched, group, &own, true, &failure)) {
-            note_failed(&order, group, &own, &failure);
-            continue;
-        }
-        search->crowded = search->crowded || !placed;
-        victim_tasks(search, group, evicted, &own);
-        if (own.count)
-            order_push(&order, group);
-    }
-    return true;
-}
-
-static bool victims_acceptable(struct search *search, const struct pod_vec *evicted)
-{
-    if (search->action == SCHED_ACTION_RECLAIM)
-        return group_policy(search->group)->without_proportion || reclaim_allowed(search, evicted);
-    if (search->action != SCHED_ACTION_CONSOLIDATE)
-        return true;
-    int64_t groups = 0;
-    search->sched->mark_now++;
-    for (size_t i = 0; i < evicted->count; i++) {
-        struct group *group = evicted->items[i]->group;
-
-        if (!ST_IN(evicted->items[i]->status, ST_ACTIVE))
-            return false;
-        groups += group->mark != search->sched->mark_now;
-        group->mark = search->sched->mark_now;
-    }
-    return group_policy(search->group)->consolidate_max < 0 ||
-           groups <= group_policy(search->group)->consolidate_max;
-}
-
-static bool attempt_once(struct search *search,
-                         const struct pod_vec *tasks,
-                         const struct pod_vec *more,
-                         bool first,
-                         struct pod_vec *ret)
-{
-    struct mark mark = journal_mark(search->sched);
-
-    search->sched->tally[search->action].simulated++;
-    ret->count = 0;
-    for (size_t i = 0; i < search->recorded.count; i++)
-        pod_evict(search, search->recorded.items[i], ret);
-    for (size_t i = 0; more && i < more->count; i++)
-        pod_evict(search, more->items[i], ret);
-    bool placed = place_everybody(search, tasks, ret, first);
-    if (placed && victims_acceptable(search, ret))
-        return true;
-    search->contested = search->contested || placed;
-    journal_rollback(search->sched, mark);
-    pods_spare(ret);
-    return false;
-}
-
-/* Evicts what was recorded and `more`, and sees whether the tasks fit. On success the journal keeps
- * it and `ret` is everybody evicted. Where all are only moved it does not matter who is placed first:
- * those that are to move may have taken the very room they should leave. */
-static bool search_attempt(struct search *search,
-                           const struct pod_vec *tasks,
-                           const struct pod_vec *more,
-                           struct pod_vec *ret)
-{
-    bool tied = false; /* to devices, or to pods that may be among those that move */
-
-    if (attempt_once(search, tasks, more, false, ret))
-        return true;
-    for (size_t i = 0; i < tasks->count; i++)
-        tied = tied || tasks->items[i]->claim_count || tasks->items[i]->shape->mounts ||
-               tasks->items[i]->shape->spec.affinity_count;
-    return search->action == SCHED_ACTION_CONSOLIDATE && search->crowded && !tied &&
-           !QUIRK(search->sched, GREEDY_GANG) && attempt_once(search, tasks, more, true, ret);
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -627,7 +447,7 @@ static enum quick solve_alike(struct search *search)
     struct pod_vec victims = {0};
     struct pod_vec evicted = {0};
 
-    if (!task || search->tasks.count < 2 || !simple_group(search->group) || task->shape->scored)
+    if (!task || search->tasks.count < 2 || !search_simple(search->group) || task->shape->scored)
         return QUICK_UNSURE;
     enum quick result = solve_whole(search, task, &victims);
     if (result != QUICK_SOLVED) {
@@ -692,8 +512,8 @@ static struct shape *alone_alike(const struct search *search)
     const struct group *group = search->group;
 
     if (!sched->round || sched->config.plain || sched->keeps.count || group->payer ||
-        group->pods.count != 1 || search->tasks.count != 1 || !simple_group(group) || group->semi ||
-        group->stand_ins || !place_alike(sched, search->tasks.items[0]))
+        group->pods.count != 1 || search->tasks.count != 1 || !search_simple(group) ||
+        group->semi || group->stand_ins || !place_alike(sched, search->tasks.items[0]))
         return NULL;
     return search->tasks.items[0]->shape;
 }

@@ -94,6 +94,7 @@ struct sched {
     bool trying;                  /* changes are recorded */
     bool undone;                  /* room that this cycle gave is free again: another one helps */
     int64_t arrange_left;         /* nodes that this cycle may look at yet; see arrange.h */
+    int64_t beside_left;          /* and groups that it may place in every way beside others */
     bool models;                  /* some queue limits GPUs by their model, or did */
     size_t anti_pods;             /* pods that hold room and keep others away */
     size_t soft_taints;           /* nodes with PreferNoSchedule taints */

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "sched/group.h"
+#include "sched/search.h"
+#include "sched/tasks.h"
+
+#include <stdbool.h>
+
+/* search_try: does the group fit once these victims are gone, and what becomes of them? */
+
+/* Evicts what was recorded and `more`, and sees whether the tasks fit. On success the journal keeps
+ * it and `ret` is everybody evicted. Where all are only moved it does not matter who is placed first:
+ * those that are to move may have taken the very room they should leave. */
+bool search_attempt(struct search *search,
+                    const struct pod_vec *tasks,
+                    const struct pod_vec *more,
+                    struct pod_vec *ret);
+
+/* Of one set of pods, in no domain. */
+static inline bool search_simple(const struct group *group)
+{
+    return group->set_count == 2 && !group->sets[0].topology->topology.len &&
+           !group->sets[1].topology->topology.len;
+}
