@@ -319,6 +319,7 @@ static void sim_init(struct sim *sim, const struct simulate_values *values, stru
 {
     *sim = (struct sim){.arena = arena, .start_ms = START_MS, .live = values->live};
     sched_config_default(&sim->config);
+    sim->config.volumes = true;
     if (values->mimic)
         sim->config.quirks = SCHED_QUIRKS_ALL;
 }

@@ -177,7 +177,10 @@ static int load_snapshot(struct sim *sim, const char *path, struct json *list, s
     const struct json *config = json_get(list, "config");
 
     (void)time_parse(json_str(json_get(list, "time")), &sim->start_ms);
-    return config && !sim->sched ? load_config(sim, path, config, err) : 0;
+    if (!config || sim->sched)
+        return 0;
+    sim->config.volumes = false; /* an older one has no claims in it */
+    return load_config(sim, path, config, err);
 }
 
 /* What the shorthand says of a gang's pods over time, a manifest says in annotations. */

@@ -101,7 +101,11 @@ class Pod:
         self.held_back = notes.get("muster.dev/suspend") == "hold"
         if self.held_back:  # a suspended pod keeps everything but its GPUs
             self.gpus = self.fraction = self.mib = 0
-        self.shape = json.dumps([spec, self.labels, notes.get("gpu-fraction"), self.mib, self.devices], sort_keys=True)
+        self.mounts = [f"{self.namespace}/{v['persistentVolumeClaim']['claimName']}" for v in spec.get("volumes", [])
+                       if "persistentVolumeClaim" in v]
+        self.claims = []  # the same, as the cluster has them; None: there is none
+        alike = {word: value for word, value in spec.items() if word != "volumes"}
+        self.shape = json.dumps([alike, self.labels, notes.get("gpu-fraction"), self.mib, self.devices], sort_keys=True)
         self.in_order = bool(self.near or self.spread)  # whether it may go somewhere depends on who went before
 
     def part(self, mib):
@@ -112,6 +116,37 @@ class Pod:
         """What its queue pays."""
         mig = sum(int(re.search(r"mig-(\d+)g", name).group(1)) * n for name, n in self.other.items() if is_mig(name))
         return {"gpu": self.gpus * 1000 + self.part(mib) * self.devices + mig * 1000, "cpu": self.cpu, "memory": self.memory}
+
+
+class Disk:
+    """A PersistentVolume."""
+
+    def __init__(self, doc):
+        spec = doc["spec"]
+        self.name, self.cls = doc["metadata"]["name"], spec.get("storageClassName", "")
+        self.size, self.modes = amount(spec["capacity"]["storage"]), set(spec["accessModes"])
+        self.terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms")
+        self.driver = spec.get("csi", {}).get("driver", "")
+        ref = spec.get("claimRef")
+        self.claim = f"{ref['namespace']}/{ref['name']}" if ref else ""
+
+
+class Claim:
+    """A PersistentVolumeClaim, with the disk that it has, or what its class says of those that are to come."""
+
+    def __init__(self, doc, disks, classes):
+        meta, spec = doc["metadata"], doc["spec"]
+        self.key = f"{meta.get('namespace', 'default')}/{meta['name']}"
+        self.cls, self.modes = spec.get("storageClassName", ""), set(spec["accessModes"])
+        self.size = amount(spec["resources"]["requests"]["storage"])
+        self.disk = disks.get(spec.get("volumeName"))
+        said = classes.get(self.cls, {})
+        self.waits = said.get("volumeBindingMode") == "WaitForFirstConsumer" and not self.disk
+        self.local = self.waits and said["provisioner"] == "kubernetes.io/no-provisioner"
+        self.topologies = said.get("allowedTopologies") if self.waits and not self.local else None
+        self.driver = self.disk.driver if self.disk else "" if self.local else said.get("provisioner", "")
+        self.alone = "ReadWriteOncePod" in self.modes
+        self.shape = json.dumps([spec, self.disk.terms if self.disk else None], sort_keys=True)
 
 
 class Part:
@@ -191,9 +226,22 @@ class Cluster:
         for pod in self.pods.values():
             if pod.group in self.groups:
                 self.groups[pod.group].pods.append(pod)
+        self.read_volumes(kinds)
         self.held = {g["name"] for d in kinds.get("", []) for g in d.get("gangs", []) if g.get("held")}
         self.mib = max([n.gpu_mib for n in self.nodes.values()], default=0)
         self.reserve_after = float(self.config.get("reserveAfter", "300s").rstrip("s"))
+
+    def read_volumes(self, kinds):
+        self.disks = {d["metadata"]["name"]: Disk(d) for d in kinds.get("PersistentVolume", [])}
+        classes = {d["metadata"]["name"]: d for d in kinds.get("StorageClass", [])}
+        claims = {c.key: c for c in (Claim(d, self.disks, classes) for d in kinds.get("PersistentVolumeClaim", []))}
+        self.attach = {(d["metadata"]["name"], one["name"]): one["allocatable"]["count"] for d in kinds.get("CSINode", [])
+                       for one in d["spec"]["drivers"]}
+        users = [name for pod in self.pods.values() for name in pod.mounts]
+        for pod in self.pods.values():
+            pod.claims = [claims.get(name) for name in pod.mounts]
+            own = [name if users.count(name) > 1 or not claim else claim.shape for name, claim in zip(pod.mounts, pod.claims)]
+            pod.shape += json.dumps(own) if own else ""
 
     def ancestors(self, queue):
         path = []

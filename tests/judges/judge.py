@@ -139,6 +139,8 @@ def judge_nodes(case):
                 yield "hard-apart", pod.group, f"{pod.name} is on {node.name} beside a pod that it must be apart from"
             if not gone and pod.name in alone and not state.near_allows(pod, node.name):
                 yield "hard-near", pod.group, f"{pod.name} is on {node.name} without the pod that it must be near"
+            if pod.claims and not state.volumes_allow(pod, node.name):
+                yield "hard-volume", pod.group, f"{pod.name} is on {node.name}, where its volumes cannot be used"
             if not state.topology_allows(pod, node.name, group):
                 yield "hard-topology", pod.group, f"{pod.name} is on {node.name}, in another domain than the rest of {pod.group}"
             if not gone and pod.name in crowded and not any(spread_holds(s, pod, node) for s in (state, alike(pod))):
@@ -341,6 +343,8 @@ def judge_priority(case):
                  g.preemptible == "preemptible" and case.running(g)]
         gone = {p.name for g in lower for p in case.running(g)}
         where = {n: at for n, at in case.where.items() if n not in gone}
+        if case.others_have_room_kept(group):
+            continue
         if lower and case.admitted(group, pods, where) and case.room_for(group, pods, where):
             yield ("waits-priority" if all_named(case, group, pods) else "waits-priority-unnamed", group.name,
                    f"{group.name} waits for {', '.join(g.name for g in lower)} of a lower priority in its queue", len(pods))
@@ -413,8 +417,11 @@ def judge_victims(case):
 
 
 def promised(case, step):
-    """Pods that others were evicted or moved for in this cycle: their queue has that room from then on."""
+    """Pods that others were evicted or moved for in this cycle, or that start in the next one: their queue has that room from
+    then on."""
     names = {found.group(2) for found in (FOR.search(e["message"]) for e in step.evicted) if found}
+    names |= {case.cluster.pods[b["pod"]].group for b in case.outcome["binds"]
+              if b["cycle"] == step.cycle + 1 and b["pod"] in case.cluster.pods}
     groups = [case.cluster.groups[name] for name in sorted(names & set(case.cluster.groups))]
     return [p for group in groups for p in group.pods if p.name not in step.after]
 
@@ -517,6 +524,7 @@ JUDGES = {
     "shares": (*ALWAYS, judge_shares, judge_rest),
     "aged": (*ALWAYS, judge_late),
     "moves": (*ALWAYS, judge_waiting, judge_moves, judge_rest),
+    "volumes": (*ALWAYS, judge_waiting, judge_rest),
     "mixed": (*ALWAYS, judge_waiting, judge_quota, judge_priority, judge_rest),
 }
 

@@ -77,6 +77,47 @@ class Placer(unittest.TestCase):
         self.assertFalse(self.fits(nodes + four[:1] + pods, "g"))
 
 
+class Volumes(unittest.TestCase):
+    NODES = [node(n, 2, labels={"zone": n, "kubernetes.io/hostname": n}) for n in "ab"] + [queue("q")]
+
+    def mounting(self, *claims):
+        docs = gang("g", [1] * len(claims))
+        for doc, name in zip(docs[1:], claims):
+            doc["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+        return docs
+
+    def fits(self, docs):
+        return Placer.fits(self, self.NODES + docs, "g")
+
+    def test_a_pod_goes_where_its_volume_can_be_used(self):
+        disk = [scenes.disk("d", "zonal", 1, "zone", ["b"], ("default", "c")), scenes.claim("c", "default", "zonal", volume="d")]
+        self.assertTrue(self.fits(self.mounting("c", "c") + disk))
+        self.assertFalse(self.fits(self.mounting("c", "c", "c") + disk))
+        self.assertFalse(self.fits(self.mounting("nowhere") + disk))
+        docs = self.NODES + self.mounting("c") + disk
+        self.assertIn("hard-volume", kinds(docs, binds=[(1, "g-0", "a")]))
+        self.assertNotIn("hard-volume", kinds(docs, binds=[(1, "g-0", "b")]))
+
+    def test_every_claim_needs_a_local_disk_of_its_own_that_is_large_enough(self):
+        here = [scenes.storage_class("local", "kubernetes.io/no-provisioner"),
+                scenes.disk("one", "local", 1, "kubernetes.io/hostname", ["a"]),
+                scenes.disk("two", "local", 2, "kubernetes.io/hostname", ["a", "b"])]
+        large, small = scenes.claim("large", "default", "local", 2), scenes.claim("small", "default", "local", 1)
+        self.assertTrue(self.fits(self.mounting("small", "large") + here + [large, small]))
+        self.assertFalse(self.fits(self.mounting("small", "large") + here[:2] + [large, small]))
+
+    def test_a_claim_that_waits_is_made_once_in_a_zone_that_is_allowed_and_as_often_as_the_node_attaches(self):
+        def made(count):
+            return [scenes.storage_class("made", scenes.DRIVER, allowedTopologies=[
+                {"matchLabelExpressions": [{"key": "zone", "values": ["b"]}]}]),
+                {"kind": "CSINode", "metadata": {"name": "b"}, "spec": {"drivers": [
+                    {"name": scenes.DRIVER, "allocatable": {"count": count}}]}}]
+        two = [scenes.claim(f"c{i}", "default", "made") for i in range(2)]
+        self.assertTrue(self.fits(self.mounting("c0", "c1") + made(2) + two))
+        self.assertFalse(self.fits(self.mounting("c0", "c1") + made(1) + two))
+        self.assertFalse(self.fits(self.mounting("c0", "c0", "c0") + made(2) + two))
+
+
 class Shares(unittest.TestCase):
     def row(self, name, quota, weight, demand, number=0, limit=None, priority=100):
         return {"name": name, "quota": quota, "limit": limit, "weight": weight, "priority": priority, "demand": demand,

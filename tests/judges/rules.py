@@ -70,13 +70,21 @@ def labels_allow(pod, node):
         all(matches_label(fields, e) for e in t.get("matchFields", [])) for t in pod.node_terms)
 
 
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
 def node_allows(pod, node, surely=True):
     """What depends on nobody else. surely: may it be demanded that the pod goes there?"""
-    if node.cordoned or not taints_allow(pod, node) or not labels_allow(pod, node):
+    if (node.cordoned and not tolerated(pod, CORDON)) or not taints_allow(pod, node) or not labels_allow(pod, node):
         return False
     if node.mig and surely and not pod.other:
         return False  # its cards are in pieces, and KAI's documents leave open whether work without GPUs goes there
     return not (pod.mib and not node.gpu_mib)
+
+
+def terms_mean(terms, node):
+    """Of a volume: may it be used from the node?"""
+    return terms is None or any(all(matches_label(node.labels, e) for e in t.get("matchExpressions", [])) for t in terms)
 
 
 def ports_clash(one, other):
@@ -245,9 +253,57 @@ class State:
                         return False
         return True
 
+    # ---- volumes ----
+    def with_claims(self):
+        """(pod, node) of those on nodes that mount any."""
+        return [(p, room.node) for room in self.rooms.values() for p in room.pods if p.claims]
+
+    def volumes_allow(self, pod, name):
+        """One after another, as Kubernetes asks: may each of its claims be used there, and are they few enough?"""
+        node, others = self.cluster.nodes[name], [(p, n) for p, n in self.with_claims() if p is not pod]
+        for claim in pod.claims:
+            if claim is None or not (claim.disk or claim.waits):
+                return False
+            users = [n for p, n in others if claim in p.claims]
+            if claim.alone and users:
+                return False
+            if claim.disk and not terms_mean(claim.disk.terms, node):
+                return False
+            if claim.waits and any(n is not node for n in users):
+                return False  # it is made for one node, and one node has it at a time
+            if claim.topologies and not any(all(node.labels.get(e["key"]) in e["values"] for e in t["matchLabelExpressions"])
+                                            for t in claim.topologies):
+                return False
+        return self.attachable(pod, node, others) and self.local_disks({c.key: (c, n) for p, n in [*others, (pod, node)]
+                                                                        for c in p.claims if c and c.local})
+
+    def attachable(self, pod, node, others):
+        """Does the node attach so many volumes of each driver?"""
+        here = {c.key: c.driver for p, n in others if n is node for c in p.claims if c} | {c.key: c.driver for c in pod.claims}
+        return all(sum(d == driver for d in here.values()) <= most for (name, driver), most in self.cluster.attach.items()
+                   if name == node.name and any(c.driver == driver for c in pod.claims))
+
+    def local_disks(self, wanted):
+        """Is there a disk of its own for each claim, which its node can use? wanted: {key: (claim, node)}"""
+        given = {}  # disk: key
+
+        def give(key, tried):
+            claim, node = wanted[key]
+            for disk in self.cluster.disks.values():
+                if (disk.name in tried or disk.cls != claim.cls or disk.size < claim.size or not claim.modes <= disk.modes or
+                        disk.claim not in ("", key) or not terms_mean(disk.terms, node)):
+                    continue
+                tried.add(disk.name)
+                if disk.name not in given or give(given[disk.name], tried):
+                    given[disk.name] = key
+                    return True
+            return False
+        return all(give(key, set()) for key in wanted)
+
     def fits(self, pod, name, group):
         """Everything but room."""
         return (node_allows(pod, self.cluster.nodes[name]) and
                 not any(ports_clash(pod.ports, p.ports) for p in self.rooms[name].pods) and
                 self.topology_allows(pod, name, group) and self.apart_allows(pod, name) and
-                self.near_allows(pod, name) and self.spread_allows(pod, name))
+                self.near_allows(pod, name) and self.spread_allows(pod, name) and
+                (not pod.claims or self.volumes_allow(pod, name)))

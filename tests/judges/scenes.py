@@ -386,5 +386,82 @@ def scene_aged(rng):
     return docs
 
 
-SCENES = {"gang": scene_gang, "queues": scene_queues, "shares": scene_shares, "aged": scene_aged, "moves": scene_moves,
-          "mixed": scene_mixed}
+# ---- volumes ----
+DRIVER = "disks.example.com"
+
+
+def storage_class(name, provisioner, **more):
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer", **more}
+
+
+def claim(name, namespace, cls, size=1, mode="ReadWriteOnce", volume=None):
+    doc = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": namespace},
+           "spec": {"storageClassName": cls, "accessModes": [mode], "resources": {"requests": {"storage": f"{size}Gi"}}}}
+    if volume:
+        doc["spec"]["volumeName"], doc["status"] = volume, {"phase": "Bound"}
+    return doc
+
+
+def disk(name, cls, size, key, values, owner=None, mode="ReadWriteOnce"):
+    """owner: (namespace, claim) that has it."""
+    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": values}]}]
+    source = {"local": {"path": "/disk"}}
+    if owner:
+        source = {"csi": {"driver": DRIVER, "volumeHandle": name}, "claimRef": {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": owner[0], "name": owner[1]}}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+            "spec": {"storageClassName": cls, "capacity": {"storage": f"{size}Gi"}, "accessModes": [mode], **source,
+                     "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}},
+            "status": {"phase": "Bound" if owner else "Available"}}
+
+
+def with_volumes(rng, new, zones):
+    """The documents of a gang whose pods mount claims: each one of its own, or all the same one; and the claims."""
+    pods = [d for d in new if d["kind"] == "Pod"]
+    space, name = pods[0]["metadata"]["namespace"], new[0]["metadata"]["name"]
+    kind = rng.choice(("bound", "bound", "made", "made", "local", "local", "alone", "missing"))
+    mode = "ReadWriteOncePod" if kind == "alone" else "ReadWriteOnce"
+    shared = kind != "local" and rng.random() < 0.4
+    claims = [f"{name}-data"] if shared else [f"{name}-c{i}" for i in range(len(pods))]
+    here = rng.sample(zones, rng.randint(1, len(zones)))
+    for i, one in enumerate(pods):
+        if rng.random() < 0.85:
+            one["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claims[0 if shared else i]}}]
+    for one in claims if kind != "missing" or not shared else ():
+        if kind == "local":
+            new.append(claim(one, space, "local", rng.randint(1, 2)))
+        elif kind == "made":
+            new.append(claim(one, space, "made-" + name))
+        else:
+            new.append(claim(one, space, "zonal", mode=mode, volume="disk-" + one))
+            new.append(disk("disk-" + one, "zonal", 1, "zone", here if shared else [rng.choice(zones)], (space, one), mode))
+    if kind == "made":
+        some_zones = [{"matchLabelExpressions": [{"key": "zone", "values": here}]}]
+        new.append(storage_class("made-" + name, DRIVER, **({"allowedTopologies": some_zones} if rng.random() < 0.7 else {})))
+    return new
+
+
+def scene_volumes(rng):
+    """Gangs whose pods go where their volumes can be: all that fits is placed, and nobody is where they cannot be used."""
+    on = some(rng, 0.15) - {"elastic", "fraction", "mig"}
+    docs = start(on, reserveAfter="360000s") + nodes(rng, on, 2, 4) + [queue("q"), queue("fill")]
+    there = [d for d in docs if d.get("kind") == "Node"]
+    zones = sorted({d["metadata"]["labels"].get("zone", "a") for d in there})
+    docs.append(storage_class("local", "kubernetes.io/no-provisioner"))
+    for n in there:
+        name = n["metadata"]["name"]
+        for i in range(rng.randint(0, 2)):
+            docs.append(disk(f"local-{name}-{i}", "local", rng.randint(1, 3), "kubernetes.io/hostname", [name]))
+        if rng.random() < 0.3:
+            docs.append({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}, "spec": {
+                "drivers": [{"name": DRIVER, "nodeID": name, "allocatable": {"count": rng.randint(1, 3)}}]}})
+    for i in range(rng.randint(0, 2)):
+        docs += settle(rng, docs, gang(rng, on - {"subgroups", "topology"}, f"f{i}", "fill", 3600, "build", pods_max=2)) or []
+    for i in range(rng.choice((1, 1, 2))):
+        docs += with_volumes(rng, gang(rng, on, f"g{i}", "q", priority=rng.choice(("train", "build")), pods_max=4), zones)
+    return docs
+
+
+SCENES = {"gang": scene_gang, "volumes": scene_volumes, "queues": scene_queues, "shares": scene_shares, "aged": scene_aged,
+          "moves": scene_moves, "mixed": scene_mixed}
