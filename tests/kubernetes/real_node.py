@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""real_node.py: Muster installed by its chart on a real kubelet with containerd, a TorchrunJob trained by real torchrun, a
-GPU shared by two pods. Run by test_node.py, alone.
+"""real_node.py: Muster installed by its chart on a real kubelet with containerd, a TorchrunJob trained by real torchrun from a
+workspace whose claim waits for its first consumer, a GPU shared by two pods. Run by test_node.py, alone.
 """
 
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -14,10 +15,12 @@ sys.path.insert(0, HERE)
 from node import APISERVER_FLAGS, GPUS, HOST, Node, own_namespaces  # noqa: E402
 from cluster import ROOT  # noqa: E402
 from controlplane import ControlPlane  # noqa: E402
-from harness import Skip, binary, check, run, wait_for  # noqa: E402
+from harness import Skip, binary, check, python_with, run, wait_for  # noqa: E402
+from provisioner import CLASS, SELECTED, Provisioner  # noqa: E402
 
 IMAGE = "local/muster:1"
 CHART = os.path.join(ROOT, "deploy", "chart", "muster")
+# MOUNTS, FOLDERS: what this machine's PyTorch is in; PATH: where its Python is found.
 QUEUE = f"""
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
@@ -32,19 +35,9 @@ spec:
       containers:
         - name: trainer
           image: docker.io/{HOST}
-          env: [{{name: OMP_NUM_THREADS, value: "1"}}]
-          volumeMounts:
-            - {{name: usr, mountPath: /usr, readOnly: true}}
-            - {{name: alternatives, mountPath: /etc/alternatives, readOnly: true}}
-      volumes:
-        - {{name: usr, hostPath: {{path: /usr}}}}
-        - {{name: alternatives, hostPath: {{path: /etc/alternatives}}}}
-"""
-VOLUME = """
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: local, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
-provisioner: kubernetes.io/no-provisioner
+          env: [{{name: OMP_NUM_THREADS, value: "1"}}, {{name: PATH, value: "PATHS"}}]
+          volumeMounts: MOUNTS
+      volumes: FOLDERS
 """
 WRONG = """
 apiVersion: scheduling.run.ai/v2
@@ -78,23 +71,16 @@ while not os.path.exists("stop"):
 """
 
 
-def volume(number, folder):
-    """ReadWriteOnce storage, as a person without a provisioner makes it."""
-    path = os.path.join(folder, f"volume-{number}")
-    os.makedirs(path, exist_ok=True)
-    os.chmod(path, 0o777)
-    return f"""
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: volume-{number}}}
-spec:
-  capacity: {{storage: 10Gi}}
-  accessModes: [ReadWriteOnce]
-  storageClassName: local
-  persistentVolumeReclaimPolicy: Delete
-  hostPath: {{path: {path}}}
----
-"""
+def with_torch(text):
+    """The queue whose pods see the Python of this machine that has PyTorch, and what that is installed in."""
+    python = python_with("torch")
+    asked = "import sys, os; print(sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix))"
+    places = subprocess.run([python, "-c", asked], check=True, text=True, stdout=subprocess.PIPE).stdout.split()
+    places = ["/usr", "/etc/alternatives", *sorted({p for p in places if not (p + "/").startswith("/usr/")})]
+    mounts = [{"name": f"host-{i}", "mountPath": place, "readOnly": True} for i, place in enumerate(places)]
+    folders = [{"name": f"host-{i}", "hostPath": {"path": place}} for i, place in enumerate(places)]
+    return (text.replace("MOUNTS", json.dumps(mounts)).replace("FOLDERS", json.dumps(folders))
+            .replace("PATHS", f"{os.path.dirname(python)}:/usr/local/bin:/usr/bin:/bin"))
 
 
 def main():
@@ -107,7 +93,10 @@ def main():
                  "--out", image, "--tag", "docker.io/" + IMAGE], limit=400)
             node.start(image)
             install(plane)
-            train(plane)
+            provisioner = Provisioner(plane, plane.folder)
+            provisioner.start()
+            train(plane, provisioner)
+            provisioner.stop()
             share(plane)
             upgrade_and_remove(plane)
         except BaseException:
@@ -150,10 +139,9 @@ def install(plane):
     print("installed by helm: two replicas ready, webhooks answer through their Service")
 
 
-def train(plane):
-    apply(plane, VOLUME)
-    apply(plane, "".join(volume(i, plane.folder) for i in range(3)))
-    apply(plane, QUEUE)
+def train(plane, provisioner):
+    apply(plane, CLASS)
+    apply(plane, with_torch(QUEUE))
     source = tempfile.mkdtemp(dir=plane.folder)
     with open(os.path.join(source, "train.py"), "w") as f:
         f.write(TRAIN.replace("WORD", "first"))
@@ -170,6 +158,11 @@ def train(plane):
     wait_for(lambda: "rank 0 of 2: sum 3 word first" in logs() and "rank 1 of 2: sum 3 word first" in logs(),
              "two pods to have reduced together", 90)
     print("trained: two pods, real torchrun, DNS")
+    claim = json.loads(plane.kubectl("get", "pvc", "t-workspace", "-o", "json").stdout)
+    at = claim["metadata"]["annotations"].get(SELECTED)
+    check(claim["status"]["phase"] == "Bound" and at == Node.name and provisioner.made.get("default/t-workspace") == at,
+          f"the workspace was made where the scheduler said: {claim}, {provisioner.made}")
+    print("its workspace is of a class that waits for its first consumer, and was made for the node of the gang")
     done = plane.kubectl("exec", "t-worker-0", "-c", "trainer", "--", "sh", "-c", "echo inside $HOSTNAME")
     check("inside t-worker-0" in done.stdout, done.stdout)
     print("exec works")
