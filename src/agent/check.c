@@ -206,6 +206,24 @@ static int64_t port_number(const struct check_request *request, const struct jso
     return 0;
 }
 
+/* In a request a line that ends is the next header's, or the next request's. */
+static bool is_of_one_line(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (((unsigned char)text.p[i] < ' ' && text.p[i] != '\t') || text.p[i] == 0x7f)
+            return false;
+    return true;
+}
+
+static bool request_is_plain(const struct json *get)
+{
+    bool plain = is_of_one_line(json_str(json_get(get, "path")));
+    JSON_FOREACH(json_get(get, "httpHeaders"), header)
+        plain = plain && is_of_one_line(json_str(json_get(header, "name"))) &&
+                is_of_one_line(json_str(json_get(header, "value")));
+    return plain;
+}
+
 static void request_build(struct check *check,
                           const struct json *get,
                           const char *host,
@@ -252,6 +270,10 @@ static int check_socket(struct check *check, const struct check_request *request
         return -EPERM;
     }
     check->http = get != NULL;
+    if (check->http && !request_is_plain(get)) {
+        buf_add(&check->words, STR("httpGet: path and httpHeaders may have no line breaks"));
+        return -EINVAL;
+    }
     if (check->http)
         request_build(check, get, host, port);
     if (grpc || (get && str_is(json_str(json_get(get, "scheme")), "HTTPS"))) {

@@ -4,7 +4,7 @@ import os
 import shutil
 
 from harness import Muster, Skip, check, run, wait_for
-from pods import apply, container, events, pod, status, wait_ready
+from pods import apply, container, events, logs, pod, status, wait_ready
 
 HTTPS = ("import http.server, os, ssl\n"
          "class H(http.server.BaseHTTPRequestHandler):\n"
@@ -72,3 +72,21 @@ def test_a_grpc_probe_asks_the_health_service():
         wait_ready(m, "good")
         wait_for(lambda: unhealthy(m, "bad", "status 2"), "the other one to be told apart")
         check(not status(m, "bad")["ready"], str(status(m, "bad")))
+
+
+TOLD = ("import os, socket\n"
+        "s = socket.create_server((os.environ['IP'], 8090))\n"
+        "while True:\n"
+        "    c, _ = s.accept()\n"
+        "    print(c.recv(65536), flush=True)\n"
+        "    c.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n')\n"
+        "    c.close()\n")
+
+
+def test_a_probe_is_one_request():
+    with Muster() as m:
+        more = {"path": "/a HTTP/1.1\r\nHost: x\r\n\r\nDELETE /all"}, {"httpHeaders": [{"name": "A", "value": "b\r\nX: y"}]}
+        apply(m, *[server(f"p{n}", TOLD, {"httpGet": {"port": 8090, **what}}) for n, what in enumerate(more)])
+        for n in range(2):
+            wait_for(lambda: unhealthy(m, f"p{n}", "may have no line breaks"), "the probe to be refused", 20)
+            check("DELETE" not in logs(m, f"p{n}") and "X: y" not in logs(m, f"p{n}"), logs(m, f"p{n}"))
