@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
+#include "control/builtin/workload.h"
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
@@ -47,6 +48,7 @@ struct batch {
     int64_t succeeded;
     int64_t failed;
     int64_t active;
+    int64_t waiting; /* of them: without a node */
     int64_t terminating;
     bool lacks; /* pods, which are made */
     int64_t last_failure_ms;
@@ -128,6 +130,7 @@ static void observe(struct batch *b)
         if (pod.state == BATCH_FAILED && pod.ended_ms > b->last_failure_ms)
             b->last_failure_ms = pod.ended_ms;
         b->active += pod.state == BATCH_ACTIVE;
+        b->waiting += pod.state == BATCH_ACTIVE && !json_str_at(tree, "spec.nodeName").len;
         b->terminating += pod.state == BATCH_FAILED && still_ending(&pod);
         VEC_PUSH(b->arena, &b->pods, pod);
     }
@@ -491,6 +494,15 @@ static int64_t backoff_ms(int64_t failures)
     return wait < BACKOFF_LAST_MS ? wait : BACKOFF_LAST_MS;
 }
 
+/* Its pods have their nodes all at once, or none. */
+static bool is_large_gang(const struct batch *b)
+{
+    int64_t least = 0;
+
+    (void)str_to_i64(object_annotation(b->job, "kai.scheduler/batch-min-member"), &least);
+    return least > WORKLOAD_WAITING_MAX || batch_gang_name(b->arena, b->job, b->spec).len > 0;
+}
+
 static void keep_pods(struct batch *b)
 {
     int64_t wanted = b->parallelism < BATCH_PODS_MAX ? b->parallelism : BATCH_PODS_MAX;
@@ -511,7 +523,11 @@ static void keep_pods(struct batch *b)
         action_look_again(b->actions, again_ms);
         return;
     }
-    make_pods(b, wanted - b->active < BURST_MAX ? wanted - b->active : BURST_MAX);
+    int64_t room = is_large_gang(b) ? BURST_MAX : WORKLOAD_WAITING_MAX - b->waiting;
+    if (room > wanted - b->active)
+        room = wanted - b->active;
+    if (room > 0)
+        make_pods(b, room < BURST_MAX ? room : BURST_MAX);
 }
 
 /* ---- status ---- */

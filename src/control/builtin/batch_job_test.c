@@ -3,6 +3,7 @@
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "control/builtin/workload.h"
 #include "control/core/controllers.h"
 #include "control/core/scene.h"
 #include "test.h"
@@ -404,6 +405,20 @@ TEST(a_job_makes_its_pods_in_bursts)
         scene_run(&scene, &batch_job_controller, "j");
         EXPECT(count_pods(&scene) == 1200);
     }
+}
+
+TEST(a_job_of_billions_has_only_so_many_pods_that_wait_for_a_node)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_job, JOB("'completions':2000000000,'parallelism':2000000000,"));
+    for (int turns = 0; turns < 10; turns++)
+        (void)scene_turn(&scene, &batch_job_controller, "j");
+    EXPECT(count_pods(&scene) == WORKLOAD_WAITING_MAX);
+    scene_patch(&scene, &kind_pod, nth_pod(&scene, 0).p, "{'spec':{'nodeName':'n'}}");
+    (void)scene_turn(&scene, &batch_job_controller, "j");
+    EXPECT(count_pods(&scene) == WORKLOAD_WAITING_MAX + 1);
 }
 
 TEST(a_finished_job_goes_after_its_time)
