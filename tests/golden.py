@@ -65,7 +65,7 @@ CASES = {
 # Of these only the help is a page: they do something, follow what others print, or serve.
 NO_PAGE = {"run", "submit", "cancel", "sync", "resume", "scale", "restart", "delete", "exec", "shell", "checkpoints", "stop",
            "up", "doctor", "store", "kubeconfig", "image", "operator", "reserve-gpu", "hollow-nodes", "simulate", "replay",
-           "open", "pull", "logs", "checkpoint-gpu", "backup", "restore"}
+           "open", "pull", "logs", "checkpoint-gpu", "backup", "restore", "support"}
 BEGAN = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=20, hours=12)  # so that no age is at an edge
 
 

@@ -37,6 +37,7 @@ int main(int argc, char *argv[], char *envp[])
         &command_store,
         &command_backup,
         &command_restore,
+        &command_support,
         &command_kubeconfig,
         &command_queues,
         &command_explain,

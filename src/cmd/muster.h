@@ -14,6 +14,7 @@ extern const struct command command_reserve;
 extern const struct command command_store;
 extern const struct command command_backup;
 extern const struct command command_restore;
+extern const struct command command_support;
 extern const struct command command_simulate;
 extern const struct command command_replay;
 extern const struct command command_gpu;

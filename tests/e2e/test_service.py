@@ -321,6 +321,9 @@ def test_metrics_tell_of_the_process_the_store_and_the_disk():
             return make(m, f"c{next(numbers)}", "x" * 500000) == 503
         wait_for(full, "the store to be read-only")
         check(value("muster_store_read_only") == 1, "an alert can see it")
+        said = run([binary("muster"), "doctor", "--data-dir", m.data], env=m.env, ok=False)
+        check(said.returncode == 1 and "✗ disk " in said.stdout, said.stdout)
+        check(re.search(r"✗ muster up +the store .*until there is space", said.stdout), said.stdout)
         disk.free()
 
 
@@ -331,3 +334,29 @@ def test_alerts_and_panels_ask_for_metrics_that_there_are():
             asked = set(re.findall(r"\b(?:muster|kai)_[a-z_]+\b", f.read()))
         known = {n + end for n in page for end in ("", "_bucket", "_sum", "_count")}
         check(asked and asked <= known | {"muster_system"}, f"{name}: {sorted(asked - known)}")
+
+
+def test_one_file_has_what_a_maintainer_needs_and_no_secrets():
+    with Muster() as m:
+        secret = pod("p", container("echo pst-command; sleep 300", env=[{"name": "TOKEN", "value": "pst-env"}]))
+        apply(m, secret, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "pst-secret"}},
+              {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "pst-map"}})
+        wait_phase(m, "p", "Running")
+        out = os.path.join(m.folder, "support.txt")
+        said = run([binary("muster"), "support", out, "--data-dir", m.data, "--log", m.log], env=m.env).stdout
+        with open(out) as f:
+            text = f.read()
+        parts = re.findall(r"^==== ([a-z ]+) \((\d+) bytes", text, re.M)
+        check([n for n, _ in parts] == ["version", "flags", "doctor", "store check", "log", "readyz", "metrics", "nodes",
+                                        "queues", "torchrunqueues", "torchrunjobs", "podgroups", "pods", "events"], str(parts))
+        check(all(f"{n:14s}" in said for n, _ in parts) and "not there" not in text, said)
+        check(all(w in text for w in ("0 problems", "--data-dir", "runner.synced", "muster_leading 1")), text[:3000])
+        check("pst" not in text.replace("pst-command\n", ""), "no secrets: " + text[max(0, text.find("pst") - 200):][:400])
+        check(os.stat(out).st_mode & 0o777 == 0o600, "for its owner")
+        m.process.terminate()
+        m.process.wait()
+        run([binary("muster"), "support", out, "--data-dir", m.data], env=m.env)
+        with open(out) as f:
+            text = f.read()
+        check("no muster up runs on this data folder" in text and "0 problems" in text, "without a server: " + text[:2000])
+        m.start()
