@@ -287,6 +287,7 @@ test-bare:
 	@ls dist/*.whl > /dev/null 2>&1 || $(MAKE) --no-print-directory wheel
 	@CLEAN_BRING=dist tests/clean-root.sh tests/bare-wheel.sh
 
+test-package: export RELEASE_DRAFT = 1
 test-package: release
 	@tests/package.py
 	@tests/wheel.py

@@ -107,10 +107,26 @@ def sums():
     write("SHA256SUMS", "".join(lines).encode())
 
 
+def placeholders():
+    """Lines of what people read first that whoever publishes has to fill in: @SECURITY_CONTACT@ and the like."""
+    files = ["SECURITY.md"]
+    for folder in (".github", ".gitlab"):
+        for top, _, names in os.walk(os.path.join(ROOT, folder)):
+            files += [os.path.relpath(os.path.join(top, name), ROOT) for name in names]
+    found = []
+    for name in sorted(files):
+        with open(os.path.join(ROOT, name)) as f:
+            found += [f"{name}: {word}" for word in re.findall(r"@[A-Z][A-Z_]+@", f.read())]
+    return found
+
+
 def main():
     arches = sys.argv[1:]
     if not arches or any(a not in MACHINES for a in arches):
         sys.exit("usage: tools/release.py amd64|arm64...")
+    if placeholders() and not os.environ.get("RELEASE_DRAFT"):
+        sys.exit("release.py: fill in what stands for you first (RELEASE_DRAFT=1: not for others):\n  " +
+                 "\n  ".join(placeholders()))
     missing = [pattern for arch in arches for pattern, name in packages(arch) if not name]
     if missing:
         sys.exit(f"release.py: dist/ has no file {missing[0]}: run make wheel deb for each architecture")

@@ -360,3 +360,12 @@ def test_one_file_has_what_a_maintainer_needs_and_no_secrets():
             text = f.read()
         check("no muster up runs on this data folder" in text and "0 problems" in text, "without a server: " + text[:2000])
         m.start()
+
+
+def test_a_release_with_nobody_to_write_to_is_refused():
+    env = {k: v for k, v in os.environ.items() if k != "RELEASE_DRAFT"}
+    said = run([os.path.join(ROOT, "tools", "release.py"), "amd64"], env=env, ok=False)
+    check(said.returncode and "SECURITY.md: @SECURITY_CONTACT@" in said.stderr, said.stderr)
+    for name in (".github/workflows/ci.yml", ".forgejo/workflows/ci.yml", ".gitlab-ci.yml"):
+        with open(os.path.join(ROOT, name)) as f:
+            check(".ci/run" in f.read(), f"{name} runs what every change runs")
