@@ -33,7 +33,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZE = ["-Doptimization=1", "-Dc_args=-fno-sanitize-recover=all"]  # as in the Makefile
 OUTPUT_LINES_MAX = 60  # of a failed suite
 CHECK = ("unit", "tidy", "docs", "run", "reference", "golden", "purity", "dependencies", "scenarios", "conformance",
-         "conformance-strict", "sched-property", "sim")
+         "conformance-strict", "sched-property", "sim", "judges-few")
 EXIT_SKIPPED = 77  # as automake and meson have it
 NAMED = re.compile(r"^(?:failed: |FAIL )(.*)$", re.MULTILINE)  # a failed test in a suite's output
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped(?:, (\d+) flaky)?)?", re.MULTILINE)
