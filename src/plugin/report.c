@@ -145,7 +145,8 @@ static int collect_kind(struct session *session,
     for (size_t i = 0; r == 0 && i < jobs.count; i++) {
         struct spent spent;
 
-        if (str_contains(kept, jobs.items[i]->uid))
+        if (str_contains(kept, jobs.items[i]->uid) ||
+            !spent_is_counted(kind, object_json(jobs.items[i], &session->arena)))
             continue;
         spent_of(session, jobs.items[i], &spent);
         for (size_t j = 0; j < pods.count; j++) {

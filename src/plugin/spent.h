@@ -54,7 +54,8 @@ const struct kind *spent_kind(size_t index);
 const struct kind *spent_kind_of(struct str api_version, struct str name);
 /* Whether its pods say how it is: it has no phase of the job engine. */
 bool spent_is_by_pods(const struct kind *kind);
-/* Whether this one counts. Not a batch Job without GPUs: there are many, and few are trainings. */
+/* Whether this one counts. Not a batch Job without GPUs: there are many, and few are trainings; nor an array, whose jobs
+ * do. */
 bool spent_is_counted(const struct kind *kind, const struct json *job);
 /* Who and what a job is, without nodes and account. Points into the tree. */
 void spent_describe(struct spent *spent, const struct kind *kind, const struct json *job);

@@ -178,6 +178,8 @@ int64_t spent_gpus(const struct json *job)
 
 bool spent_is_counted(const struct kind *kind, const struct json *job)
 {
+    if (kind == &kind_torchrunjob && !json_is_null(json_at(job, "spec.array")))
+        return false;
     return kind != &kind_job || spent_gpus(job) > 0;
 }
 

@@ -216,6 +216,9 @@ TEST(gpus_of_kinds_that_are_made_of_others)
         EXPECT(spent_gpus(job) == rows[i].gpus);
         EXPECT(spent_is_counted(&kind_job, job) == (rows[i].gpus > 0));
         EXPECT(spent_is_counted(&kind_jobset, job));
+        EXPECT(spent_is_counted(&kind_torchrunjob, job));
+        (void)json_set(json_get(job, "spec"), STR("array"), json_new_object(&arena));
+        EXPECT(!spent_is_counted(&kind_torchrunjob, job)); /* its jobs are */
     }
 }
 
