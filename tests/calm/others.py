@@ -489,7 +489,8 @@ def a_checkpoint_that_is_saved_aside():
             return super().write_data(*args, **kwargs)
     training = healthy.Training()
     training.steps()
-    saved = dcp.async_save(training.model.state_dict(), storage_writer=Slow(SHARED + "-aside"))
+    aside_group = dist.new_group()  # its collectives are not to be mixed up with those of the gradients
+    saved = dcp.async_save(training.model.state_dict(), storage_writer=Slow(SHARED + "-aside"), process_group=aside_group)
     training.steps()
     saved.result()
     training.steps()
