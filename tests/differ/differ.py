@@ -51,7 +51,7 @@ class Server:
 
     def ask(self, method, path, body=None, media=JSON):
         data = None if body is None else body if isinstance(body, str) else json.dumps(body)
-        for attempt in range(3):
+        for _ in range(3):
             try:
                 if getattr(self.local, "open", None) is None:
                     self.local.open = http.client.HTTPSConnection(self.host, context=self.context, timeout=60)
@@ -61,9 +61,7 @@ class Server:
                 return answer.status, answer.read().decode("utf-8", "replace")
             except (http.client.HTTPException, ConnectionError, OSError):
                 self.local.open = None
-                if attempt == 2:
-                    raise
-        return None
+        return 0, ""  # it hangs up on this one, whoever asks
 
 
 def server_of(kubeconfig):
@@ -421,7 +419,7 @@ def live(options):
         for request in requests:
             theirs = judged(*real.ask(request.method, request.path, request.body, request.media))
             mine = judged(*ours.ask(request.method, request.path, request.body, request.media))
-            if not verdict.take(request, theirs, mine):
+            if theirs[0] and not verdict.take(request, theirs, mine):
                 lines.append((request, theirs))
     if options.record:
         record(lines, options.seed)
