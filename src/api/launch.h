@@ -113,6 +113,13 @@
 /* In the first line of a termination message, behind the moment: what follows is why another try
  * would end the same way, so that the job engine makes none. */
 #define LAUNCH_FINAL "; trying again cannot help: "
+/* Before the moment: the rank ended by itself, and no rank of its pod had made a step. */
+#define LAUNCH_NO_STEP " before its first step"
+/* Also there: a data loader found no room in /dev/shm. */
+#define LAUNCH_SHARED_MEMORY                                                                     \
+    "; /dev/shm is too small for its data loaders: raise storage.shmSizePerGPU of the queue or " \
+    "the job, "                                                                                  \
+    "or use fewer workers"
 /* What a termination message begins with where the self-test before the start has failed. */
 #define LAUNCH_PREFLIGHT "the self-test before the start failed: "
 /* Where the first error goes; LAUNCH_ENV_TERMINATION_LOG names another file. */

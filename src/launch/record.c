@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/time.h"
 
@@ -188,6 +189,18 @@ bool record_final(const struct record *record, struct buf *why)
     return true;
 }
 
+/* What PyTorch says of a data loader whose memory has run out: SIGBUS in a worker, or no room for a tensor. */
+static bool is_out_of_shared_memory(const struct record *record)
+{
+    static const char *const words[] = {"is killed by signal: Bus error", "out of shared memory",
+                                        "to file </torch_"};
+
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (str_contains(record->text, str_from(words[i])))
+            return true;
+    return record->signal == SIGBUS;
+}
+
 void record_describe(struct buf *out, const struct record *record, struct str full)
 {
     _cleanup_(buf_done) struct buf why = {0};
@@ -205,6 +218,8 @@ void record_describe(struct buf *out, const struct record *record, struct str fu
     if (full.len)
         buf_addf(out, "; no space is left on " STR_FMT, STR_ARG(full));
     if (record->text.len)
+    if (is_out_of_shared_memory(record))
+        buf_add(out, STR(LAUNCH_SHARED_MEMORY));
         buf_addf(out, "; its last lines:\n" STR_FMT, STR_ARG(record->text));
     if (out->len && out->p[out->len - 1] != '\n')
         buf_addc(out, '\n');

@@ -7,6 +7,8 @@
 #include "test.h"
 #include "workspace/disk.h"
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +71,36 @@ TEST(who_lost_a_peer_did_not_begin_it)
         }
         EXPECT(got.rank == 2 && str_is(got.text, "ValueError: nan\n"));
         (void)disk_remove_path(folder);
+    }
+}
+
+TEST(a_data_loader_without_shared_memory_is_told_from_other_ends)
+{
+    static const struct {
+        struct record record;
+        bool said;
+    } rows[] = {
+        {{.code = 1,
+          .text =
+              STR("RuntimeError: DataLoader worker (pid 9) is killed by signal: Bus error. It is "
+                  "possible that dataloader's workers are out of shared memory.\n")},
+         true},
+        {{.code = 1,
+          .text =
+              STR("RuntimeError: unable to write to file </torch_71_2860156463_0>: No space left "
+                  "on device (28)\n")},
+         true},
+        {{.signal = SIGBUS}, true},
+        {{.code = 1, .text = STR("OSError: [Errno 28] No space left on device\n")}, false},
+        {{.signal = SIGSEGV}, false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(buf_done) struct buf words = {0};
+
+        record_describe(&words, &rows[i].record, STR_NONE);
+        EXPECT(str_contains(buf_str(&words), STR("/dev/shm is too small")) == rows[i].said);
+        EXPECT(str_contains(buf_str(&words), STR("shmSizePerGPU")) == rows[i].said);
     }
 }
 

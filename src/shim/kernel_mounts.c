@@ -13,14 +13,18 @@
 
 /* kernel_mounts: /dev, /proc and /sys of a container, as every container has them. */
 
+/* What is in /dev/shm counts as memory of the pod, and its limit holds for both: a smaller one would only
+ * end data loaders with SIGBUS (the kernel's own default is half of the machine). */
+#define SHM_OPTIONS "mode=1777,size=100%"
+
 /* File systems inside a /dev that was made just now and is the current folder: nothing there leads elsewhere,
  * so the kernel need not look each of them up from the root. */
-static int mount_devices(struct root *root, const char *shm_options)
+static int mount_devices(struct root *root)
 {
     unsigned long strict = MS_NOSUID | MS_NODEV | MS_NOEXEC;
     if (mkdir("pts", 0755) < 0 || mkdir("shm", 0755) < 0 || mkdir("mqueue", 0755) < 0)
         return shim_fail(root->words, "mkdir in", "/dev");
-    if (mount("tmpfs", "shm", "tmpfs", strict, shm_options) < 0)
+    if (mount("tmpfs", "shm", "tmpfs", strict, SHM_OPTIONS) < 0)
         return shim_fail(root->words, "mount", "/dev/shm");
     (void)mount("mqueue", "mqueue", "mqueue", strict, NULL);
     if (mount("devpts", "pts", "devpts", MS_NOSUID | MS_NOEXEC,
@@ -29,7 +33,7 @@ static int mount_devices(struct root *root, const char *shm_options)
     return 0;
 }
 
-static int make_devices(struct root *root, const char *shm_options)
+static int make_devices(struct root *root)
 {
     static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
     static const char *const links[][2] = {{"/proc/self/fd", "fd"},
@@ -58,7 +62,7 @@ static int make_devices(struct root *root, const char *shm_options)
         r = shim_fail(root->words, "open", "/dev");
     if (dev >= 0)
         close(dev);
-    return r ? r : mount_devices(root, shm_options);
+    return r ? r : mount_devices(root);
 }
 
 /* Read-only from now on, where this kernel has it; the folder is the kernel's own, and no link is followed. */
@@ -109,8 +113,7 @@ static int make_proc(struct root *root, const struct records *spec)
 
 int kernel_mounts_make(struct root *root, const struct records *spec, bool with_proc)
 {
-    const char *shm = records_get(spec, "shm");
-    int r = make_devices(root, shm ? shm : "mode=1777,size=64m");
+    int r = make_devices(root);
     if (r)
         return r;
     r = with_proc ? make_proc(root, spec) : 0;

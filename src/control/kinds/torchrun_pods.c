@@ -466,6 +466,16 @@ static void fill_resources(const struct torchrun *t,
         json_add_str(arena, limits, "memory", bytes);
 }
 
+static bool has_shm(const struct json *trainer)
+{
+    JSON_FOREACH(json_get(trainer, "volumeMounts"), mount)
+        if (str_is(json_str(json_get(mount, "mountPath")), "/dev/shm"))
+            return true;
+    return false;
+}
+
+/* A kubelet's own /dev/shm is 64 MiB, where two data loaders do not fit; our agent's has no limit but the
+ * pod's memory. */
 static void fill_shm(const struct torchrun *t,
                      const struct job_pod *pod,
                      struct json *spec,
@@ -474,13 +484,16 @@ static void fill_shm(const struct torchrun *t,
 {
     int64_t bytes = t->spec.shm_bytes_per_gpu;
 
-    if (!bytes)
+    if (!bytes && (!t->input->config->kubelets || has_shm(trainer)))
         return;
-    json_push(list_at(arena, spec, "volumes"),
-              json_make(arena, "{name: 'dshm', emptyDir: {medium: 'Memory', sizeLimit: $}}",
-                        quantity_text(arena, (struct quantity){(__int128)bytes * 1000000000 *
-                                                                   (pod->gpus ? pod->gpus : 1),
-                                                               QUANTITY_BINARY})));
+    struct json *volume =
+        json_push(list_at(arena, spec, "volumes"),
+                  json_make(arena, "{name: 'dshm', emptyDir: {medium: 'Memory'}}"));
+    if (bytes)
+        json_add_str(arena, json_get(volume, "emptyDir"), "sizeLimit",
+                     quantity_text(arena, (struct quantity){(__int128)bytes * 1000000000 *
+                                                                (pod->gpus ? pod->gpus : 1),
+                                                            QUANTITY_BINARY}));
     json_push(list_at(arena, trainer, "volumeMounts"),
               json_make(arena, "{name: 'dshm', mountPath: '/dev/shm'}"));
 }

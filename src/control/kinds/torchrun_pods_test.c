@@ -700,6 +700,34 @@ TEST(pods_of_a_cluster_can_tell_of_their_ranks_unless_they_are_left_alone)
     }
 }
 
+/* A kubelet gives a container 64 MiB of /dev/shm: data loaders die of SIGBUS. */
+TEST(where_a_kubelet_runs_the_pods_shared_memory_has_no_limit_of_its_own)
+{
+    static const struct row rows[] = {
+        {"as much as the pod has memory",
+         "",
+         "'numGPUs':2",
+         {{"pod spec.volumes.1", "{'name':'dshm','emptyDir':{'medium':'Memory'}}"},
+          {"trainer volumeMounts.1", "{'name':'dshm','mountPath':'/dev/shm'}"}}},
+        {"unless the queue says so",
+         "'storage':{'shmSizePerGPU':'1Gi'}",
+         "",
+         {{"pod spec.volumes.1.emptyDir.sizeLimit", "'1Gi'"}}},
+        {"or the template has its own",
+         TRAINER(",'volumeMounts':[{'name':'mine','mountPath':'/dev/shm'}]"),
+         "",
+         {{"trainer volumeMounts.0.name", "'mine'"}, {"pod spec.volumes.1", ""}}},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        scene_open(&scene);
+        scene.config.kubelets = true;
+        check_row(&scene, &rows[i]);
+    }
+}
+
 TEST(a_template_that_makes_no_pod_is_said_to_be_wrong)
 {
     static const struct {
