@@ -1,4 +1,5 @@
 #include "api/kind.h"
+#include "api/launch.h"
 #include "api/place.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -572,6 +573,95 @@ TEST(a_job_says_how_its_pod_ended)
         look(&scene);
         EXPECT(str_is(word(&scene, "phase"), "Failed"));
         EXPECT(str_is(word(&scene, "message"), rows[i].says));
+    }
+}
+
+/* j-worker-1 fails, and again in the next generation. */
+static void fail_twice(struct scene *scene, const char *const words[2], const char *const codes[2])
+{
+    for (int i = 0; i < 2; i++) {
+        scene->now_ms += 10000;
+        scene_patch(scene, &kind_pod, "j-worker-0", RUNS("a", "0"));
+        scene_patch(scene, &kind_pod, "j-worker-1", RUNS("b", "0"));
+        look(scene);
+        scene_patch(scene, &kind_pod, "j-worker-1",
+                    str_printf(&scene->arena,
+                               "{'status':{'phase':'Failed','containerStatuses':[{'name':'trainer'"
+                               ",'state':{'running':null,'terminated':{'exitCode':%s,'reason':"
+                               "'Error','message':'%s','finishedAt':'1970-01-01T00:16:4%dZ'}}}]}}",
+                               codes[i], words[i], i)
+                        .p);
+        scene->now_ms += 100000; /* nobody else's word is waited for any more */
+        look(scene);
+    }
+}
+
+TEST(a_mistake_in_the_program_is_tried_once_more_and_not_again)
+{
+#define RANK(how) "rank 2 ended with exit code 1" how " at 1970-01-01T00:16:39Z; its last lines:\\n"
+#define EARLY     RANK(LAUNCH_NO_STEP)
+#define TRACE     "Traceback (most recent call last):\\n  File x\\n"
+    static const struct {
+        const char *why;
+        const char *reliability;
+        const char *words[2];
+        const char *codes[2];
+        bool final;
+    } rows[] = {
+        {"the same error before the first step",
+         "",
+         {EARLY TRACE "ValueError: 3 is not 4", EARLY TRACE "ValueError: 5 is not 4"},
+         {"1", "1"},
+         true},
+        {"nothing but an exit code", "", {EARLY "", EARLY ""}, {"9", "9"}, true},
+        {"another error",
+         "",
+         {EARLY TRACE "ValueError: 3", EARLY TRACE "KeyError: 3"},
+         {"1", "1"},
+         false},
+        {"another code", "", {EARLY "bye", EARLY "bye"}, {"1", "2"}, false},
+        {"after its first step",
+         "",
+         {RANK("") TRACE "ValueError: 3", EARLY TRACE "ValueError: 3"},
+         {"1", "1"},
+         false},
+        {"it was killed",
+         "",
+         {"rank 2 was killed by SIGKILL at x", "rank 2 was killed by SIGKILL at x"},
+         {"137", "137"},
+         false},
+        {"it lost a peer",
+         "",
+         {EARLY "RuntimeError: Connection reset by peer",
+          EARLY "RuntimeError: Connection reset by peer"},
+         {"1", "1"},
+         false},
+        {"its card, perhaps",
+         "",
+         {EARLY "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+          EARLY "RuntimeError: CUDA error: uncorrectable ECC error encountered"},
+         {"1", "1"},
+         false},
+        {"somebody wants it tried so often",
+         ",'reliability':{'maxRestarts':3}",
+         {EARLY TRACE "ValueError: 3", EARLY TRACE "ValueError: 3"},
+         {"1", "1"},
+         false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        char job[512];
+
+        test_case(rows[i].why);
+        (void)snprintf(job, sizeof(job), JOB("%s"), rows[i].reliability);
+        begin(&scene, job);
+        fail_twice(&scene, rows[i].words, rows[i].codes);
+        EXPECT(number(&scene, "restarts") == (rows[i].final ? 1 : 2));
+        EXPECT(str_is(word(&scene, "phase"), rows[i].final ? "Failed" : "Restarting") ||
+               !rows[i].final);
+        EXPECT(str_contains(word(&scene, "message"), STR("it ended twice in the same way")) ==
+               rows[i].final);
     }
 }
 

@@ -211,15 +211,16 @@ void record_describe(struct buf *out, const struct record *record, struct str fu
         buf_addf(out, "rank %lld was killed by %s", (long long)record->rank,
                  record_signal_name(record->signal, name));
     else
-        buf_addf(out, "rank %lld ended with exit code %d", (long long)record->rank, record->code);
+        buf_addf(out, "rank %lld ended with exit code %d%s", (long long)record->rank, record->code,
+                 record->no_step ? LAUNCH_NO_STEP : "");
     buf_addf(out, " at " STR_FMT, STR_ARG(time_format_micro(record->when_ns / 1000000, when)));
     if (record_final(record, &why))
         buf_addf(out, LAUNCH_FINAL STR_FMT, STR_ARG(buf_str(&why)));
     if (full.len)
         buf_addf(out, "; no space is left on " STR_FMT, STR_ARG(full));
-    if (record->text.len)
     if (is_out_of_shared_memory(record))
         buf_add(out, STR(LAUNCH_SHARED_MEMORY));
+    if (record->text.len)
         buf_addf(out, "; its last lines:\n" STR_FMT, STR_ARG(record->text));
     if (out->len && out->p[out->len - 1] != '\n')
         buf_addc(out, '\n');

@@ -24,6 +24,7 @@ struct record {
     int code;
     int signal; /* 0: it exited by itself */
     int64_t rank;
+    bool no_step; /* no rank of this pod had made one; set by whoever has looked at their pages */
     struct str text;
 };
 

@@ -2,6 +2,7 @@
 
 #include "api/launch.h"
 #include "api/place.h"
+#include "api/rank_page.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -17,6 +18,7 @@
 #include "launch/torchrun.h"
 #include "launch/warm.h"
 #include "workspace/disk.h"
+#include "observe/ranks.h"
 #include "workspace/pull.h"
 #include "workspace/results.h"
 
@@ -553,6 +555,8 @@ static int worker_finish(struct worker *worker)
         if (status) {
             buf_clear(&text);
             buf_addf(&text, "stopped by %s\n", record_signal_name(worker->signal, name));
+        const char *pages = getenv(RANK_PAGE_ENV);
+        record.no_step = pages && !observed_has_steps(pages);
         }
     }
     if (text.len)

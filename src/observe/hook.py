@@ -16,11 +16,22 @@ torch.autograd.backward, which is known by that one name alone. What it touches,
     torch.serialization._open*.__enter__ and __exit__   methods: what torch.save and torch.load open
     _save_state_dict, _load_state_dict           functions of torch.distributed.checkpoint, from 2.2 on
     os.environ["MUSTER_RANK_OWNER"]              which process is the rank
+    sys.excepthook                               in torchrun alone, whose report of a rank that failed is left out
     sys.path, sys.meta_path                      our folder is taken out at once, our finder when torch is imported
 
 pod annotation muster.dev/observe: "off" keeps it out.
 """
 import sys
+
+
+def _torchrun():
+    """In torchrun, not in a rank: that one has failed is told by muster-launch; a second traceback would bury the first."""
+    before = sys.excepthook
+
+    def tell(kind, value, trace):
+        if kind.__name__ != "ChildFailedError" or not kind.__module__.startswith("torch.distributed.elastic"):
+            before(kind, value, trace)
+    sys.excepthook = tell
 
 
 def _muster():
@@ -30,6 +41,8 @@ def _muster():
 
     folder = os.environ.get("MUSTER_RANKS_DIR")
     rank = os.environ.get("RANK", "")
+    if folder and not rank and "MUSTER_RUN_DIR" in os.environ:
+        _torchrun()
     if not folder or not rank.isdigit():
         return
     clock = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))

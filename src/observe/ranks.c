@@ -387,6 +387,18 @@ void observed_last(struct observed *ranks, const char *folder, int64_t now_ms)
     }
 }
 
+bool observed_has_steps(const char *folder)
+{
+    struct observed *ranks = MEM_NEW(struct observed);
+    bool found = false;
+
+    pages_read(ranks, folder);
+    for (size_t i = 0; i < ranks->count; i++)
+        found = found || ranks->items[i].page.steps > 0;
+    mem_free(ranks);
+    return found;
+}
+
 void observed_clear(struct observed *ranks)
 {
     ranks->count = 0;

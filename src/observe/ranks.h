@@ -81,6 +81,8 @@ void observed_line(struct observed *ranks,
                    int64_t now_ms);
 /* They have ended: how far they came. What they did last is not looked at. */
 void observed_last(struct observed *ranks, const char *folder, int64_t now_ms);
+/* Whether any of them has made a step. */
+bool observed_has_steps(const char *folder);
 /* There are others now, or none: those before are forgotten. */
 void observed_clear(struct observed *ranks);
 

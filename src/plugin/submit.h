@@ -45,7 +45,9 @@ struct submit_values {
     struct option_list writes;
     bool results;
     const char *results_max;
+    const char *max_restarts;
     bool module;          /* of run: -m */
+    bool one_rank;        /* of run: one process, however many GPUs */
     int64_t kept_seconds; /* after its end the job goes by itself; 0: it stays */
 };
 
@@ -90,6 +92,10 @@ struct submit_values {
                     "longest time the job may run, such as 90m or 2h (Slurm's 2:00:00 too)"),      \
         SUBMIT_FLAG("requeue", 0, BOOL, requeue, NULL,                                             \
                     "after --time the job is queued again, instead of being over"),                \
+        SUBMIT_FLAG(                                                                               \
+            "max-restarts", 0, STR, max_restarts, "N",                                             \
+            "how often the job starts again when it fails (default: 3, but once where the "        \
+            "same mistake ends it before its first step)"),                                        \
         SUBMIT_FLAG("after", 0, LIST, after, "JOB,...",                                            \
                     "start when these jobs have succeeded; afterany:JOB: when it has ended"),      \
         SUBMIT_FLAG(                                                                               \

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RESTARTS_MAX 1000000
+
 /* The job that the flags of `submit` and `run` make. */
 
 static void submit_add_size(struct arena *arena, const struct submit_values *v, struct json *spec)
@@ -256,6 +258,20 @@ static int submit_add_preemptibility(struct arena *arena,
     return 0;
 }
 
+static int submit_add_restarts(struct arena *arena,
+                               const char *text,
+                               struct json *spec,
+                               struct err *err)
+{
+    int64_t count = 0;
+
+    if (!str_to_i64(str_from(text), &count) || count < 0 || count > RESTARTS_MAX)
+        return err_set(err, -EINVAL, "--max-restarts: '%.40s' is no number from 0 to %d", text,
+                       RESTARTS_MAX);
+    json_add_i64(arena, json_make_path(arena, spec, "reliability"), "maxRestarts", count);
+    return 0;
+}
+
 int submit_job(struct arena *arena,
                const struct submit_values *v,
                const struct submit_request *request,
@@ -288,7 +304,11 @@ int submit_job(struct arena *arena,
     if (v->kept_seconds)
         json_add_i64(arena, json_make_path(arena, spec, "reliability"), "ttlSecondsAfterFinished",
                      v->kept_seconds);
-    if (v->preemptibility)
+    if (v->max_restarts)
+        r = submit_add_restarts(arena, v->max_restarts, spec, err);
+    if (v->one_rank)
+        json_add_i64(arena, spec, "nprocPerNode", 1);
+    if (r == 0 && v->preemptibility)
         r = submit_add_preemptibility(arena, v->preemptibility, metadata, err);
     if (r == 0 && v->time)
         r = submit_add_time(arena, v->time, spec, err);

@@ -216,7 +216,10 @@ struct job_model {
         JOB_SCOPE_GANG,
         JOB_SCOPE_POD
     } scope;
-    int64_t max_restarts;                    /* -1: no limit */
+    int64_t max_restarts; /* -1: no limit */
+    /* Nobody asked for more: who ends by itself before its first step, twice in the same way, has a mistake
+     * in the program, and no further try mends it. */
+    bool tries_again_once;
     bool (*is_retryable)(int64_t exit_code); /* for JOB_RESTART_BY_EXIT */
     /* The second restart waits this long, each further one twice as long as the last, to
      * JOB_BACKOFF_LAST_MS; 0: none waits. */

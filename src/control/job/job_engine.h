@@ -63,6 +63,9 @@ struct job_memory job_recall(const struct job_kind *kind,
 
 /* How sure it is that a pod failed by itself, from its exit status and its last words. */
 enum job_evidence job_evidence(const struct job_failure *failure);
+/* Both ended by themselves before their first step, with the same exit code and the same kind of last
+ * word: a mistake in the program. */
+bool job_ends_alike(const struct job_failure *one, const struct job_failure *other);
 /* Why the next try would end the same way, as muster-launch told (LAUNCH_FINAL of api/launch.h): Python
  * could not find or read the program. Empty: it does not say so. */
 struct str job_broken_program(const struct job_failure *failure);

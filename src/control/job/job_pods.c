@@ -168,6 +168,8 @@ bool job_may_restart(struct job_run *run, const struct job_member *member)
     struct job_state *state = &run->state;
     struct str words = job_exit_words(&member->failure, run->arena);
 
+    bool again = model->tries_again_once && job_ends_alike(&state->failure, &member->failure);
+
     /* Counted already, but the pod is still there: the delete did not get through, or its node kept
      * it for a round that never came. One made since then is another pod of that name, and one that
      * its node keeps has failed in this round. A status has whole seconds. */
@@ -180,6 +182,13 @@ bool job_may_restart(struct job_run *run, const struct job_member *member)
     job_blame(run, &member->failure);
     if (job_failure_is_final(model, member)) {
         job_finish(run, JOB_FAILED, words);
+    } else if (again) {
+        job_finish(run, JOB_FAILED,
+                   str_printf(run->arena,
+                              STR_FMT
+                              "; it ended twice in the same way before its first step, and is not "
+                              "tried again (maxRestarts of the job says how often)",
+                              STR_ARG(words)));
     } else if (model->max_restarts >= 0 &&
                state->restarts + state->in_place >= model->max_restarts) {
         job_finish(run, JOB_FAILED,

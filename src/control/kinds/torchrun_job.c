@@ -174,6 +174,7 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
     t->worker->restart =
         t->spec.restart == TORCHRUN_RESTART_NEVER ? JOB_RESTART_NEVER : JOB_RESTART_ALWAYS;
     model->max_restarts = t->spec.max_restarts;
+    model->tries_again_once = !t->spec.restarts_named;
     model->on_hang = (enum job_hang)t->spec.on_hang;
     model->on_suspicion = (enum job_hang)t->spec.on_suspicion;
     model->restart_mode = (enum job_mode)t->spec.restart_mode;

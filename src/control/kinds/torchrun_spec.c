@@ -197,7 +197,12 @@ int torchrun_spec_read(struct arena *arena,
         .on_suspicion = JOB_HANG_REPORT,
     };
     int of_queue = decode_over(&queue_table, arena, queue, &spec, err);
+    int64_t queue_restarts = spec.max_restarts;
+    spec.max_restarts = -1;
     int of_job = decode_over(&job_table, arena, job, &spec, of_queue ? NULL : err);
+    spec.restarts_named = spec.max_restarts >= 0;
+    if (!spec.restarts_named)
+        spec.max_restarts = queue_restarts;
 
     *ret = spec;
     if (!of_queue)

@@ -66,7 +66,8 @@ struct torchrun_spec {
     struct str rdzv_endpoint;
     int64_t rdzv_port;
     int64_t max_restarts;
-    int64_t ttl_s; /* -1: never */
+    bool restarts_named; /* by the job itself */
+    int64_t ttl_s;       /* -1: never */
     int64_t deadline_s;
     enum {
         TORCHRUN_RESTART_ON_FAILURE,
