@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
+#include "observe/threads.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@ struct process {
     pid_t pid;
     pid_t parent;
     bool ours;
+    bool catches; /* the signal that is asked about */
 };
 
 struct processes VEC_FIELDS(struct process);
@@ -78,25 +80,67 @@ bool family_has_child(pid_t pid)
     return found;
 }
 
-void family_kill(int number)
+static struct process *process_of(struct processes *all, pid_t pid)
 {
-    struct processes all = {0};
+    for (size_t i = 0; i < all->count; i++)
+        if (all->items[i].pid == pid)
+            return &all->items[i];
+    return NULL;
+}
+
+/* All processes; those that descend from this one are marked. */
+static void family_list(struct processes *all)
+{
     pid_t self = getpid();
     bool more = true;
 
-    processes_list(&all);
+    processes_list(all);
     while (more) {
         more = false;
-        for (size_t i = 0; i < all.count; i++) {
-            struct process *process = &all.items[i];
-            bool ours = process->parent == self;
+        for (size_t i = 0; i < all->count; i++) {
+            struct process *process = &all->items[i];
+            const struct process *parent = process->ours ? NULL : process_of(all, process->parent);
 
-            for (size_t j = 0; !process->ours && !ours && j < all.count; j++)
-                ours = all.items[j].ours && all.items[j].pid == process->parent;
-            if (ours && !process->ours)
+            if (!process->ours && (process->parent == self || (parent && parent->ours)))
                 process->ours = more = true;
         }
     }
+}
+
+static bool process_catches(pid_t pid, int number)
+{
+    uint64_t handled = 0;
+
+    return threads_handle(pid, &handled) && (handled >> (number - 1) & 1);
+}
+
+bool family_hand_on(int number)
+{
+    struct processes all = {0};
+    bool any = false;
+
+    family_list(&all);
+    for (size_t i = 0; i < all.count; i++)
+        all.items[i].catches = all.items[i].ours && process_catches(all.items[i].pid, number);
+    for (size_t i = 0; i < all.count; i++) {
+        const struct process *above = process_of(&all, all.items[i].parent);
+        size_t steps = 0;
+
+        while (above && above->ours && !above->catches && steps++ < all.count)
+            above = process_of(&all, above->parent);
+        if (!all.items[i].catches || (above && above->catches))
+            continue;
+        any = kill(all.items[i].pid, number) == 0 || any;
+    }
+    VEC_DONE(&all);
+    return any;
+}
+
+void family_kill(int number)
+{
+    struct processes all = {0};
+
+    family_list(&all);
     for (size_t i = 0; i < all.count; i++)
         if (all.items[i].ours)
             (void)kill(all.items[i].pid, number);

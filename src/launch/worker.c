@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/family.h"
@@ -17,8 +18,8 @@
 #include "launch/tell.h"
 #include "launch/torchrun.h"
 #include "launch/warm.h"
-#include "workspace/disk.h"
 #include "observe/ranks.h"
+#include "workspace/disk.h"
 #include "workspace/pull.h"
 #include "workspace/results.h"
 
@@ -40,6 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define RUN_DIR          "/muster-XXXXXX"
 #define EXIT_FOR_NOW     75 /* sysexits' EX_TEMPFAIL: elsewhere it may go better */
 #define IDLE_MS          1000
 #define LINGER_MS        3000 /* torchrun has this long to end when all of its ranks have, one badly */
@@ -255,12 +257,20 @@ static void worker_reap(struct worker *worker)
 static void take_signal(struct worker *worker)
 {
     struct signalfd_siginfo info;
+    char name[32];
 
     while (read(worker->signal_fd, &info, sizeof(info)) == sizeof(info)) {
         int number = (int)info.ssi_signo;
 
         if (number == SIGCHLD) {
             worker_reap(worker);
+            continue;
+        }
+        /* They ask a training to save, and torchrun would only die of them. */
+        if (number == SIGUSR1 || number == SIGUSR2) {
+            if (!family_hand_on(number))
+                worker_say("no rank handles %s: it is not handed on",
+                           record_signal_name(number, name));
             continue;
         }
         worker->signal = number;
@@ -545,6 +555,8 @@ static int worker_finish(struct worker *worker)
         WIFSIGNALED(worker->status) ? 128 + WTERMSIG(worker->status) : WEXITSTATUS(worker->status);
 
     if (status != 0 && record_first(worker->run_dir, &record, &lines)) {
+        const char *pages = getenv(RANK_PAGE_ENV);
+        record.no_step = pages && !observed_has_steps(pages);
         record_describe(&text, &record, full_here(&arena));
         status = record_status(&record);
     } else if (status != 0 && !read_reason(worker, &text)) {
@@ -555,8 +567,6 @@ static int worker_finish(struct worker *worker)
         if (status) {
             buf_clear(&text);
             buf_addf(&text, "stopped by %s\n", record_signal_name(worker->signal, name));
-        const char *pages = getenv(RANK_PAGE_ENV);
-        record.no_step = pages && !observed_has_steps(pages);
         }
     }
     if (text.len)
@@ -567,14 +577,21 @@ static int worker_finish(struct worker *worker)
 
 static int worker_prepare(struct worker *worker, struct err *err)
 {
-    const char *temporary = getenv("TMPDIR");
+    const char *places[] = {getenv("TMPDIR"), "/tmp"};
     const char *app_dir = getenv(LAUNCH_ENV_APP_DIR);
     sigset_t mask;
 
     worker->app_dir = app_dir && *app_dir ? app_dir : "/app";
-    (void)snprintf(worker->run_dir, sizeof(worker->run_dir), "%.40s/muster-XXXXXX",
-                   temporary ? temporary : "/tmp");
-    if (!mkdtemp(worker->run_dir))
+    /* A TMPDIR may be meant for another machine, or be too long for the sockets in it. */
+    bool made = false;
+    for (size_t i = 0; !made && i < COUNT_OF(places); i++) {
+        if (!places[i] || !*places[i] ||
+            strlen(places[i]) + sizeof(RUN_DIR) > sizeof(worker->run_dir))
+            continue;
+        (void)snprintf(worker->run_dir, sizeof(worker->run_dir), "%s" RUN_DIR, places[i]);
+        made = mkdtemp(worker->run_dir) != NULL;
+    }
+    if (!made)
         return err_set(err, -errno, "%s: %s", worker->run_dir, strerrordesc_np(errno));
     (void)setenv(LAUNCH_ENV_RUN_DIR, worker->run_dir, 1);
     (void)sigemptyset(&mask);

@@ -260,22 +260,25 @@ static bool is_harmless(int64_t pid, const char *thread, const struct caller *ca
      SIGNAL(SIGTTOU) | SIGNAL(SIGXCPU) | SIGNAL(SIGXFSZ) | SIGNAL(SIGVTALRM) | SIGNAL(SIGPROF) | \
      SIGNAL(SIGWINCH) | SIGNAL(SIGSYS) | SIGNAL(32) | SIGNAL(33))
 
-/* A handler may open the lock: of a timer's signal, or of one that somebody sends. */
-static bool is_woken_by_signals(int64_t pid)
+bool threads_handle(int64_t pid, uint64_t *ret)
 {
     _cleanup_(buf_done) struct buf text = {0};
     struct str line;
 
     if (!process_read(pid, "status", &text, PROCESS_FILE_BYTES))
-        return true;
-    for (struct str rest = buf_str(&text); str_cut(&rest, '\n', &line);) {
-        uint64_t caught = 0;
-
+        return false;
+    for (struct str rest = buf_str(&text); str_cut(&rest, '\n', &line);)
         if (str_starts(line, STR("SigCgt:\t")))
-            return !hex_parse(str_sub(line, sizeof("SigCgt:\t") - 1, line.len), &caught) ||
-                   (caught & ~SIGNALS_OF_NO_USE);
-    }
-    return true;
+            return hex_parse(str_sub(line, sizeof("SigCgt:\t") - 1, line.len), ret);
+    return false;
+}
+
+/* A handler may open the lock: of a timer's signal, or of one that somebody sends. */
+static bool is_woken_by_signals(int64_t pid)
+{
+    uint64_t caught = 0;
+
+    return !threads_handle(pid, &caught) || (caught & ~SIGNALS_OF_NO_USE);
 }
 
 /* ---- the network ---- */

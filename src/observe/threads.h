@@ -28,5 +28,7 @@ struct threads_wait {
 
 /* Whether a line of /proc/PID/net/tcp says so of a connection, and whose socket that is. */
 bool threads_resends(struct str line, struct str *ret_inode);
+/* The signals that the process has handlers for, the first in the lowest bit. False: it is gone. */
+bool threads_handle(int64_t pid, uint64_t *ret);
 /* Of *opens is taken what it costs; where nothing is left afterwards, the answer says nothing. */
 struct threads_wait threads_look(int64_t pid, size_t *opens);
