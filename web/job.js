@@ -156,6 +156,8 @@ export class LogPane {
             await lines(`${this.path}&follow=true&tailLines=${LINES_MAX}`, line => {
                 if (control.signal.aborted)
                     return;
+                if (this.lines.at(-1)?.endsWith("\r")) // a progress bar: what comes next stands in its place
+                    this.lines.pop();
                 this.lines.push(line);
                 if (this.lines.length > LINES_MAX) {
                     this.lines.shift();

@@ -16,12 +16,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define ERROR_FILE_MAX ((size_t)64 << 10)
+#define ERROR_FILE_MAX  ((size_t)64 << 10)
+#define RANK_READ_BYTES 16384
 
 struct stream {
     int from; /* -1: ended */
@@ -29,6 +31,11 @@ struct stream {
     char line[RANK_LINE_MAX];
     size_t len;
     int64_t since_ms; /* when the unfinished line began */
+    /* Progress bars end their line with a return and write the next one over it: */
+    bool returned;     /* the last byte was one */
+    bool over;         /* this line is written over another one */
+    bool drawn;        /* its bytes so far were handed on */
+    int64_t update_ms; /* when one was last handed on */
 };
 
 struct rank {
@@ -57,51 +64,122 @@ static int64_t now_ms(void)
 }
 
 /* One write a line, so that the lines of several ranks do not mix in the pod's log. */
-static void put_line(struct rank *rank, struct stream *stream)
+static struct str write_line(const struct rank *rank,
+                             const struct stream *stream,
+                             const char *end,
+                             char out[static RANK_LINE_MAX + 64])
 {
-    char out[RANK_LINE_MAX + 64];
-    int n = snprintf(out, sizeof(out), RANK_PREFIX_FORMAT "%.*s\n", (long long)rank->rank,
-                     (int)stream->len, stream->line);
-    struct str text = {out, (size_t)n};
+    int n = snprintf(out, RANK_LINE_MAX + 64, RANK_PREFIX_FORMAT "%.*s%s", (long long)rank->rank,
+                     (int)stream->len, stream->line, end);
+    struct str whole = {out, (size_t)n};
+    struct str text = whole;
 
-    tail_add(&rank->tail, (struct str){stream->line, stream->len});
-    tail_add(&rank->tail, STR("\n"));
-    stream->len = 0;
-    /* A little more than is kept, so that the sync pod sees that something is missing. */
-    if (rank->kept_fd >= 0 && lseek(rank->kept_fd, 0, SEEK_END) <= (off_t)LAUNCH_KEPT_MAX)
-        (void)!write(rank->kept_fd, text.p, text.len);
     while (text.len) {
         ssize_t done = write(stream->to, text.p, text.len);
 
         if (done < 0 && errno != EINTR)
-            return; /* nobody reads: the command still runs on */
+            break; /* nobody reads: the command still runs on */
         if (done > 0)
             text = str_sub(text, (size_t)done, text.len);
     }
+    return whole;
 }
 
-static void stream_take(struct rank *rank, struct stream *stream)
+static void stream_begin(struct stream *stream, bool over)
 {
-    char bytes[16384];
-    ssize_t got = read(stream->from, bytes, sizeof(bytes));
+    stream->len = 0;
+    stream->over = over;
+    stream->drawn = false;
+    stream->since_ms = now_ms();
+}
+
+static void put_line(struct rank *rank, struct stream *stream)
+{
+    char out[RANK_LINE_MAX + 64];
+    struct str text = write_line(rank, stream, "\n", out);
+
+    tail_add(&rank->tail, (struct str){stream->line, stream->len});
+    tail_add(&rank->tail, STR("\n"));
+    /* A little more than is kept, so that the sync pod sees that something is missing. */
+    if (rank->kept_fd >= 0 && lseek(rank->kept_fd, 0, SEEK_END) <= (off_t)LAUNCH_KEPT_MAX)
+        (void)!write(rank->kept_fd, text.p, text.len);
+    stream_begin(stream, false);
+}
+
+/* A line that another will be written over: it ends with a return, by which `logs` knows it, and there is
+ * one in a while. It is no last word of a program. */
+static void put_update(struct rank *rank, struct stream *stream)
+{
+    char out[RANK_LINE_MAX + 64];
+
+    if (!stream->len || stream->drawn ||
+        (stream->update_ms && now_ms() - stream->update_ms < RANK_UPDATE_MS))
+        return;
+    (void)write_line(rank, stream, "\r\n", out);
+    stream->drawn = true;
+    stream->update_ms = now_ms();
+}
+
+static void stream_put(struct rank *rank, struct stream *stream, char byte)
+{
+    if (byte == '\n') {
+        stream->returned = false;
+        put_line(rank, stream);
+        return;
+    }
+    if (stream->returned) {
+        put_update(rank, stream);
+        stream_begin(stream, true);
+    }
+    stream->returned = byte == '\r';
+    if (stream->returned)
+        return;
+    stream->line[stream->len++] = byte ? byte : ' ';
+    if (stream->len == sizeof(stream->line))
+        put_line(rank, stream);
+}
+
+/* What stands there unfinished for a while is handed on. */
+static void stream_hold(struct rank *rank, struct stream *stream)
+{
+    if (!stream->len || stream->drawn || now_ms() - stream->since_ms < RANK_HOLD_MS)
+        return;
+    if (stream->over || stream->returned)
+        put_update(rank, stream);
+    else
+        put_line(rank, stream);
+}
+
+static size_t stream_take(struct rank *rank, struct stream *stream, size_t most)
+{
+    char bytes[RANK_READ_BYTES];
+    ssize_t got = read(stream->from, bytes, most < sizeof(bytes) ? most : sizeof(bytes));
 
     if (got < 0 && errno == EINTR)
-        return;
+        return 0;
     if (got <= 0) {
         close(TAKE_FD(stream->from));
-        return;
+        return 0;
     }
     if (stream->len == 0)
         stream->since_ms = now_ms();
-    for (ssize_t i = 0; i < got; i++) {
-        if (bytes[i] == '\n') {
-            put_line(rank, stream);
-            stream->since_ms = now_ms();
-            continue;
-        }
-        stream->line[stream->len++] = bytes[i] ? bytes[i] : ' ';
-        if (stream->len == sizeof(stream->line))
-            put_line(rank, stream);
+    for (ssize_t i = 0; i < got; i++)
+        stream_put(rank, stream, bytes[i]);
+    return (size_t)got;
+}
+
+/* A grandchild may keep the pipes open after the command has ended, and write for ever: only what is there
+ * now is read. */
+static void stream_rest(struct rank *rank, struct stream *stream)
+{
+    int left = 0;
+
+    if (stream->from >= 0 && ioctl(stream->from, FIONREAD, &left) < 0)
+        left = 0;
+    while (left > 0 && stream->from >= 0) {
+        size_t got = stream_take(rank, stream, (size_t)left);
+
+        left -= (int)got;
     }
 }
 
@@ -142,34 +220,33 @@ static void take_signal(struct rank *rank)
         rank->ended = true;
 }
 
-/* A grandchild may keep the pipes open after the command has ended: then only what is there now is
- * read. */
+static bool stream_is_held(const struct stream *stream)
+{
+    return stream->len && !stream->drawn;
+}
+
 static void rank_run(struct rank *rank)
 {
-    for (;;) {
+    while (!rank->ended) {
         struct pollfd polls[3] = {{.fd = rank->signal_fd, .events = POLLIN},
                                   {.fd = rank->streams[0].from, .events = POLLIN},
                                   {.fd = rank->streams[1].from, .events = POLLIN}};
-        bool held = rank->streams[0].len || rank->streams[1].len;
-        bool open = rank->streams[0].from >= 0 || rank->streams[1].from >= 0;
-        int ready;
+        bool held = stream_is_held(&rank->streams[0]) || stream_is_held(&rank->streams[1]);
 
-        if (rank->ended && !open)
-            return;
-        ready = poll(polls, 3, rank->ended ? 0 : held ? RANK_HOLD_MS : -1);
-        if (rank->ended && ready == 0)
-            return;
+        (void)poll(polls, 3, held ? RANK_HOLD_MS : -1);
         if (polls[0].revents)
             take_signal(rank);
         for (size_t i = 0; i < 2; i++) {
             struct stream *stream = &rank->streams[i];
 
             if (polls[i + 1].revents)
-                stream_take(rank, stream);
-            else if (stream->len && now_ms() - stream->since_ms >= RANK_HOLD_MS)
-                put_line(rank, stream);
+                (void)stream_take(rank, stream, RANK_READ_BYTES);
+            else
+                stream_hold(rank, stream);
         }
     }
+    for (size_t i = 0; i < 2; i++)
+        stream_rest(rank, &rank->streams[i]);
 }
 
 /* A training script decorated with torchelastic's `record` leaves its exception in a JSON file: its

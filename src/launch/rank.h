@@ -9,5 +9,6 @@
 #define RANK_PREFIX_FORMAT "[rank%lld] "
 #define RANK_LINE_MAX      4000 /* longer lines are handed on in pieces: one write(2) each */
 #define RANK_HOLD_MS       1000 /* an unfinished line is handed on after this time */
+#define RANK_UPDATE_MS     1000 /* of a progress bar, which ends in "\r\n", there is one in this time */
 
 int rank_main(void);

@@ -29,6 +29,9 @@
 #define LINE_BYTES_MAX     ((size_t)256 << 10)
 #define REOPEN_MS          500
 #define LOGS_END_LIMIT_MS  5000 /* after the job's end, for the last lines to arrive */
+#define LAST_LINES         64   /* a traceback among them need not be shown a second time */
+#define LAST_LINES_FOLLOW  "; its last lines:"
+#define BARS_MAX           32
 #define STATUS_INTERRUPTED (128 + SIGINT)
 #define QUESTION                                                                                \
     "[d]etach, [c]ancel the job (what it wrote comes home first), or Enter to go on? (Ctrl-C: " \
@@ -52,6 +55,12 @@ struct podlog {
     int64_t due_ms;
 };
 
+/* A progress bar of a rank, as it stands below the lines. */
+struct bar {
+    int64_t rank;
+    struct buf line;
+};
+
 struct follow {
     struct session *session;
     const struct follow_options *options;
@@ -69,6 +78,10 @@ struct follow {
     bool detached;
     bool cancelled;
     bool refused; /* a log that was asked for is not there */
+    struct bar bars[BARS_MAX];
+    size_t bar_count;
+    uint64_t last[LAST_LINES]; /* of the lines that were shown */
+    size_t last_count;
     int64_t ended_ms;
 };
 
@@ -88,17 +101,68 @@ bool follow_show_line(struct session *session, int64_t only, struct str pod, str
 
 static void follow_draw(struct follow *follow);
 
+static struct bar *bar_of(struct follow *follow, int64_t rank, bool make)
+{
+    for (size_t i = 0; i < follow->bar_count; i++)
+        if (follow->bars[i].rank == rank)
+            return &follow->bars[i];
+    if (!make || follow->bar_count == BARS_MAX)
+        return NULL;
+    follow->bars[follow->bar_count] = (struct bar){.rank = rank};
+    return &follow->bars[follow->bar_count++];
+}
+
+/* Without what moves the cursor, or colours. */
+static void bar_put(struct follow *follow, int64_t rank, struct str line)
+{
+    struct bar *bar = bar_of(follow, rank, true);
+
+    if (!bar)
+        return;
+    buf_clear(&bar->line);
+    for (size_t i = 0; i < line.len; i++) {
+        if (line.p[i] == '\033')
+            while (i + 1 < line.len && !((line.p[i] | 0x20) >= 'a' && (line.p[i] | 0x20) <= 'z'))
+                i++;
+        else if (line.p[i] != '\r')
+            buf_addc(&bar->line, line.p[i]);
+    }
+}
+
+/* What the rank prints next stands in its place. */
+static void bar_drop(struct follow *follow, int64_t rank)
+{
+    struct bar *bar = bar_of(follow, rank, false);
+
+    if (bar)
+        buf_clear(&bar->line);
+}
+
 static void podlog_show(struct podlog *log, struct str line)
 {
     struct follow *follow = log->follow;
     const char *name = strstr(log->name, "-worker-");
     struct str copy = line;
+    int64_t rank = line_take_rank(&copy);
     int64_t only = follow->options->rank;
 
-    if (only >= 0 && line_take_rank(&copy) != only)
+    if (only >= 0 && rank != only)
         return;
-    if (follow->asking)
-        live_show(&follow->live, STR("")); /* the question stays below the lines */
+    if (line.len && line.p[line.len - 1] == '\r' && rank >= 0) {
+        /* Where lines cannot be written over each other the bar's last state, which ends as a line, says it. */
+        if (!follow->live.term->live)
+            return;
+        if (!follow->shown_any)
+            live_done(&follow->live);
+        follow->shown_any = true;
+        bar_put(follow, rank, line);
+        follow_draw(follow);
+        return;
+    }
+    bar_drop(follow, rank);
+    follow->last[follow->last_count++ % LAST_LINES] = str_hash(str_trim(copy), 0);
+    if (follow->asking || follow->bar_count)
+        live_show(&follow->live, STR("")); /* the question and the bars stay below the lines */
     else if (!follow->shown_any)
         live_done(&follow->live);
     follow->shown_any = true;
@@ -327,10 +391,27 @@ static void follow_draw(struct follow *follow)
 
     if (follow->job && !follow->options->quiet && !follow->shown_any)
         follow_add_state(follow, &text);
+    for (size_t i = 0; i < follow->bar_count; i++)
+        if (follow->bars[i].line.len)
+            buf_addf(&text, STR_FMT "\n", STR_ARG(buf_str(&follow->bars[i].line)));
     if (follow->asking)
         buf_add(&text, STR(QUESTION));
     if (!str_eq(buf_str(&text), buf_str(&follow->live.shown)))
         live_show(&follow->live, buf_str(&text));
+}
+
+/* The last line of a text is among the last that were shown. */
+static bool follow_has_shown(const struct follow *follow, struct str text)
+{
+    size_t at = text.len;
+
+    while (at > 0 && text.p[at - 1] != '\n')
+        at--;
+    uint64_t hash = str_hash(str_trim(str_sub(text, at, text.len)), 0);
+    for (size_t i = 0; at > 0 && i < follow->last_count && i < LAST_LINES; i++)
+        if (follow->last[i] == hash)
+            return true;
+    return false;
 }
 
 /* After the end: what failed, in words, and the status for the shell. */
@@ -358,6 +439,12 @@ static int follow_report_end(struct follow *follow)
                 term_colour(&session->err, COLOUR_RED), job, STR_ARG(phase),
                 term_colour(&session->err, COLOUR_NONE), message.len ? ": " : "",
                 STR_ARG(str_sub(message, 0, 600)));
+    /* A traceback that stands right above is not repeated. */
+    if (follow_has_shown(follow, last)) {
+        last = str_sub(last, 0, str_find(last, '\n'));
+        if (str_ends(last, STR(LAST_LINES_FOLLOW)))
+            last.len -= sizeof(LAST_LINES_FOLLOW) - 1;
+    }
     if (last.len && !str_contains(message, last))
         session_say(session, STR_FMT, STR_ARG(last));
     return code > 0 && code < 256 ? (int)code : 1;
@@ -487,6 +574,8 @@ static void follow_free(struct follow *follow)
     }
     MAP_FOREACH(&follow->pods, item)
         object_unref(item->value);
+    for (size_t i = 0; i < follow->bar_count; i++)
+        buf_done(&follow->bars[i].line);
     map_done(&follow->logs);
     map_done(&follow->pods);
     object_unref(follow->job);
@@ -525,6 +614,26 @@ static bool follow_step(struct follow *follow)
     return !busy || now - follow->ended_ms > LOGS_END_LIMIT_MS;
 }
 
+/* A rank that was asked for has not printed a line, or there is none of that number. */
+static int follow_say_nothing(const struct follow *follow, struct err *err)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *tree = object_json(follow->job, &arena);
+    int64_t nodes = json_i64_or(json_at(tree, "status.numNodes"), 0);
+    int64_t each = json_i64_or(json_at(tree, "spec.nprocPerNode"), 0);
+    int64_t ranks = each ? each * nodes : json_i64_or(json_at(tree, "status.numGPUs"), 0);
+    long long rank = (long long)follow->options->rank;
+
+    if (ranks < nodes) /* a pod without GPUs has one */
+        ranks = nodes;
+    if (ranks > 0 && rank >= ranks)
+        return err_set(err, -EINVAL, "job %s has %lld ranks, 0 to %lld, and no rank %lld",
+                       follow->options->job, (long long)ranks, (long long)ranks - 1, rank);
+    session_say(follow->session, "rank %lld of job %s has printed nothing", rank,
+                follow->options->job);
+    return 0;
+}
+
 int follow_job(struct session *session, const struct follow_options *options, struct err *err)
 {
     struct follow follow = {.session = session, .options = options};
@@ -532,8 +641,13 @@ int follow_job(struct session *session, const struct follow_options *options, st
     struct api_watch *jobs;
     struct api_watch *pods;
     uv_signal_t interrupt;
+    struct err why = {0};
     int status = 0;
 
+    /* A watch that is refused is tried again for ever. */
+    if (session_get(session, &kind_torchrunjob, options->job, &follow.job, &why) < 0 &&
+        (why.http_status == 401 || why.http_status == 403))
+        return err_set(err, -EACCES, "%s", why.text);
     follow.live.term = &session->err;
     jobs = api_watch(
         session->api,
@@ -570,8 +684,7 @@ int follow_job(struct session *session, const struct follow_options *options, st
     else if (follow.refused)
         status = 1;
     else if (options->rank >= 0 && !follow.shown_any && !follow.detached)
-        session_say(session, "rank %lld of job %s has printed nothing", (long long)options->rank,
-                    options->job);
+        status = follow_say_nothing(&follow, err);
     follow_free(&follow);
     return status;
 }
