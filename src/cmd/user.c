@@ -1,3 +1,4 @@
+#include "api/api.h"
 #include "api/condition.h"
 #include "api/kind.h"
 #include "api/names.h"
@@ -8,6 +9,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "cmd/connect.h"
@@ -16,6 +18,7 @@
 #include "cmd/muster.h"
 #include "http/tls.h"
 #include "kube/kubeconfig.h"
+#include "plugin/job.h"
 #include "tool/clock.h"
 #include "tool/option.h"
 #include "tool/term.h"
@@ -54,11 +57,14 @@ struct user_values {
     const char *ports;
     const char *valid;
     const char *out;
+    bool yes;
 };
 
 static const struct option user_options[] = {
     {"queue", 0, OPTION_STR, offsetof(struct user_values, queue), .value = "QUEUE",
-     .help = "add: the one queue of the person's jobs (default: any)"},
+     .help =
+         "add: the one queue of the person's jobs; it is made (default: any, and one named default "
+         "is made)"},
     {"namespace", 'n', OPTION_STR, offsetof(struct user_values, ns), .value = "NS",
      .help = "add: the person's namespace (default: the name)"},
     {"uid", 0, OPTION_I64, offsetof(struct user_values, uid), .min = 0, .max = UINT32_MAX - 1,
@@ -79,6 +85,7 @@ static const struct option user_options[] = {
          "add, renew: where to write the kubeconfig, readable by nobody but the person (default: "
          "standard output)",
      .flag_only = true},
+    {"yes", 'y', OPTION_BOOL, offsetof(struct user_values, yes), .help = "remove: do not ask"},
     LOOK_OPTIONS,
     LOOK_TABLE("list: namespaces"),
     {0},
@@ -208,16 +215,19 @@ static int user_put_rights(struct user *user, struct err *err)
 {
     struct arena *arena = user->arena;
     struct json *binding = credential_object(arena, user->ns, STR("muster-person"));
-    struct json *ref = json_add_object(arena, binding, "roleRef");
-    struct json *subject =
-        json_push(json_add_array(arena, binding, "subjects"), json_new_object(arena));
+    struct json *all = credential_object(arena, STR(""), STR("muster-people"));
 
-    json_add_c(arena, ref, "apiGroup", "rbac.authorization.k8s.io");
-    json_add_c(arena, ref, "kind", "ClusterRole");
-    json_add_c(arena, ref, "name", "edit");
-    json_add_c(arena, subject, "kind", "ServiceAccount");
-    json_add_c(arena, subject, "namespace", PEOPLE_NAMESPACE);
-    json_add_str(arena, subject, "name", user->name);
+    json_fill(
+        arena, binding,
+        "{roleRef: {apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'edit'}, "
+        "subjects: [{kind: 'ServiceAccount', namespace: $, name: $}]}",
+        PEOPLE_NAMESPACE, user->name);
+    /* How full the machine is. */
+    json_fill(arena, all,
+              "{roleRef: {apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: "
+              "'muster:person'}, subjects: [{apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', "
+              "name: $}]}",
+              "system:serviceaccounts:" PEOPLE_NAMESPACE);
     int r = credential_put(&user->look, &kind_namespace, STR(""),
                            credential_object(arena, STR(""), STR(PEOPLE_NAMESPACE)), err);
     if (r == 0)
@@ -225,7 +235,67 @@ static int user_put_rights(struct user *user, struct err *err)
                            credential_object(arena, STR(PEOPLE_NAMESPACE), user->name), err);
     if (r == 0)
         r = credential_put(&user->look, &kind_rolebinding, user->ns, binding, err);
+    if (r == 0)
+        r = credential_put(&user->look, &kind_clusterrolebinding, STR(""), all, err);
     return r;
+}
+
+/* GPUs of the largest node. */
+static int user_node_gpus(struct user *user, int64_t *ret, struct err *err)
+{
+    struct look_list nodes = {0};
+    int r = look_all(&user->look, &kind_node, STR(""), &nodes, err);
+
+    *ret = 0;
+    for (size_t i = 0; r == 0 && i < nodes.count; i++) {
+        int64_t gpus = job_gpus(json_at(nodes.items[i], "status.allocatable"));
+
+        *ret = gpus > *ret ? gpus : *ret;
+    }
+    return r;
+}
+
+/* What she submits to, as large as a node of this machine. One that is there is left as it is. */
+static int user_put_queue(struct user *user, struct err *err)
+{
+    struct str name = user->values->queue ? str_from(user->values->queue) : STR("default");
+    struct json *queue = credential_object(user->arena, user->ns, name);
+    struct err own = {0};
+    int64_t gpus = 0;
+    int r = user_node_gpus(user, &gpus, err);
+
+    if (r < 0)
+        return r;
+    json_fill(user->arena, queue, "{spec: {nodeResources: {gpus: $}, kaiQueue: $}}", gpus, name);
+    r = look_call(&user->look,
+                  &(struct api_request){.verb = API_CREATE,
+                                        .kind = &kind_torchrunqueue,
+                                        .ns = user->ns,
+                                        .body = json_text(user->arena, queue)},
+                  NULL, &own);
+    if (r < 0 && own.http_status != 409) {
+        *err = own;
+        return r;
+    }
+    (void)fprintf(stderr,
+                  r == 0 ? "queue " STR_FMT " was made for " STR_FMT
+                           ", for jobs of up to %lld GPUs a node\n"
+                         : "queue " STR_FMT " of " STR_FMT " is there already\n",
+                  STR_ARG(name), STR_ARG(user->name), (long long)gpus);
+    return 0;
+}
+
+/* To the administrator: the kubeconfig is a password. */
+static void user_say_what_next(const struct user *user)
+{
+    const char *file = user->values->out;
+
+    (void)fprintf(stderr,
+                  "the kubeconfig of " STR_FMT " is as good as a password: give it to nobody else. "
+                  "What " STR_FMT " types:\n"
+                  "  export KUBECONFIG=%s\n"
+                  "  muster run train.py\n",
+                  STR_ARG(user->name), STR_ARG(user->name), file ? file : "THE-FILE-WITH-IT");
 }
 
 /* The newest credentials' end is written down, for `list`. */
@@ -355,7 +425,8 @@ static int user_give_credentials(struct user *user,
                        values->valid);
     int r = connect_config(user->arena,
                            &(struct connect_options){.kubeconfig = values->look.kubeconfig,
-                                                     .context = values->look.context},
+                                                     .context = values->look.context,
+                                                     .near = true},
                            &user->config, err);
     if (r == 0)
         r = user_make_token(user, valid_ms, &token, err);
@@ -385,7 +456,13 @@ static int user_add(struct user *user, struct err *err)
         r = user_put_space(user, &account, err);
     if (r == 0)
         r = user_put_rights(user, err);
-    return r < 0 ? r : user_give_credentials(user, &account, err);
+    if (r == 0)
+        r = user_put_queue(user, err);
+    if (r == 0)
+        r = user_give_credentials(user, &account, err);
+    if (r == 0)
+        user_say_what_next(user);
+    return r;
 }
 
 /* New credentials; what the person may do stays as it is. */
@@ -465,11 +542,40 @@ static int user_list(struct user *user, struct look_values *values, struct err *
     return look_show(&user->look, values, user_collect, values, err);
 }
 
+/* A namespace goes with all that is in it: whoever types that is asked. */
+static int user_confirm(struct user *user, struct str space, struct err *err)
+{
+    struct look_list jobs = {0};
+    char answer[16] = "";
+    int r = look_all(&user->look, &kind_torchrunjob, space, &jobs, err);
+
+    if (r < 0 || user->values->yes)
+        return r;
+    (void)fprintf(stderr,
+                  "removing " STR_FMT " deletes namespace " STR_FMT
+                  " with everything in it: %zu jobs, and "
+                  "what they wrote that was not copied.\n",
+                  STR_ARG(user->name), STR_ARG(space), jobs.count);
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return err_set(err, -ENOTTY,
+                       STR_FMT
+                       " was not removed: there is no terminal to ask on. --yes removes; `muster "
+                       "user revoke " STR_FMT "` only ends the credentials",
+                       STR_ARG(user->name), STR_ARG(user->name));
+    (void)fprintf(stderr, "remove " STR_FMT "? [y/N] ", STR_ARG(user->name));
+    if (read(STDIN_FILENO, answer, sizeof(answer) - 1) > 0 &&
+        (answer[0] == 'y' || answer[0] == 'Y'))
+        return 0;
+    return err_set(err, -ECANCELED, STR_FMT " was not removed", STR_ARG(user->name));
+}
+
 static int user_revoke(struct user *user, bool with_space, struct err *err)
 {
     struct user_account account = {0};
     int r = user_find_space(user, &account, err);
 
+    if (r == 0 && with_space)
+        r = user_confirm(user, user->ns, err);
     if (r == 0)
         r = credential_delete(&user->look, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), user->name,
                               err);
@@ -527,7 +633,8 @@ const struct command command_user = {
     .about =
         "add prints a kubeconfig for the person: rights in one namespace, pods that run with the "
         "person's user id and see no other home folder. Calling it again makes new credentials. "
-        "revoke makes all credentials of the person useless at once; remove also deletes the "
+        "add makes a queue for her, too. revoke makes all credentials of the person useless at "
+        "once; remove also deletes the "
         "namespace with everything in it. It needs the kubeconfig of muster up's owner.",
     .example = "muster user add alice --queue vision --out ~alice/.kube/config\nmuster user list\n"
                "muster user revoke alice",

@@ -46,10 +46,18 @@ static int top_draw(struct session *session,
     struct view_top view = {.wraps_at = session->out.wraps_at, .now_ms = clock_now_ms()};
     int r = session_list(session, &kind_node, "*", NULL, &view.nodes.items, &view.nodes.count, err);
 
+    const char *ns = "*";
+
     if (r == 0)
-        r = session_list(session, &kind_pod, "*", NULL, &view.pods.items, &view.pods.count, err);
+        r = session_list(session, &kind_pod, ns, NULL, &view.pods.items, &view.pods.count, err);
+    if (r < 0 && err->http_status == 403 && view.nodes.count) {
+        view.own = true;
+        ns = session->config.ns;
+        r = session_list(session, &kind_pod, ns, NULL, &view.pods.items, &view.pods.count, err);
+        session_list_if(session, &kind_podgroup, "*", NULL, &view.groups);
+    }
     if (r == 0)
-        r = session_list(session, &kind_torchrunjob, "*", v->selector, &view.jobs.items,
+        r = session_list(session, &kind_torchrunjob, ns, v->selector, &view.jobs.items,
                          &view.jobs.count, err);
     if (r == 0)
         view_top(text, &session->arena, &view);
@@ -65,6 +73,9 @@ static int top_collect(struct session *session,
     int r = session_list(session, &kind_torchrunjob, "*", v->selector, &objects->jobs.items,
                          &objects->jobs.count, err);
 
+    if (r < 0 && err->http_status == 403)
+        r = session_list(session, &kind_torchrunjob, session->config.ns, v->selector,
+                         &objects->jobs.items, &objects->jobs.count, err);
     if (r < 0 && err->http_status != 403 && err->http_status != 404)
         return r;
     session_list_if(session, &kind_node, "*", NULL, &objects->nodes);

@@ -1,6 +1,8 @@
 #include "plugin/view.h"
 
+#include "api/gpu.h"
 #include "api/object.h"
+#include "api/quantity.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -148,13 +150,24 @@ static bool text_fits(struct str text, unsigned columns)
     return true;
 }
 
+static struct str job_command_line(struct arena *arena, const struct object *job)
+{
+    struct str command = str_trim(json_str_at(object_json(job, arena), "spec.command"));
+    size_t end = str_find(command, '\n');
+
+    return end < command.len ? str_printf(arena, STR_FMT " ...", STR_ARG(str_sub(command, 0, end)))
+                             : command;
+}
+
 void view_jobs(struct buf *out,
                struct arena *arena,
                struct view_objects jobs,
                const struct view_jobs_options *options)
 {
-    static const char *const headers[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
-                                          "PHASE", "WORKERS", "AGE",  NULL};
+    static const char *const headers[] = {"NAME",    "QUEUE", "GPUS",    "PODS", "PHASE",
+                                          "WORKERS", "AGE",   "COMMAND", NULL};
+    static const char *const short_headers[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
+                                                "PHASE", "WORKERS", "AGE",  NULL};
     _cleanup_(buf_done) struct buf rows = {0};
     struct table table;
     struct str line;
@@ -167,10 +180,13 @@ void view_jobs(struct buf *out,
         }
         buf_clear(&rows);
     }
-    table_init(&table, arena, headers);
+    table_init(&table, arena, options->wide ? short_headers : headers);
     table.wraps_at = options->wraps_at;
-    for (size_t i = 0; i < jobs.count; i++)
+    for (size_t i = 0; i < jobs.count; i++) {
         job_cells(&table, arena, jobs.items[i], options);
+        if (!options->wide)
+            table_add(&table, job_command_line(arena, jobs.items[i]));
+    }
     table_write(&rows, &table, true);
     struct str text = buf_str(&rows);
     for (size_t i = 0; text.len && str_cut(&text, '\n', &line); i++) {
@@ -273,6 +289,26 @@ static void bar_add(struct buf *out, int64_t used, int64_t total)
     buf_addf(out, "] %lld of %lld GPUs\n", (long long)used, (long long)total);
 }
 
+/* Which node others are on is not for everybody's eyes; how full the machine is, is. */
+static void all_nodes_add(struct buf *out, struct arena *arena, const struct view_top *view)
+{
+    struct quantity used = {0};
+    int64_t total = 0;
+
+    for (size_t i = 0; i < view->nodes.count; i++)
+        total += job_gpus(json_at(object_json(view->nodes.items[i], arena), "status.allocatable"));
+    for (size_t i = 0; i < view->groups.count; i++) {
+        const struct json *allocated =
+            json_at(object_json(view->groups.items[i], arena), "status.resourcesStatus.allocated");
+        struct quantity one = {0};
+
+        (void)quantity_parse_json(json_get(allocated, GPU_RESOURCE), &one, NULL);
+        used.nano += one.nano;
+    }
+    buf_addf(out, "%-20s ", "all nodes");
+    bar_add(out, (int64_t)((used.nano + QUANTITY_NANO - 1) / QUANTITY_NANO), total);
+}
+
 void view_top(struct buf *out, struct arena *arena, const struct view_top *view)
 {
     static const char *const headers[] = {"JOB",     "QUEUE", "GPUS",      "PHASE",
@@ -283,7 +319,9 @@ void view_top(struct buf *out, struct arena *arena, const struct view_top *view)
     buf_addf(out, "muster  " STR_FMT "  %zu nodes, %zu pods, %zu jobs\n\n",
              STR_ARG(time_format(view->now_ms, stamp)), view->nodes.count, view->pods.count,
              view->jobs.count);
-    for (size_t i = 0; i < view->nodes.count; i++) {
+    if (view->own)
+        all_nodes_add(out, arena, view);
+    for (size_t i = 0; !view->own && i < view->nodes.count; i++) {
         const struct object *node = view->nodes.items[i];
 
         buf_addf(out, "%-20.*s ", (int)node->name.len, node->name.p);

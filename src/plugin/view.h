@@ -46,6 +46,8 @@ struct view_top {
     struct view_objects nodes;
     struct view_objects pods;
     struct view_objects jobs;
+    struct view_objects groups; /* of everybody, where pods are one's own alone */
+    bool own;                   /* that is so */
     unsigned wraps_at;
     int64_t now_ms;
 };

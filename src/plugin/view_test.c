@@ -24,11 +24,12 @@ TEST(list_shows_a_line_a_job_and_a_dash_for_what_is_not_known)
 
     view_jobs(&out, &arena, view_scene_objects(&arena, &kind_torchrunjob, view_scene_jobs),
               &(struct view_jobs_options){.now_ms = view_scene_now_ms()});
-    EXPECT(str_is(buf_str(&out), "NAME   QUEUE   GPUS   PODS   PHASE       WORKERS   AGE\n"
-                                 "a      q       8      2      Running     2/2       60m\n"
-                                 "b      q       -      -      Pending               60m\n"
-                                 "c      q       8      -      Suspended             60m\n"
-                                 "d      r       8      -      Succeeded             60m\n"));
+    EXPECT(str_is(buf_str(&out),
+                  "NAME   QUEUE   GPUS   PODS   PHASE       WORKERS   AGE   COMMAND\n"
+                  "a      q       8      2      Running     2/2       60m   \n"
+                  "b      q       -      -      Pending               60m   \n"
+                  "c      q       8      -      Suspended             60m   \n"
+                  "d      r       8      -      Succeeded             60m   \n"));
 }
 
 TEST(list_wide_shows_restarts_and_messages_and_all_namespaces_the_namespace)

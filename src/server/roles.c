@@ -37,6 +37,7 @@ static const struct {
     {"muster:aggregate-to-edit", "edit", false},
     {"muster:aggregate-to-view", "view", false},
     {"muster:nodes-view", NULL, false},
+    {"muster:person", NULL, false},
     {"system:discovery", NULL, false},
     {"system:basic-user", NULL, false},
     {"system:public-info-viewer", NULL, false},
@@ -125,6 +126,10 @@ static const struct {
      "resourceclaims,resourceclaims/status,resourceclaimtemplates", NULL},
 
     {"muster:nodes-view", READ, ".", "nodes", NULL},
+    /* Whoever shares this machine may see how full it is, and who waits: names and sizes, never what a
+     * pod or a job carries. */
+    {"muster:person", READ, ".", "nodes", NULL},
+    {"muster:person", READ, "scheduling.run.ai", "queues,podgroups", NULL},
 
     {"system:discovery", "get", NULL, NULL,
      "/api,/api/*,/apis,/apis/*,/healthz,/livez,/openapi,/openapi/*,/readyz,/version,/version/"},

@@ -198,7 +198,7 @@ def test_nodes_queues_people_and_gangs_that_go_and_a_full_disk_lose_nothing():
         m.kubectl("delete", "torchrunjob", "elastic", "--wait=false")
 
         # A person goes, with her namespace: what her jobs wrote is kept by their names.
-        run([*user, "remove", "alice", "--kubeconfig", m.kubeconfig])
+        run([*user, "remove", "alice", "--yes", "--kubeconfig", m.kubeconfig])
         wait_for(lambda: not m.get("namespace", "alice", ok=False), "her namespace to go", 60)
         m.torchrun("pull", "hers", "--namespace", "alice", "--to", "hers-kept")
         check(read(m.folder, "hers-kept/model") == "weights of\n", "of somebody who has gone")
