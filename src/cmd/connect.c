@@ -30,6 +30,11 @@ int connect_config(struct arena *arena,
         .context = options->context,
     };
     r = kubeconfig_load(arena, &file, ret, err);
+    if (options->near && !options->kubeconfig && !options->context && r != -EINVAL &&
+        local_is_here(arena) && (r < 0 || !local_is_served(ret))) {
+        file = (struct kubeconfig_options){.path = local_kubeconfig(arena)};
+        return kubeconfig_load(arena, &file, ret, err);
+    }
     if (r != -ENOENT || options->kubeconfig || (env && *env))
         return r;
     /* As kubectl-torchrun: nothing is named, so the muster of this machine is meant. */

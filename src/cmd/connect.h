@@ -17,6 +17,9 @@ struct connect_options {
     const char *context;    /* --context, or NULL */
     int64_t per_second;     /* 0: the default of kube.h */
     bool whole;             /* of kube.h: objects are told whole */
+    /* The muster of this machine, where there is one, comes before other clusters: as for `muster list`
+     * and its like (plugin/session.c). */
+    bool near;
     const struct log *log;
 };
 

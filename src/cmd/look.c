@@ -44,10 +44,11 @@ int look_open(struct look *look,
     *look = (struct look){.arena = arena};
     if (uv_loop_init(&look->loop) < 0)
         return err_set(err, -ENOMEM, "cannot create an event loop");
-    int r = connect_kube(
-        arena, &look->loop,
-        &(struct connect_options){.kubeconfig = values->kubeconfig, .context = values->context},
-        &look->kube, err);
+    int r = connect_kube(arena, &look->loop,
+                         &(struct connect_options){.kubeconfig = values->kubeconfig,
+                                                   .context = values->context,
+                                                   .near = true},
+                         &look->kube, err);
     if (r < 0) {
         (void)uv_loop_close(&look->loop);
         return r;

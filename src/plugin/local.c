@@ -58,6 +58,26 @@ bool local_is_own(const char *folder)
     return access(path, F_OK) == 0;
 }
 
+bool local_is_here(struct arena *arena)
+{
+    const char *folder = local_folder(arena);
+
+    return local_holder(folder) != 0 || local_is_own(folder);
+}
+
+bool local_is_address(const char *url)
+{
+    return strstr(url, "//127.") || strstr(url, "//localhost") || strstr(url, "//[::1]");
+}
+
+bool local_is_served(const struct kube_config *config)
+{
+    const char *server = config->server ? config->server : "";
+
+    return local_is_address(server) && config->context && strcmp(config->context, "muster") == 0 &&
+           local_answers(server);
+}
+
 long local_holder(const char *folder)
 {
     char path[PATH_MAX];

@@ -4,6 +4,7 @@
 
 struct arena;
 struct err;
+struct kube_config;
 
 /* local: the muster of this machine, and one of the person's own where nobody else runs one.
  *
@@ -14,6 +15,13 @@ struct err;
 
 const char *local_folder(struct arena *arena);
 const char *local_kubeconfig(struct arena *arena);
+/* There is a muster of this machine, or one of the person's own that starts when it is needed. */
+bool local_is_here(struct arena *arena);
+/* The URL is an address of this machine. */
+bool local_is_address(const char *url);
+/* The configuration is that of a muster on this machine, by the name of its context, which answers; and
+ * not some other cluster in a container. */
+bool local_is_served(const struct kube_config *config);
 /* The process that holds the lock; 0: nobody does; -1: somebody whose number is not known. */
 long local_holder(const char *folder);
 /* It was started by local_start(). */

@@ -18,6 +18,31 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define LINK_MS 10000
+
+int open_link(struct session *session, const char **ret, struct err *err)
+{
+    const struct session_request request = {.method = "POST",
+                                            .path = STR("/ui/link"),
+                                            .content_type = "application/json",
+                                            .body = STR("{}"),
+                                            .timeout_ms = LINK_MS};
+    struct json *answer = NULL;
+    struct str body = STR_NONE;
+    int status = session_http(session, &request, &body, err);
+
+    if (status < 0)
+        return status;
+    if (json_parse(&session->arena, str_dup(&session->arena, body), &answer, NULL) < 0)
+        return err_set(err, -EBADMSG, "the server answered %d: it serves no page", status);
+    if (status != 201)
+        return err_set(err, -EACCES, STR_FMT, STR_ARG(json_str(json_get(answer, "message"))));
+    *ret = str_printf(&session->arena, "%s/ui/enter#" STR_FMT, session->config.server,
+                      STR_ARG(json_str(json_get(answer, "code"))))
+               .p;
+    return 0;
+}
+
 /* open JOB PORT: the address of a program in a pod of the job: TensorBoard, Jupyter.
  *
  * A pod of this machine has an address that this machine reaches: that is printed, and nothing has to

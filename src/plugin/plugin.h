@@ -176,6 +176,14 @@ int sync_http(struct session *session,
               struct str *ret_body,
               struct err *err);
 
+/* The job that an argument names, as "name" or "torchrunjob/name"; without one the newest of the namespace,
+ * which is said. NULL: there is none. */
+const char *session_job(struct session *session,
+                        const struct invocation *invocation,
+                        struct err *err);
+/* A link that signs in at the web page, once, as whom the kubeconfig names. */
+int open_link(struct session *session, const char **ret, struct err *err);
+
 /* The queue of a job that names none: the only one there is, or the one named `default`. */
 int precheck_choose_queue(struct session *session, const char **ret, struct err *err);
 /* One look before anything is sent: the queue exists, some node could ever hold such a pod, and the

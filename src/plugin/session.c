@@ -52,13 +52,6 @@ static int session_use_local(struct session *session,
     return r < 0 ? r : kubeconfig_load(arena, options, &session->config, err);
 }
 
-/* A muster on this machine, by the name of its context, and not some other cluster in a container. */
-static bool session_answers(const struct session *session)
-{
-    return session_is_local(session) && session->config.context &&
-           strcmp(session->config.context, "muster") == 0 && local_answers(session->config.server);
-}
-
 /* kubectl's order, and the muster of this machine last. For `muster` itself this machine comes
  * before other clusters: what its `run` started here, its other words must find. */
 static int find_config(struct session *session,
@@ -73,14 +66,13 @@ static int find_config(struct session *session,
         .context = common->context,
         .ns = common->ns,
     };
-    const char *folder = local_folder(&session->config_arena);
     int r = kubeconfig_load(&session->config_arena, &options, &session->config, err);
-    bool here = place == SESSION_HERE ||
-                (place == SESSION_NEAR && (local_holder(folder) != 0 || local_is_own(folder)));
+    bool here =
+        place == SESSION_HERE || (place == SESSION_NEAR && local_is_here(&session->config_arena));
 
     if (common->kubeconfig || common->context || (r < 0 && r != -ENOENT))
         return r;
-    if (r == 0 && (!here || session_answers(session)))
+    if (r == 0 && (!here || local_is_served(&session->config)))
         return 0;
     if (here)
         return session_use_local(session, &options, place == SESSION_HERE, err);
@@ -94,6 +86,11 @@ static int find_config(struct session *session,
         return r;
     if (access(local_kubeconfig(&session->config_arena), R_OK) == 0)
         return session_use_local(session, &options, false, err);
+    if (strcmp(session->program, "muster") == 0)
+        return err_set(
+            err, -ENOENT,
+            "there is no muster here yet: `muster run train.py` starts one with its first job, and "
+            "`muster up` one that stays; a cluster is named by KUBECONFIG");
     return err_set(err, -ENOENT,
                    "no cluster: neither ~/.kube/config nor %s exists; set KUBECONFIG or start "
                    "`muster up`",
@@ -173,9 +170,7 @@ void session_close(struct session *session)
 
 bool session_is_local(const struct session *session)
 {
-    const char *server = session->config.server ? session->config.server : "";
-
-    return strstr(server, "//127.") || strstr(server, "//localhost") || strstr(server, "//[::1]");
+    return local_is_address(session->config.server ? session->config.server : "");
 }
 
 int session_fail(struct session *session, const struct err *err)
