@@ -2,6 +2,8 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/quantity.h"
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -120,6 +122,127 @@ int precheck_fits(const struct precheck_wanted *wanted,
     return 0;
 }
 
+/* What the job says of a node, or else its queue. */
+static const struct json *of_node(const struct json *spec,
+                                  const struct json *queue,
+                                  const char *name)
+{
+    const struct json *own = json_get(json_get(spec, "nodeResources"), name);
+
+    return own ? own : json_get(json_at(queue, "spec.nodeResources"), name);
+}
+
+struct precheck_needs precheck_needs(const struct json *spec, const struct json *queue)
+{
+    struct precheck_wanted wanted = precheck_wanted(spec, queue);
+    struct precheck_needs needs = {.gpu_type = json_str(of_node(spec, queue, "gpuType"))};
+    int64_t per_node = json_i64_or(of_node(spec, queue, "gpus"), 0);
+
+    (void)quantity_whole_json(of_node(spec, queue, "memory"), &needs.memory_bytes, NULL);
+    (void)quantity_milli_json(of_node(spec, queue, "cpus"), &needs.cpu_milli, NULL);
+    if (per_node > 0 && wanted.in_pod > 0 && wanted.in_pod < per_node) {
+        needs.memory_bytes = (int64_t)((__int128)needs.memory_bytes * wanted.in_pod / per_node);
+        needs.cpu_milli = (int64_t)((__int128)needs.cpu_milli * wanted.in_pod / per_node);
+    }
+    return needs;
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c == '_' || c == ' ' ? '-' : c;
+}
+
+/* As the controller finds them (control/kinds/torchrun_pods.c): the words of the type, somewhere in the product. */
+static bool is_of_type(struct str product, struct str type)
+{
+    for (size_t start = 0; start + type.len <= product.len; start++) {
+        size_t i = 0;
+
+        while (i < type.len && lower(product.p[start + i]) == lower(type.p[i]))
+            i++;
+        if (i == type.len)
+            return true;
+    }
+    return false;
+}
+
+static int check_type(struct str type,
+                      const struct json *const *nodes,
+                      size_t count,
+                      struct err *err)
+{
+    struct str known = STR_NONE;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct json *labels = json_at(nodes[i], "metadata.labels");
+        struct str own = json_str(json_get(labels, "torchrun.ai/gpu-type"));
+        struct str product = json_str(json_get(labels, "nvidia.com/gpu.product"));
+
+        if (str_eq(own, type) || is_of_type(product, type))
+            return 0;
+        known = own.len ? own : product.len ? product : known;
+    }
+    if (!known.len)
+        return err_set(err, -ENOSPC,
+                       "no node says which GPUs it has, so --gpu-type " STR_FMT
+                       " cannot be found: leave it out",
+                       STR_ARG(type));
+    return err_set(err, -ENOSPC, "no node has GPUs of type " STR_FMT "; there are " STR_FMT,
+                   STR_ARG(type), STR_ARG(known));
+}
+
+int precheck_nodes_fit(const struct precheck_needs *needs,
+                       const struct json *const *nodes,
+                       size_t count,
+                       struct err *err)
+{
+    int64_t memory_most = 0;
+    int64_t cpu_most = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct json *has = json_at(nodes[i], "status.allocatable");
+        int64_t memory = 0;
+        int64_t cpu = 0;
+
+        (void)quantity_whole_json(json_get(has, "memory"), &memory, NULL);
+        (void)quantity_milli_json(json_get(has, "cpu"), &cpu, NULL);
+        memory_most = memory > memory_most ? memory : memory_most;
+        cpu_most = cpu > cpu_most ? cpu : cpu_most;
+    }
+    if (count == 0) /* they cannot be seen */
+        return 0;
+    if (needs->memory_bytes > memory_most)
+        return err_set(
+            err, -ENOSPC,
+            "no node has %lld MiB of memory, as each pod would get; the largest has %lld MiB",
+            (long long)(needs->memory_bytes >> 20), (long long)(memory_most >> 20));
+    if (needs->cpu_milli > cpu_most)
+        return err_set(
+            err, -ENOSPC,
+            "no node has %lld.%lld CPUs, as each pod would get; the largest has %lld.%lld",
+            (long long)(needs->cpu_milli / 1000), (long long)(needs->cpu_milli / 100 % 10),
+            (long long)(cpu_most / 1000), (long long)(cpu_most / 100 % 10));
+    return needs->gpu_type.len ? check_type(needs->gpu_type, nodes, count, err) : 0;
+}
+
+static int check_nodes(struct session *session,
+                       const struct json *spec,
+                       const struct json *queue,
+                       struct err *err)
+{
+    struct precheck_needs needs = precheck_needs(spec, queue);
+    const struct object **nodes;
+    const struct json **trees;
+    size_t count;
+
+    if (session_list(session, &kind_node, "*", NULL, &nodes, &count, NULL) < 0)
+        return 0;
+    trees = ARENA_ARRAY(&session->arena, const struct json *, count + 1);
+    for (size_t i = 0; i < count; i++)
+        trees[i] = object_json(nodes[i], &session->arena);
+    return precheck_nodes_fit(&needs, trees, count, err);
+}
+
 static int check_shape(struct session *session,
                        const struct json *spec,
                        const struct json *queue,
@@ -205,5 +328,7 @@ int precheck_job(struct session *session, const struct json *job, struct err *er
         return r;
     arena_defer(&session->arena, object_release, queue);
     r = check_volumes(session, err);
-    return r < 0 ? r : check_shape(session, spec, object_json(queue, &session->arena), err);
+    if (r == 0)
+        r = check_shape(session, spec, object_json(queue, &session->arena), err);
+    return r < 0 ? r : check_nodes(session, spec, object_json(queue, &session->arena), err);
 }

@@ -31,6 +31,18 @@ struct precheck_wanted precheck_wanted(const struct json *spec, const struct jso
 int precheck_fits(const struct precheck_wanted *wanted,
                   const struct precheck_cluster *cluster,
                   struct err *err);
+/* What a pod needs of its node besides GPUs; 0 and empty: nothing said. */
+struct precheck_needs {
+    int64_t memory_bytes;
+    int64_t cpu_milli;
+    struct str gpu_type;
+};
+struct precheck_needs precheck_needs(const struct json *spec, const struct json *queue);
+/* Whether one of the nodes has that much, and GPUs of that type; in words, with the most there is. */
+int precheck_nodes_fit(const struct precheck_needs *needs,
+                       const struct json *const *nodes,
+                       size_t count,
+                       struct err *err);
 /* Whether a node can mount volumes, which every job has: the embedded agent says in a condition
  * when it cannot. *ret_words is what it said. */
 bool precheck_isolates(const struct json *node, struct str *ret_words);

@@ -95,6 +95,48 @@ TEST(a_job_that_can_never_run_is_refused_before_it_is_sent)
     }
 }
 
+#define NODE(labels, has) \
+    "{\"metadata\":{\"labels\":{" labels "}},\"status\":{\"allocatable\":{" has "}}}"
+
+TEST(what_no_node_ever_has_is_refused_before_it_is_sent)
+{
+    static const char *const nodes[] = {NODE("\"nvidia.com/gpu.product\":\"NVIDIA-H100-80GB-HBM3\"",
+                                             "\"cpu\":\"8\",\"memory\":\"64Gi\""),
+                                        NODE("", "\"cpu\":\"16\",\"memory\":\"32Gi\"")};
+    static const struct {
+        const char *why;
+        const char *spec;
+        size_t nodes;
+        const char *words;
+    } rows[] = {
+        {"it fits", "{\"numGPUs\":2,\"nodeResources\":{\"memory\":\"64Gi\",\"cpus\":\"16\"}}", 2,
+         ""},
+        {"memory", "{\"numGPUs\":8,\"nodeResources\":{\"memory\":\"640Gi\"}}", 2,
+         "no node has 655360 MiB of memory, as each pod would get; the largest has 65536 MiB"},
+        {"a part of it", "{\"numGPUs\":1,\"nodeResources\":{\"memory\":\"500Gi\"}}", 2, ""},
+        {"CPUs", "{\"numGPUs\":8,\"nodeResources\":{\"cpus\":\"17500m\"}}", 2,
+         "no node has 17.5 CPUs, as each pod would get; the largest has 16.0"},
+        {"a type that there is", "{\"numGPUs\":8,\"nodeResources\":{\"gpuType\":\"h100\"}}", 2, ""},
+        {"a type of no node", "{\"numGPUs\":8,\"nodeResources\":{\"gpuType\":\"B200\"}}", 2,
+         "no node has GPUs of type B200; there are NVIDIA-H100-80GB-HBM3"},
+        {"nodes cannot be seen", "{\"numGPUs\":8,\"nodeResources\":{\"memory\":\"640Gi\"}}", 0, ""},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        const struct json *trees[] = {parse(&arena, nodes[0]), parse(&arena, nodes[1])};
+        struct precheck_needs needs =
+            precheck_needs(parse(&arena, rows[i].spec),
+                           parse(&arena, "{\"spec\":{\"nodeResources\":{\"gpus\":8}}}"));
+        struct err err = {0};
+
+        test_case(rows[i].why);
+        EXPECT(precheck_nodes_fit(&needs, trees, rows[i].nodes, &err) ==
+               (*rows[i].words ? -ENOSPC : 0));
+        EXPECT(str_is(str_from(err.text), rows[i].words));
+    }
+}
+
 TEST(a_node_mounts_volumes_unless_it_says_that_it_cannot)
 {
     static const struct {
