@@ -200,7 +200,13 @@ static int delete_job(struct session *session, const char *job, bool force, stru
 /* What it wrote comes home, where it has one; where it cannot, deleting asks as ever. */
 static int cancel_job(struct session *session, const char *job, bool force, struct err *err)
 {
+    _cleanup_(object_unrefp) struct object *object = NULL;
     struct err why = {0};
+
+    /* One that has not started has written nothing: there is nothing to ask. */
+    if (session_get(session, &kind_torchrunjob, job, &object, NULL) == 0 &&
+        !json_at(object_json(object, &session->arena), "status.startTime"))
+        return delete_job(session, job, true, err);
     int r = home_bring(session, job, &why);
 
     if (r == -ENOENT) /* no such job, or it came from nowhere */
@@ -212,6 +218,21 @@ static int cancel_job(struct session *session, const char *job, bool force, stru
     return delete_job(session, job, force || r == 0, err);
 }
 
+/* One that nobody named is cancelled only while it is not over: what has ended is nobody's hurry. */
+static int cancel_newest(struct session *session,
+                         const struct invocation *invocation,
+                         bool force,
+                         struct err *err)
+{
+    _cleanup_(object_unrefp) struct object *object = NULL;
+    const char *job = session_job(session, invocation, err);
+    int r = job ? session_get(session, &kind_torchrunjob, job, &object, err) : err->code;
+
+    if (r == 0 && job_is_over(json_str_at(object_json(object, &session->arena), "status.phase")))
+        return err_set(err, -EINVAL, "job %s is over; name the job that is meant", job);
+    return r == 0 ? cancel_job(session, job, force, err) : r;
+}
+
 static int cancel_run(struct invocation *invocation)
 {
     const struct delete_values *v = invocation->values;
@@ -219,6 +240,8 @@ static int cancel_run(struct invocation *invocation)
     struct err err = {0};
     int r = session_open(&session, invocation, &err);
 
+    if (r == 0 && !invocation->arg_count)
+        r = cancel_newest(&session, invocation, v->force, &err);
     for (size_t i = 0; r == 0 && i < invocation->arg_count; i++)
         r = cancel_job(&session, job_arg(invocation->args[i]), v->force, &err);
     if (r < 0)
@@ -230,15 +253,15 @@ static int cancel_run(struct invocation *invocation)
 const struct command command_cancel = {
     .name = "cancel",
     .summary = "copy what jobs wrote to where they came from, and delete them",
-    .usage = "JOB...",
-    .about =
-        "A job that came from this machine is not asked about: what its first pod wrote is in its "
-        "folder afterwards, that of the jobs of an array in a folder for each. Any other is "
-        "deleted "
-        "as `delete` does it.",
+    .usage = "[JOB...]",
+    .also = "kill scancel",
+    .about = "Without a job: the newest, if it is not over. A job that came from this machine is "
+             "not asked about: what its first pod wrote is in its "
+             "folder afterwards, that of the jobs of an array in a folder for each. Any other is "
+             "deleted "
+             "as `delete` does it.",
     .options = delete_options,
     .values_size = sizeof(struct delete_values),
-    .args_min = 1,
     .args_max = 100,
     .run = cancel_run,
 };

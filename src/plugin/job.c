@@ -92,8 +92,8 @@ struct str job_name(struct arena *arena, const char *folder, const char *suffix)
     while (n > 0 && text[n - 1] == '-')
         n--;
     text[n] = '\0';
-    return str_printf(arena, "%s%s%s%s", n && text[0] >= 'a' ? "" : "job-", text, n ? "-" : "",
-                      suffix);
+    return str_printf(arena, "%s%s%s%s", n && text[0] >= 'a' ? "" : "job-", text,
+                      n && *suffix ? "-" : "", suffix);
 }
 
 static void job_quote(struct buf *text, const char *word)

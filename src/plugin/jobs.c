@@ -15,9 +15,39 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* list, logs: what there is, and what it printed. */
+
+static const char *start_word(const struct session *session)
+{
+    return strcmp(session->program, "muster") == 0 ? "run train.py" : "submit \"python train.py\"";
+}
+
+const char *session_job(struct session *session,
+                        const struct invocation *invocation,
+                        struct err *err)
+{
+    const struct object **jobs = NULL;
+    const struct object *newest = NULL;
+    size_t count = 0;
+
+    if (invocation->arg_count)
+        return job_arg(invocation->args[0]);
+    if (session_list(session, &kind_torchrunjob, session->config.ns, NULL, &jobs, &count, err) < 0)
+        return NULL;
+    for (size_t i = 0; i < count; i++) /* jobs of an array are named by it */
+        if (!jobs[i]->owner_count && (!newest || jobs[i]->created_ms >= newest->created_ms))
+            newest = jobs[i];
+    if (!newest) {
+        (void)err_set(err, -ENOENT, "there is no job in namespace %s yet; `%s %s` starts one",
+                      session->config.ns, session->program, start_word(session));
+        return NULL;
+    }
+    session_say(session, "job " STR_FMT ", the newest", STR_ARG(newest->name));
+    return str_c(&session->arena, newest->name);
+}
 
 /* ---- list ---- */
 
@@ -91,13 +121,28 @@ static void list_write(struct session *session,
         view_jobs(text, &session->arena, jobs, &options);
 }
 
+static int list_order(const void *a, const void *b)
+{
+    const struct object *one = *(const struct object *const *)a;
+    const struct object *other = *(const struct object *const *)b;
+
+    if (one->created_ms != other->created_ms)
+        return one->created_ms > other->created_ms ? -1 : 1;
+    return str_cmp(one->name, other->name);
+}
+
+/* The newest first. */
 static int list_ask(struct session *session,
                     const struct list_values *v,
                     struct view_objects *ret,
                     struct err *err)
 {
-    return session_list(session, &kind_torchrunjob, v->all ? "*" : session->config.ns, v->selector,
-                        &ret->items, &ret->count, err);
+    int r = session_list(session, &kind_torchrunjob, v->all ? "*" : session->config.ns, v->selector,
+                         &ret->items, &ret->count, err);
+
+    if (r == 0 && ret->count)
+        qsort(ret->items, ret->count, sizeof(ret->items[0]), list_order);
+    return r;
 }
 
 static int list_draw(struct session *session,
@@ -140,7 +185,8 @@ static int list_run(struct invocation *invocation)
         list_write(&session, v, jobs, &text);
         term_write(&session.out, buf_str(&text));
     } else {
-        session_say(&session, "no jobs in namespace %s", session.config.ns);
+        session_say(&session, "no jobs in namespace %s; `%s %s` starts one", session.config.ns,
+                    session.program, start_word(&session));
     }
     session_close(&session);
     return r;
@@ -148,7 +194,8 @@ static int list_run(struct invocation *invocation)
 
 const struct command command_list = {
     .name = "list",
-    .summary = "show the jobs",
+    .summary = "show the jobs, the newest first",
+    .also = "ls ps jobs",
     .options = list_options,
     .values_size = sizeof(struct list_values),
     .run = list_run,
@@ -242,13 +289,22 @@ static int logs_array(struct session *session,
 
 static int logs_run(struct invocation *invocation)
 {
-    const struct logs_values *v = invocation->values;
-    const char *name = job_arg(invocation->args[0]);
+    struct logs_values *v = invocation->values;
     _cleanup_(object_unrefp) struct object *job = NULL;
     struct session session;
     struct err err = {0};
-    int status = session_open(&session, invocation, &err);
+    int64_t lines;
 
+    /* As tail has it: -n5 is five lines, and no namespace has that name. */
+    if (v->tail < 0 && v->common.ns && str_to_i64(str_from(v->common.ns), &lines) && lines >= 0) {
+        v->tail = lines;
+        v->common.ns = NULL;
+    }
+    int status = session_open(&session, invocation, &err);
+    const char *name = status == 0 ? session_job(&session, invocation, &err) : NULL;
+
+    if (status == 0 && !name)
+        status = err.code;
     if (status == 0) {
         bool found = session_get(&session, &kind_torchrunjob, name, &job, NULL) == 0;
         bool array = found && array_is(object_json(job, &session.arena));
@@ -264,10 +320,12 @@ static int logs_run(struct invocation *invocation)
 const struct command command_logs = {
     .name = "logs",
     .summary = "show what the ranks of a job printed",
-    .usage = "JOB",
+    .usage = "[JOB]",
+    .about =
+        "Without a job: the newest. -n5 is --tail 5, as for tail; -n NAMESPACE is the namespace.",
     .options = logs_options,
     .values_size = sizeof(struct logs_values),
-    .args_min = 1,
+    .also = "log",
     .args_max = 1,
     .run = logs_run,
 };

@@ -395,13 +395,13 @@ static int pull(struct session *session,
                 const struct pull_values *v,
                 struct err *err)
 {
-    const char *job = job_arg(invocation->args[0]);
+    const char *job = session_job(session, invocation, err);
     struct str path = invocation->arg_count > 1 ? str_from(invocation->args[1]) : STR("");
     const char *to = v->to ? v->to : job;
     _cleanup_(object_unrefp) struct object *object = NULL;
-    int r = session_get(session, &kind_torchrunjob, job, &object, err);
+    int r = job ? session_get(session, &kind_torchrunjob, job, &object, err) : err->code;
 
-    if (r < 0 && r != -ENOENT)
+    if (!job || (r < 0 && r != -ENOENT))
         return r;
     while (path.len && path.p[path.len - 1] == '/')
         path.len--;
@@ -443,9 +443,11 @@ static int pull_run(struct invocation *invocation)
     const struct pull_values *v = invocation->values;
     if (r == 0)
         r = pull_check(invocation, v, &err);
+    const char *job = r == 0 && v->home ? session_job(&session, invocation, &err) : NULL;
+    if (r == 0 && v->home && !job)
+        r = err.code;
     if (r == 0)
-        r = v->home ? home_bring(&session, job_arg(invocation->args[0]), &err)
-                    : pull(&session, invocation, v, &err);
+        r = v->home ? home_bring(&session, job, &err) : pull(&session, invocation, v, &err);
     if (r < 0)
         r = session_fail(&session, &err);
     session_close(&session);
@@ -455,10 +457,10 @@ static int pull_run(struct invocation *invocation)
 const struct command command_pull = {
     .name = "pull",
     .summary = "copy what a job wrote into its folder to this machine",
-    .usage = "JOB [PATH]",
+    .usage = "[JOB [PATH]]",
+    .about = "Without a job: the newest.",
     .options = pull_options,
     .values_size = sizeof(struct pull_values),
-    .args_min = 1,
     .args_max = 2,
     .run = pull_run,
 };

@@ -232,7 +232,9 @@ static int status_run(struct invocation *invocation)
     struct err err = {0};
     int r = session_open(&session, invocation, &err);
 
-    v->job = job_arg(invocation->args[0]);
+    v->job = r == 0 ? session_job(&session, invocation, &err) : NULL;
+    if (r == 0 && !v->job)
+        r = err.code;
     if (r == 0)
         r = table || v->watch
                 ? watch_or_once(&session,
@@ -248,10 +250,10 @@ static int status_run(struct invocation *invocation)
 const struct command command_status = {
     .name = "status",
     .summary = "show one job in detail",
-    .usage = "JOB",
+    .usage = "[JOB]",
+    .about = "Without a job: the newest.",
     .options = status_options,
     .values_size = sizeof(struct status_values),
-    .args_min = 1,
     .args_max = 1,
     .run = status_run,
 };

@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/names.h"
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/buf.h"
@@ -418,6 +419,12 @@ static int submit_build(struct session *session,
     named = json_str_at(*ret_job, "metadata.name");
     if (!v->name)
         v->name = named.len ? str_c(&session->arena, named) : submit_name(session, v->dir);
+    const char *clean =
+        names_dns_label(str_from(v->name)) ? job_name(&session->arena, v->name, "").p : NULL;
+    if (clean && !named.len) {
+        session_say(session, "the job's name is %s: names have small letters, digits and -", clean);
+        v->name = clean;
+    }
     request.name = v->name;
     if (!v->no_workspace) {
         if (!realpath(v->dir, path))

@@ -66,8 +66,16 @@ static int wait_run(struct invocation *invocation)
     int r = session_open(&session, invocation, &err);
     int64_t until_ms = v->limit_ms ? clock_monotonic_ms() + v->limit_ms : 0;
 
-    for (size_t i = 0; r >= 0 && i < invocation->arg_count; i++) {
-        const char *job = job_arg(invocation->args[i]);
+    size_t count = invocation->arg_count ? invocation->arg_count : 1;
+
+    for (size_t i = 0; r >= 0 && i < count; i++) {
+        const char *job =
+            i ? job_arg(invocation->args[i]) : session_job(&session, invocation, &err);
+
+        if (!job) {
+            r = err.code;
+            break;
+        }
 
         r = wait_job(&session, job, until_ms, &err);
         status = status ? status : r;
@@ -84,11 +92,11 @@ static int wait_run(struct invocation *invocation)
 const struct command command_wait = {
     .name = "wait",
     .summary = "wait until jobs have ended, and return the exit status of the first that failed",
-    .usage = "JOB...",
+    .usage = "[JOB...]",
+    .about = "Without a job: the newest.",
     .example = "muster wait train-x7k2p && muster run eval.py",
     .options = wait_options,
     .values_size = sizeof(struct wait_values),
-    .args_min = 1,
     .args_max = 100,
     .run = wait_run,
 };

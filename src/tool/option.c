@@ -212,10 +212,21 @@ static int apply_environment(struct reader *reader, char *envp[], struct err *er
     return 0;
 }
 
+/* "nproc_per_node" is "nproc-per-node": torchrun's own flags have both. */
+static bool is_flag(struct str name, const char *flag)
+{
+    size_t i = 0;
+
+    while (flag && i < name.len && flag[i] &&
+           (name.p[i] == flag[i] || (name.p[i] == '_' && flag[i] == '-')))
+        i++;
+    return flag && i == name.len && !flag[i];
+}
+
 static const struct option *find_long(const struct command *command, struct str name)
 {
     for (const struct option *option = command->options; option && option->name; option++)
-        if (str_is(name, option->name))
+        if (is_flag(name, option->name) || is_flag(name, option->also))
             return option;
     return NULL;
 }
@@ -283,6 +294,10 @@ void option_unknown_environment(const struct program *program,
 static int unknown_flag(const struct reader *reader, struct str name, struct err *err)
 {
     const char *near = flag_suggestion(reader->command, name);
+
+    for (const struct option_hint *hint = reader->command->hints; hint && hint->name; hint++)
+        if (is_flag(name, hint->name))
+            return err_set(err, -EINVAL, "--%s: %s", hint->name, hint->words);
 
     if (near)
         return err_set(err, -EINVAL, "--" STR_FMT ": no such flag; did you mean --%s?",
@@ -528,12 +543,25 @@ static ptrdiff_t flags_leading(const struct command *command, const char *const 
     return (ptrdiff_t)i;
 }
 
+static bool is_command(const struct command *command, const char *name)
+{
+    struct str others = str_from(command->also);
+    struct str word;
+
+    if (strcmp(command->name, name) == 0)
+        return true;
+    while (str_cut(&others, ' ', &word))
+        if (str_is(word, name))
+            return true;
+    return false;
+}
+
 /* The same in front of the command's name; -1: another word is there. */
 static ptrdiff_t flags_before(const struct command *command, const char *const *words)
 {
     ptrdiff_t count = flags_leading(command, words);
 
-    return count >= 0 && words[count] && strcmp(words[count], command->name) == 0 ? count : -1;
+    return count >= 0 && words[count] && is_command(command, words[count]) ? count : -1;
 }
 
 /* What follows the first argument of a command that wraps another is the other one's. */
@@ -547,16 +575,20 @@ static bool wants_help(const struct command *command, const char *const *argv)
     return false;
 }
 
-/* --help as wide as the terminal; NULL: about the program itself. */
-static void print_help(const struct program *program, const struct command *command)
+#define HELP_COLUMNS 80
+
+/* --help, also where it goes to a file or a narrow terminal; NULL: about the program itself. */
+static void print_help(const struct program *program, const struct command *command, int fd)
 {
-    struct term term = term_open(STDOUT_FILENO, NULL);
+    struct term term = term_open(fd, NULL);
     char *text = NULL;
     size_t bytes = 0;
     FILE *page = open_memstream(&text, &bytes);
 
     if (!page)
         return;
+    if (!term.wraps_at || term.wraps_at > HELP_COLUMNS)
+        term.wraps_at = HELP_COLUMNS;
     if (command)
         option_help(page, program, command);
     else
@@ -577,7 +609,7 @@ static int run_command(const struct program *program,
     int status = EXIT_USAGE;
 
     if (wants_help(command, argv)) {
-        print_help(program, command);
+        print_help(program, command, STDOUT_FILENO);
         return EXIT_SUCCESS;
     }
     if (option_parse(program, command, argv, envp, &invocation, &err) < 0)
@@ -592,7 +624,7 @@ static int run_command(const struct program *program,
 static const struct command *find_command(const struct program *program, const char *name)
 {
     for (size_t i = 0; program->commands && program->commands[i]; i++)
-        if (strcmp(program->commands[i]->name, name) == 0)
+        if (is_command(program->commands[i], name))
             return program->commands[i];
     return NULL;
 }
@@ -661,7 +693,7 @@ static int run_words(const struct program *program, const char *const *words, ch
     bool help = strcmp(*words, "help") == 0;
 
     if (strcmp(*words, "--help") == 0 || strcmp(*words, "-h") == 0 || (help && !words[1])) {
-        print_help(program, NULL);
+        print_help(program, NULL, STDOUT_FILENO);
         return EXIT_SUCCESS;
     }
     const struct command *command = find_command(program, words[help ? 1 : 0]);
@@ -671,7 +703,7 @@ static int run_words(const struct program *program, const char *const *words, ch
         return EXIT_USAGE;
     }
     if (help) {
-        print_help(program, command);
+        print_help(program, command, STDOUT_FILENO);
         return EXIT_SUCCESS;
     }
     return run_command(program, command, words + 1, envp);
@@ -690,7 +722,7 @@ int program_main(const struct program *program, int argc, char *argv[], char *en
     if (program->only)
         return run_command(program, program->only, words, envp);
     if (!*words) {
-        program_help(stderr, program);
+        print_help(program, NULL, STDERR_FILENO);
         return EXIT_USAGE;
     }
     ordered = **words == '-' ? program_order(program, &arena, words) : NULL;

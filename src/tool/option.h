@@ -52,7 +52,14 @@ struct option {
     const char *const *choices; /* NULL-terminated */
     const char *value;          /* placeholder in --help: "FILE" */
     const char *help;           /* one line, lower case, no full stop */
+    const char *also;           /* another name that is understood; not in --help */
     bool flag_only; /* no environment variable, no config key (--config itself, secrets) */
+};
+
+/* What to say of a flag that there is not, but which people know from elsewhere. */
+struct option_hint {
+    const char *name; /* NULL ends the table */
+    const char *words;
 };
 
 struct command;
@@ -80,7 +87,9 @@ struct command {
     size_t args_min;
     size_t args_max;                           /* 0: takes none */
     int (*run)(struct invocation *invocation); /* returns the exit status */
-    bool hidden;                               /* not listed: internal */
+    const char *also;                /* other words for it, one blank between them; not listed */
+    const struct option_hint *hints; /* NULL: none */
+    bool hidden;                     /* not listed: internal */
     bool wraps; /* the first argument ends the flags: what follows belongs to another program */
 };
 
