@@ -28,6 +28,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -50,6 +51,7 @@
 
 /* prepare: the files a shim works from. */
 #define HOSTNAME_FILE "hostname"
+#define CACHE_DIR     ".cache"
 
 static struct str pod_hostname(const struct pod *pod)
 {
@@ -207,6 +209,26 @@ int prepare_pod(struct pod *pod, struct err *err)
 
 /* ---- a container ---- */
 
+/* Without root and without overlays all of the machine is read-only for pods: the caches of the person whose
+ * pods these are stay what they are, as for a program that she starts herself. */
+static bool cache_is_kept(const struct agent *agent)
+{
+    return !agent->machine.root && !agent->machine.overlay && agent->machine.mount_ns &&
+           !agent->options.images_oci && agent->machine.home[0] == '/' && agent->machine.home[1];
+}
+
+static void add_caches(const struct agent *agent, struct arena *arena, struct env *env)
+{
+    /* Those that have theirs elsewhere in the home folder; Hugging Face and torch use ~/.cache. */
+    static const char *const places[][2] = {{"TRITON_CACHE_DIR", "triton"},
+                                            {"MPLCONFIGDIR", "matplotlib"},
+                                            {"CUDA_CACHE_PATH", "nv"},
+                                            {"NUMBA_CACHE_DIR", "numba"}};
+    for (size_t i = 0; i < COUNT_OF(places); i++)
+        env_set(arena, env, str_from(places[i][0]),
+                str_printf(arena, "%s/" CACHE_DIR "/%s", agent->machine.home, places[i][1]));
+}
+
 static void add_default_env(struct pod *pod,
                             const struct image *image,
                             size_t index,
@@ -226,6 +248,8 @@ static void add_default_env(struct pod *pod,
                 !hers             ? str_from(agent->machine.home)
                 : person.home.len ? person.home
                                   : STR("/"));
+        if (cache_is_kept(agent))
+            add_caches(agent, arena, env);
         if (agent->machine.old_torch) {
             env_set(arena, env, STR("PET_REDIRECTS"), STR(HOST_TORCH_MAPPING));
             env_set(arena, env, STR("PET_TEE"), STR(HOST_TORCH_MAPPING));
@@ -403,6 +427,10 @@ static int add_file_system(struct pod *pod,
     host_path_masks(pod, records);
     if (!agent->options.images_oci)
         people_homes(pod, records);
+    if (cache_is_kept(agent) &&
+        snprintf(path, sizeof(path), "%s/" CACHE_DIR, agent->machine.home) < (int)sizeof(path) &&
+        files_make_folder(path, 0700, NULL) == 0)
+        add_bind(records, path, path, "");
     add_bind(records, agent->options.launch_path, LAUNCH_PATH, "ro");
     add_names(pod, records);
     device_files(pod, index, records);
