@@ -3,19 +3,26 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/suspend.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "plugin/job.h"
 #include "plugin/local.h"
 #include "plugin/plugin.h"
+#include "plugin/precheck.h"
+#include "plugin/sbatch.h"
 #include "plugin/submit.h"
+#include "system/errors.h"
+#include "tool/file.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* run: a script on this machine's GPUs, as torchrun would run it, but in a queue.
@@ -28,8 +35,9 @@
 
 static const struct option run_options[] = {
     COMMON_OPTIONS,
-    {"gpus", 'g', OPTION_I64, offsetof(struct submit_values, gpus), .fallback = "1", .min = 1,
-     .max = 1000000, .value = "N", .help = "number of GPUs, and of ranks", .flag_only = true},
+    {"gpus", 'g', OPTION_I64, offsetof(struct submit_values, gpus), .min = 1, .max = 1000000,
+     .value = "N", .help = "number of GPUs, and of ranks (default: 1, or what the script asks for)",
+     .flag_only = true, .also = "nproc-per-node"},
     {"module", 'm', OPTION_BOOL, offsetof(struct submit_values, module),
      .help = "run a module instead of a script, as python -m does", .flag_only = true},
     {"queue", 'q', OPTION_STR, offsetof(struct submit_values, queue), .value = "QUEUE",
@@ -44,6 +52,30 @@ static const struct option run_options[] = {
     {0},
 };
 
+/* Words of torchrun and sbatch that have no place here. */
+static const struct option_hint run_hints[] = {
+    {"nodes", "`run` is for this machine: --gpus N; `submit --nodes N` is for a cluster"},
+    {"nnodes", "`run` is for this machine: --gpus N; `submit --nodes N` is for a cluster"},
+    {"standalone", "torchrun is started for you: leave it out"},
+    {"rdzv-backend", "torchrun is started for you: leave it out"},
+    {"rdzv-endpoint", "torchrun is started for you: leave it out"},
+    {"master-port", "torchrun is started for you: leave it out"},
+    {"master-addr", "torchrun is started for you: leave it out"},
+    {"partition", "--queue QUEUE; `muster queues` lists them"},
+    {"mem", "--memory, for a pod with all GPUs of its node"},
+    {NULL, NULL},
+};
+
+bool run_is_shell(const char *script)
+{
+    static const char *const ends[] = {".sh", ".bash", ".sbatch", ".slurm"};
+
+    for (size_t i = 0; i < COUNT_OF(ends); i++)
+        if (str_ends(str_from(script), str_from(ends[i])) && strlen(script) > strlen(ends[i]))
+            return true;
+    return false;
+}
+
 int run_command_text(struct arena *arena,
                      const struct run_words *words,
                      struct str *ret,
@@ -53,19 +85,21 @@ int run_command_text(struct arena *arena,
     size_t n = 0;
     size_t len = words->count ? strlen(words->args[0]) : 0;
     bool script = len > 3 && strcmp(words->args[0] + len - 3, ".py") == 0;
+    bool shell = !words->dashed && !words->module && words->count && run_is_shell(words->args[0]);
 
     if (words->count == 0)
         return err_set(err, -EINVAL,
                        "a script to run is needed, like train.py, or -m MODULE, or -- COMMAND");
     if (words->dashed && words->module)
         return err_set(err, -EINVAL, "-m MODULE and -- COMMAND exclude each other");
-    if (!words->dashed && !words->module && !script)
-        return err_set(err, -EINVAL,
-                       "'%.80s' is not a Python script; -m runs a module, and any command stands "
-                       "behind --",
-                       words->args[0]);
+    if (!words->dashed && !words->module && !script && !shell)
+        return err_set(
+            err, -EINVAL,
+            "'%.80s' is neither a Python script nor a shell script (.py, .sh); -m runs a module, "
+            "and any command stands behind --",
+            words->args[0]);
     if (!words->dashed)
-        all[n++] = "python";
+        all[n++] = shell ? "bash" : "python";
     if (words->module)
         all[n++] = "-m";
     for (size_t i = 0; i < words->count; i++)
@@ -104,8 +138,11 @@ static const char *run_script(struct arena *arena, const char *folder, const cha
     return inside ? str_printf(arena, "%s", inside).p : script;
 }
 
-/* GPUs of the largest node, once there is a node. */
-static int run_machine_gpus(struct session *session, int64_t *ret, struct err *err)
+/* GPUs of the largest node, once there is a node, and whether they are simulated. */
+static int run_machine_gpus(struct session *session,
+                            int64_t *ret,
+                            bool *ret_simulated,
+                            struct err *err)
 {
     for (int tries = 0; tries < NODES_TRIES; tries++) {
         const struct object **nodes;
@@ -119,7 +156,11 @@ static int run_machine_gpus(struct session *session, int64_t *ret, struct err *e
             int64_t gpus =
                 job_gpus(json_at(object_json(nodes[i], &session->arena), "status.allocatable"));
 
-            *ret = gpus > *ret ? gpus : *ret;
+            if (gpus > *ret) {
+                *ret = gpus;
+                *ret_simulated =
+                    str_is(object_label(nodes[i], SUSPEND_LABEL), SUSPEND_LABEL_FREEZE);
+            }
         }
         if (count)
             return 0;
@@ -133,34 +174,42 @@ static int run_make_queue(struct session *session, struct err *err)
 {
     const struct object **queues;
     size_t count;
+    bool simulated = false;
     int64_t gpus = 0;
     int r =
         session_list(session, &kind_torchrunqueue, session->config.ns, NULL, &queues, &count, err);
 
     if (r < 0 || count)
         return r;
-    r = run_machine_gpus(session, &gpus, err);
+    r = run_machine_gpus(session, &gpus, &simulated, err);
     if (r < 0)
         return r;
     if (gpus == 0)
         return err_set(err, -ENODEV,
                        "the muster of this machine has no GPU; start it with `muster up "
                        "--gpus-per-node 8` to simulate some");
-    r = session_call(session,
-                     &(struct api_request){
-                         .verb = API_CREATE,
-                         .kind = &kind_torchrunqueue,
-                         .ns = str_from(session->config.ns),
-                         .body = str_printf(
-                             &session->arena,
-                             "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunQueue\","
-                             "\"metadata\":{\"name\":\"default\"},\"spec\":{\"nodeResources\":"
-                             "{\"gpus\":%lld}}}",
-                             (long long)gpus)},
-                     NULL, err);
+    r = session_call(
+        session,
+        &(struct api_request){
+            .verb = API_CREATE,
+            .kind = &kind_torchrunqueue,
+            .ns = str_from(session->config.ns),
+            .body =
+                str_printf(&session->arena,
+                           "{\"apiVersion\":\"torchrun.ai/v1alpha1\",\"kind\":\"TorchrunQueue\","
+                           "\"metadata\":{\"name\":\"default\"},\"spec\":{\"kaiQueue\":\"default\","
+                           "\"nodeResources\":{\"gpus\":%lld}}}",
+                           (long long)gpus)},
+        NULL, err);
     if (r < 0 && err->http_status == 409)
         return 0; /* another one was quicker */
-    if (r == 0)
+    if (r == 0 && simulated)
+        session_say(
+            session,
+            "queue default was made, with %lld simulated GPUs: this machine has none (no NVIDIA "
+            "driver was found; `muster doctor` says more). Ranks run on the CPU.",
+            (long long)gpus);
+    else if (r == 0)
         session_say(session, "queue default was made, with the %lld GPUs of this machine",
                     (long long)gpus);
     return r;
@@ -180,19 +229,174 @@ static void run_add_environment(struct arena *arena, struct submit_values *value
     values->env = all;
 }
 
+/* Nothing hangs on it: a server without a page has no link. */
+static void run_say_page(struct session *session)
+{
+    const char *link;
+
+    /* It is as good as a password for ten minutes: no file is to have it. */
+    if (!session->err.live)
+        session_say(session, "the page: `%s open`", session->program);
+    else if (open_link(session, &link, NULL) == 0)
+        session_say(session, "the page: %s (good once; `%s open` makes another)", link,
+                    session->program);
+}
+
+/* What this shell has for programs that train, and the job does not: it would ask, or upload nothing. */
+static void run_say_keys(struct session *session, const struct submit_values *values)
+{
+    static const char *const names[] = {"WANDB_API_KEY",          "HF_TOKEN",
+                                        "HUGGING_FACE_HUB_TOKEN", "COMET_API_KEY",
+                                        "NEPTUNE_API_TOKEN",      "MLFLOW_TRACKING_URI"};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        size_t len = strlen(names[i]);
+        bool passed = false;
+
+        for (size_t k = 0; k < values->env.count; k++)
+            passed = passed || (strncmp(values->env.items[k], names[i], len) == 0 &&
+                                (!values->env.items[k][len] || values->env.items[k][len] == '='));
+        if (getenv(names[i]) && !passed)
+            session_say(session,
+                        "note: %s is set here, and the job does not get it: --env %s passes it on",
+                        names[i], names[i]);
+    }
+}
+
+/* Memory and CPUs of sbatch are those of the job; ours are of a pod with all GPUs of its node. */
+static int run_take_amounts(struct session *session,
+                            const struct sbatch *sbatch,
+                            struct submit_values *v,
+                            struct err *err)
+{
+    struct arena *arena = &session->arena;
+    struct object *queue = NULL;
+    int64_t whole = v->gpus;
+
+    if (!sbatch->memory_bytes && !sbatch->cpus)
+        return 0;
+    if (!v->queue) {
+        int r = precheck_choose_queue(session, &v->queue, err);
+
+        if (r < 0)
+            return r;
+    }
+    if (session_get(session, &kind_torchrunqueue, v->queue, &queue, NULL) == 0) {
+        arena_defer(arena, object_release, queue);
+        whole = json_i64_or(json_at(object_json(queue, arena), "spec.nodeResources.gpus"), v->gpus);
+    }
+    if (whole < v->gpus)
+        whole = v->gpus;
+    if (!v->memory && sbatch->memory_bytes)
+        v->memory =
+            str_printf(arena, "%lldMi",
+                       (long long)((__int128)(sbatch->memory_bytes >> 20) * whole / v->gpus))
+                .p;
+    if (!v->cpus && sbatch->cpus)
+        v->cpus =
+            str_printf(arena, "%lldm", (long long)((__int128)sbatch->cpus * 1000 * whole / v->gpus))
+                .p;
+    return 0;
+}
+
 static int run_go(struct session *session,
                   struct submit_values *values,
+                  const struct sbatch *sbatch,
                   struct str command,
                   struct err *err)
 {
     int r = values->queue ? 0 : run_make_queue(session, err);
 
+    if (r == 0)
+        r = run_take_amounts(session, sbatch, values, err);
     if (r < 0)
         return r;
     if (session_is_local(session))
         run_add_environment(&session->arena, values);
     values->kept_seconds = KEPT_SECONDS;
+    run_say_keys(session, values);
+    run_say_page(session);
     return submit_go(session, values, command, true, err);
+}
+
+/* What is not there would wait in line, and then fail. */
+static int run_check_script(struct arena *arena,
+                            const char *folder,
+                            const char *script,
+                            struct err *err)
+{
+    const char *path = script[0] == '/' ? script : str_printf(arena, "%s/%s", folder, script).p;
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return err_set(err, -errno, "%s: %s", path, errno_words(errno));
+    return S_ISDIR(st.st_mode) ? err_set(err, -EISDIR, "%s is a folder, and not a script", path)
+                               : 0;
+}
+
+/* What the script's #SBATCH lines ask for, where no flag says otherwise. */
+static int run_take_sbatch(struct arena *arena,
+                           const char *path,
+                           struct submit_values *v,
+                           struct sbatch *sbatch,
+                           struct err *err)
+{
+    struct str text;
+    int r = file_read(arena, path, &text, err);
+
+    if (r == 0)
+        r = sbatch_read(arena, text, sbatch, err);
+    if (r < 0)
+        return err_wrap(err, r, "%s", path);
+    v->gpus = v->gpus ? v->gpus : sbatch->gpus;
+    v->name = v->name ? v->name : sbatch->name;
+    v->time = v->time ? v->time : sbatch->time;
+    v->array = v->array ? v->array : sbatch->array;
+    v->dir = v->dir ? v->dir : sbatch->folder;
+    v->requeue = v->requeue || (sbatch->requeue && v->time);
+    for (size_t i = 0; i < sbatch->env.count; i++)
+        VEC_PUSH(arena, &v->env, sbatch->env.items[i]);
+    for (size_t i = 0; i < sbatch->after.count; i++)
+        VEC_PUSH(arena, &v->after, sbatch->after.items[i]);
+    /* One process runs it, as a batch script; torchrun in it starts the ranks. */
+    v->one_rank = true;
+    VEC_PUSH(arena, &v->env, "SLURM_NNODES=1");
+    VEC_PUSH(arena, &v->env,
+             str_printf(arena, "SLURM_GPUS_ON_NODE=%lld", (long long)(v->gpus ? v->gpus : 1)).p);
+    for (size_t i = 0; i < sbatch->unread.count; i++)
+        (void)fprintf(stderr,
+                      "note: %s: #SBATCH %s is not read; `muster run --help` has what there is\n",
+                      path, sbatch->unread.items[i]);
+    return 0;
+}
+
+static int run_prepare(struct invocation *invocation,
+                       const char **args,
+                       struct sbatch *sbatch,
+                       struct str *command,
+                       struct err *err)
+{
+    struct submit_values *values = invocation->values;
+    struct arena *arena = invocation->arena;
+    bool script = invocation->arg_count && !invocation->dash_count && !values->module;
+    const struct run_words words = {.args = args,
+                                    .count = invocation->arg_count,
+                                    .dashed = invocation->dash_count > 0,
+                                    .module = values->module};
+    const char *folder = values->dir ? values->dir : ".";
+    int r = 0;
+
+    if (script && !values->no_workspace)
+        args[0] = run_script(arena, folder, args[0]);
+    r = run_command_text(arena, &words, command, err);
+    if (r == 0 && script && !values->no_workspace)
+        r = run_check_script(arena, folder, args[0], err);
+    if (r == 0 && script && !values->no_workspace && run_is_shell(args[0]))
+        r = run_take_sbatch(
+            arena, args[0][0] == '/' ? args[0] : str_printf(arena, "%s/%s", folder, args[0]).p,
+            values, sbatch, err);
+    values->gpus = values->gpus ? values->gpus : 1;
+    return r;
 }
 
 static int run_run(struct invocation *invocation)
@@ -201,19 +405,12 @@ static int run_run(struct invocation *invocation)
     struct session session = session_closed(invocation);
     struct err err = {0};
     struct str command = STR_NONE;
+    struct sbatch sbatch = {0};
     const char **args = ARENA_ARRAY(invocation->arena, const char *, invocation->arg_count + 1);
 
     for (size_t i = 0; i < invocation->arg_count; i++)
         args[i] = invocation->args[i];
-    if (invocation->arg_count && !invocation->dash_count && !values->module &&
-        !values->no_workspace)
-        args[0] = run_script(invocation->arena, values->dir ? values->dir : ".", args[0]);
-    int status = run_command_text(invocation->arena,
-                                  &(struct run_words){.args = args,
-                                                      .count = invocation->arg_count,
-                                                      .dashed = invocation->dash_count > 0,
-                                                      .module = values->module},
-                                  &command, &err);
+    int status = run_prepare(invocation, args, &sbatch, &command, &err);
 
     if (status < 0) {
         (void)session_fail(&session, &err);
@@ -221,7 +418,7 @@ static int run_run(struct invocation *invocation)
     }
     status = session_open_at(&session, invocation, SESSION_HERE, &err);
     if (status == 0)
-        status = run_go(&session, values, command, &err);
+        status = run_go(&session, values, &sbatch, command, &err);
     if (status < 0) {
         bool interrupted = status == -EINTR;
 
@@ -235,13 +432,17 @@ static int run_run(struct invocation *invocation)
 const struct command command_run = {
     .name = "run",
     .summary = "run a script on GPUs of this machine, and bring home what it writes",
-    .usage = "SCRIPT.py [ARGS...] | -m MODULE [ARGS...] | -- COMMAND...",
+    .usage = "SCRIPT.py [ARGS...] | SCRIPT.sh [ARGS...] | -m MODULE [ARGS...] | -- COMMAND...",
     .about =
         "Finds the muster of this machine, or starts one of your own, which ends when it has "
         "had no work for " LOCAL_IDLE ". Sends the folder, waits until the GPUs are free, runs the "
         "script with torchrun on each, shows what the ranks print, copies what it wrote back into "
-        "the folder and ends with its exit status. Ctrl-C asks; Ctrl-C again cancels the job.",
+        "the folder and ends with its exit status. Ctrl-C asks; Ctrl-C again cancels the job. A "
+        "shell script "
+        "runs once, as with sbatch, and its #SBATCH lines are read.",
+    .hints = run_hints,
     .example = "muster run --gpus 2 train.py --lr 0.1\nmuster run --gpus 2 -m mypackage.train\n"
+               "muster run train.sh\n"
                "muster run -- nvidia-smi",
     .options = run_options,
     .values_size = sizeof(struct submit_values),
