@@ -3,7 +3,7 @@ import { Curves } from "./curves.js";
 import { h, own } from "./dom.js";
 import { amount, clock, duration, plural, time } from "./format.js";
 import { ask, askJson, lines, patch, Refused } from "./link.js";
-import { at, JOB_KINDS, observed, podGpus, ranFor, uidOf, waitedFor } from "./model.js";
+import { at, isSync, JOB_KINDS, observed, podGpus, ranFor, uidOf, waitedFor } from "./model.js";
 import { card, empty, facts, pill, place, since, starts, table } from "./parts.js";
 import { missing } from "./views.js";
 
@@ -58,7 +58,7 @@ export const ACTIONS = {
     restart: {
         word: "Restart", fits: job => !!job.kind && !isOver(job) && job.pods.some(p => p.spec?.nodeName),
         question: job => `The pods of ${job.name} are deleted, and new ones are made and scheduled again.`,
-        run: job => Promise.all(job.pods.filter(p => !/-sync(-|$)/.test(p.metadata.name)).map(p =>
+        run: job => Promise.all(job.pods.filter(p => !isSync(p)).map(p =>
             ask(`/api/v1/namespaces/${encodeURIComponent(job.ns)}/pods/${encodeURIComponent(p.metadata.name)}`, { method: "DELETE" }))),
     },
     priority: {
@@ -218,7 +218,7 @@ function ranks(context, job) {
     if (!job.pods.length)
         return empty(job.state === "suspended" ? "It is suspended and has no pods." : job.state === "waiting" ? "Its pods are not made yet." : "Its pods are gone.");
     const chosen = context.state.pod ?? "";
-    return table("Pods of this job", ["Rank", "Pod", "State", "Node", "GPUs", "Restarts", "Log"], job.pods.map(pod => ({
+    return table("Pods of this job", ["Number", "Pod", "State", "Node", "GPUs", "Restarts", "Log"], [...job.pods].sort((a, b) => Number(isSync(a)) - Number(isSync(b))).map(pod => ({
         key: uidOf(pod), class: pod.metadata.name === chosen ? "chosen" : "",
         cells: [pod.metadata.labels?.["torchrun.ai/index"] ?? "–",
             [pod.metadata.name, h("span", { class: "sub" }, `generation ${pod.metadata.labels?.["torchrun.ai/generation"] ?? 0}`)],
@@ -234,7 +234,10 @@ function ranks(context, job) {
 function logs(context, job) {
     const { state } = context;
     const pane = state.pane ??= new LogPane();
-    const pod = job.pods.find(p => p.metadata.name === state.pod) ?? job.pods.find(p => p.spec?.nodeName) ?? job.pods[0];
+    // The one that failed first, else the first that has ranks.
+    const failed = job.object.status?.failure?.pod;
+    const pod = job.pods.find(p => p.metadata.name === state.pod) ?? job.pods.find(p => p.metadata.name === failed) ??
+        job.pods.find(p => p.spec?.nodeName && !isSync(p)) ?? job.pods.find(p => p.spec?.nodeName) ?? job.pods[0];
     if (!pod)
         return null;
     state.pod = pod.metadata.name;

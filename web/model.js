@@ -264,9 +264,14 @@ export class Model {
             }
         });
         const owners = new Set(jobs.map(j => j.uid));
-        for (const group of this.groups)
-            if (!taken.has(uidOf(group)) && !ownersOf(group).some(/** @param {string} uid */ uid => owners.has(uid)))
+        /** @param {Obj} object */
+        const isPart = object => ownersOf(object).some(/** @param {string} uid */ uid => owners.has(uid));
+        for (const group of this.groups) {
+            const pods = this.gangs.get(`${group.metadata.namespace}/${group.metadata.name}`);
+            // The sync pod of a job has a group of its own, and is no job.
+            if (!taken.has(uidOf(group)) && !isPart(group) && !(pods.length && pods.every(isPart)))
                 jobs.push(this.jobOf(null, group, group));
+        }
         if (this.made.size > jobs.length + GONE_MAX) {
             this.made.clear();
             this.gangs.touches.clear();
@@ -554,6 +559,9 @@ export function nodeTrouble(node) {
         return `is not ready: ${ready?.message ?? "it says nothing"}`;
     return node.spec?.unschedulable ? "is cordoned: nothing new starts there" : "";
 }
+
+/** What has a job's folder and no rank of it. @param {Obj} pod */
+export const isSync = pod => pod.metadata.labels?.["torchrun.ai/role"] === "sync" || /-sync-\d+$/.test(pod.metadata.name);
 
 /** @param {Obj} node */
 export const nodeGpus = node => quantity(node.status?.capacity?.[GPU]);

@@ -41,8 +41,9 @@ const tableRow = (heads, row) => h("tr", { key: row.key, class: row.class },
  * @param {string} caption for screen readers
  * @param {string[]} heads
  * @param {(Row | HTMLElement)[]} rows
+ * @param {string} [look] a class
  */
-export const table = (caption, heads, rows) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+export const table = (caption, heads, rows, look = "") => h("div", { class: `scroll ${look}`.trim(), tabindex: 0, role: "region", "aria-label": caption },
     h("table", null, h("caption", { class: "aside" }, caption),
         h("thead", null, h("tr", null, heads.map(t => h("th", { scope: "col" }, t)))),
         h("tbody", null, rows.map(row => row instanceof HTMLElement ? row : tableRow(heads, row)))));
@@ -80,7 +81,7 @@ export function since(job, now) {
 /** @param {Job} job */
 export function place(job) {
     const record = job.group?.status?.explanation;
-    return record?.place && job.state === "waiting" ? `${record.place} of ${record.line}` : "";
+    return record?.place && job.state === "waiting" ? `number ${record.place}` : ""; // how long the line is changes behind it
 }
 
 /**
@@ -99,16 +100,19 @@ export function starts(estimate, now) {
 
 const JOB_HEADS = ["Job", "State", "GPUs", "Queue", "Who", "Since", "Says"];
 
-/** @param {Job} job @param {string} since */
-const jobRow = (job, since) => tableRow(JOB_HEADS, {
+/** Without the column of who, where nobody is told. @param {boolean} who @param {any[]} cells */
+const columns = (who, cells) => cells.filter((_, i) => who || JOB_HEADS[i] !== "Who");
+
+/** @param {Job} job @param {string} since @param {boolean} who */
+const jobRow = (job, since, who) => tableRow(columns(who, JOB_HEADS), {
     key: job.uid,
-    cells: [
+    cells: columns(who, [
         [jobLink(job), h("span", { class: "sub" }, `${job.ns} · ${job.kindName}`)], pill(job),
         job.state === "running" && job.held !== job.gpus ? `${amount(job.held)} of ${amount(job.gpus)}` : amount(job.gpus),
         job.queue ? h("a", { href: `/ui/queue/${encodeURIComponent(job.queue)}` }, job.queue) : "",
         job.user ? h("a", { href: `/ui/user/${encodeURIComponent(job.user)}` }, job.user) : "",
-        since, h("span", { class: "says" }, place(job) ? h("b", null, `${place(job)} in line. `) : null, job.message),
-    ],
+        since, h("span", { class: "says" }, place(job) ? h("b", null, `${place(job).replace("n", "N")} in line. `) : null, job.message),
+    ]),
 });
 
 /**
@@ -122,8 +126,9 @@ export function jobTable(jobs, now, caption, state) {
     const all = state.rows ??= {};
     const shown = new Set(jobs.map(j => j.uid));
     const kept = all[caption] = new Map([...all[caption] ?? []].filter(([uid]) => shown.has(uid)));
-    return table(caption, JOB_HEADS, jobs.map(job => {
+    const who = jobs.some(job => job.user);
+    return table(caption, columns(who, JOB_HEADS), jobs.map(job => {
         const text = since(job, now);
-        return keep(kept, job.uid, [job, text], () => jobRow(job, text));
-    }));
+        return keep(kept, job.uid, [job, text, who], () => jobRow(job, text, who));
+    }), "jobs");
 }

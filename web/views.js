@@ -89,6 +89,9 @@ function queueTree(queues) {
     return rows;
 }
 
+/** Those that every muster has stay out of sight until somebody uses them. @param {Obj} queue */
+const isUsed = queue => !/^default(-parent)?-queue$/.test(queue.metadata.name) || queueGpus(queue, "allocated") > 0 || queueGpus(queue, "requested") > 0 || queue.status?.pendingGroups > 0;
+
 /** @param {Context} context @param {[Obj, number][]} rows */
 function queueRows(context, rows) {
     const total = context.model.nodes.reduce((sum, n) => sum + nodeGpus(n), 0);
@@ -145,7 +148,7 @@ export function overview(context) {
     const ready = model.nodes.filter(n => !nodeTrouble(n)).length;
     const asked = waiting.filter(j => j.state === "waiting").reduce((sum, j) => sum + j.gpus, 0);
     const list = alarms(context);
-    const tree = queueTree(model.queues);
+    const tree = queueTree(model.queues.filter(q => isUsed(q) || model.queues.some(below => below.spec?.parentQueue === q.metadata.name && isUsed(below))));
     return h("div", { class: "grid" },
         h("h1", { class: "aside" }, "Overview"),
         h("div", { class: "tiles", key: "tiles" },
@@ -154,15 +157,15 @@ export function overview(context) {
             tile("Waiting", String(waiting.length), asked ? `for ${plural(asked, "GPU")}` : waiting.length ? "for no GPUs" : "nobody waits"),
             tile("Nodes", [String(ready), h("small", null, ` of ${model.nodes.length}`)], ready === model.nodes.length ? "all ready" : "see below")),
         list.length ? h("section", { class: "card alarms", key: "alarms" }, h("h2", null, "Needs attention"), h("ul", null, list)) : null,
-        h("section", { class: "card wide", key: "queues" }, h("h2", null, "Queues"), tree.length
-            ? [queueRows(context, tree), shareLegend()]
-            : empty("There are no queues that you may see. A queue is made by", h("code", null, "kubectl apply -f queue.yaml"), ".")),
         h("section", { class: "card", key: "running" }, h("h2", null, "Running ", h("span", { class: "count" }, running.length)),
-            listed(context, running, "Jobs that run", empty("Nothing runs. Submit a job:", h("code", null, "kubectl torchrun submit --gpus 2 \"python train.py\"")))),
+            listed(context, running, "Jobs that run", empty("Nothing runs. Submit a job:", h("code", null, "muster run --gpus 2 train.py")))),
         h("section", { class: "card", key: "waiting" }, h("h2", null, "Waiting ", h("span", { class: "count" }, waiting.length)),
             listed(context, waiting, "Jobs that wait", empty("Nobody waits."))),
         over.length ? h("section", { class: "card", key: "over" }, h("h2", null, "Ended ", h("span", { class: "count" }, over.length)),
-            listed(context, over, "Jobs that ended", empty("None yet."))) : null);
+            listed(context, over, "Jobs that ended", empty("None yet."))) : null,
+        h("section", { class: "card wide", key: "queues" }, h("h2", null, "Queues"), tree.length
+            ? [queueRows(context, tree), shareLegend()]
+            : empty("There are no queues that you may see. A queue is made by", h("code", null, "kubectl apply -f queue.yaml"), ".")));
 }
 
 /** @param {Context} context @param {Obj} node @param {Map<string, Job>} owners */

@@ -7,16 +7,22 @@ import { empty, table } from "./parts.js";
 
 /** @typedef {import("./model.js").Model} Model */
 
-const EXAMPLE = `gangs:
-- {name: my-job, queue: default-queue, pods: 2, gpus: 4}
+/** One that can be asked as it stands: of a queue that jobs go to. @param {Model} model */
+const example = model => {
+    const above = new Set(model.queues.map(q => q.spec?.parentQueue));
+    const queue = model.queues.find(q => !above.has(q.metadata.name) && q.metadata.name !== "default-queue")?.metadata.name ?? "default-queue";
+    return `# A job of two pods with one GPU each; a TorchrunJob's manifest does as well.
+gangs:
+- {name: my-job, queue: ${queue}, pods: 2, gpus: 1}
 `;
+};
 
 /** The form and its answer. It lives as long as its view. */
 export class WhatIf {
     /** @param {Model} model */
     constructor(model) {
         this.model = model;
-        this.manifest = /** @type {HTMLTextAreaElement} */ (h("textarea", { id: "manifest", rows: 10, spellcheck: "false" }, EXAMPLE));
+        this.manifest = /** @type {HTMLTextAreaElement} */ (h("textarea", { id: "manifest", rows: 10, spellcheck: "false" }, example(model)));
         this.drain = /** @type {HTMLInputElement} */ (h("input", { id: "drain", list: "nodes", autocomplete: "off", placeholder: "none" }));
         this.quota = /** @type {HTMLInputElement} */ (h("input", { id: "quota", autocomplete: "off", placeholder: "as they are; QUEUE=GPUS" }));
         this.go = /** @type {HTMLButtonElement} */ (h("button", { class: "main" }, "What would happen?"));

@@ -124,11 +124,24 @@ static bool path_needs_session(const struct http_head *head)
            (str_is(head->path, "/ui/session") && !post);
 }
 
+/* Somebody typed the address alone into a browser; programs ask for JSON there. */
+static bool is_typed(const struct http_head *head)
+{
+    return str_is(head->path, "/") && str_is(head->method, "GET") &&
+           !http_head_get(head, "Authorization").len &&
+           str_contains(http_head_get(head, "Accept"), STR("text/html"));
+}
+
 bool page_begin(struct request *request)
 {
     struct http_exchange *x = request->x;
     const struct page *page = request->server->page;
 
+    if (page && is_typed(&x->head)) {
+        http_header(x, "Location", STR("/ui/"));
+        http_reply(x, 302, "text/plain", STR("the page is at /ui/\n"));
+        return true;
+    }
     if (!page || (!str_is(x->head.path, "/ui") && !str_starts(x->head.path, STR("/ui/"))))
         return false;
     bool api = path_is_api(x->head.path);

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import re
+import ssl
 
 from harness import ROOT, Muster, binary, check, need_kubectl, run, wait_for
 from test_rights import Client
@@ -54,6 +55,17 @@ class Browser(Client):
 def link_of(muster):
     with open(muster.log) as f:
         return re.findall(r"/ui/enter#([0-9a-f]{64})", f.read())[-1]
+
+
+def test_page_the_address_alone_leads_a_browser_to_the_page():
+    with Muster() as m:
+        for accept, status in (("text/html,*/*;q=0.8", 302), ("application/json", 401)):
+            asked = http.client.HTTPSConnection(m.listen, context=ssl._create_unverified_context(), timeout=20)
+            asked.request("GET", "/", headers={"Accept": accept})
+            answer = asked.getresponse()
+            check(answer.status == status, f"{accept}: {answer.status}")
+            check(status != 302 or answer.getheader("Location") == "/ui/", f"{answer.getheaders()}")
+            asked.close()
 
 
 def test_page_a_link_signs_in_once_and_gives_what_the_token_may():

@@ -14,7 +14,7 @@ await main(async ({ page, troubles }) => {
     kubectl(["apply", "-f", "-"], job("urgent", STEADY, 0, { gpus: 4, labels: { priorityClassName: "build-preemptible" }, annotations: limited }));
     await page.locator("tr", { hasText: "urgent" }).locator(".pill.running").waitFor();
     await page.locator("tr", { hasText: "yields" }).locator(".pill.waiting").waitFor();
-    await page.locator("tr", { hasText: "yields" }).getByText("1 of 1 in line.").waitFor();
+    await page.locator("tr", { hasText: "yields" }).getByText("Number 1 in line.").waitFor();
 
     // A click explains the share of a queue.
     await page.locator(".queue summary", { hasText: "default-queue" }).click();
@@ -23,7 +23,7 @@ await main(async ({ page, troubles }) => {
     // The job's own page: why, where in line, and until when.
     await page.goto(`${url}/ui/job/default/PyTorchJob/yields`);
     const why = page.locator(".card", { hasText: "Why it waits" });
-    await why.locator(".facts > div", { hasText: "In line" }).getByText("1 of 1").waitFor();
+    await why.locator(".facts > div", { hasText: "In line" }).getByText("number 1").waitFor();
     await why.locator(".facts > div", { hasText: "Starts" }).getByText(/^in .* to .*\(\d+ %\)$/).waitFor();
     troubles.push(...(await axe(page)).map(t => `a job that waits: ${t}`));
 
