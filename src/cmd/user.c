@@ -503,8 +503,9 @@ static void user_add_row(struct arena *arena,
     struct json *row = json_push(found->list, json_new_object(arena));
     (void)time_parse(until, &until_ms);
     if (user_has_credentials(accounts, name))
-        state = until_ms <= clock_now_ms() ? STR("expired")
-                                           : str_printf(arena, "until " STR_FMT, STR_ARG(until));
+        state = until_ms <= clock_now_ms()
+                    ? STR("expired")
+                    : str_printf(arena, "until " STR_FMT, STR_ARG(term_moment(arena, until)));
     json_add_str(arena, row, "name", name);
     json_add_str(arena, row, "namespace", json_str_at(space, "metadata.name"));
     for (size_t k = 0; k < COUNT_OF(keys); k++)

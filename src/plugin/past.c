@@ -89,7 +89,8 @@ static void past_row(struct table *table, const struct json *line, bool all)
     table_add(table, json_str(json_get(line, "phase")));
     table_add(table,
               json_get(line, "exitCode") ? json_number_text(json_get(line, "exitCode")) : STR("-"));
-    /* 2026-11-15T02:03:04Z: the day and the minute. */
+    /* 2026-11-15T02:03:04Z: the day and the minute, of the person's clock. */
+    start = term_moment(arena, start);
     table_add(table, start.len >= 16 ? str_printf(arena, "%.5s %.5s", start.p + 5, start.p + 11)
                                      : STR("-"));
     table_add(table, time_age(arena, seconds * 1000));

@@ -11,6 +11,7 @@
 #include "plugin/view.h"
 #include "plugin/watch.h"
 #include "tool/clock.h"
+#include "tool/term.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -181,8 +182,8 @@ static void status_text(struct session *session,
     view_line(text, "Workers:", json_str(json_get(status, "workersStatus")));
     view_line(text, "Restarts:", restarts(arena, status));
     view_line(text, "Workspace:", object_annotation(job, JOB_REVISION));
-    view_line(text, "Started:", json_str(json_get(status, "startTime")));
-    view_line(text, "Completed:", json_str(json_get(status, "completionTime")));
+    view_line(text, "Started:", term_moment(arena, json_str(json_get(status, "startTime"))));
+    view_line(text, "Completed:", term_moment(arena, json_str(json_get(status, "completionTime"))));
     view_line(text, "Observed:", status_observed(session, pods, phase, &spent));
     if (counted)
         view_line(text, "Time:", spent_words(arena, &spent, clock_now_ms()));

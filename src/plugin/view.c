@@ -317,8 +317,8 @@ void view_top(struct buf *out, struct arena *arena, const struct view_top *view)
     char stamp[TIME_TEXT_BYTES];
 
     buf_addf(out, "muster  " STR_FMT "  %zu nodes, %zu pods, %zu jobs\n\n",
-             STR_ARG(time_format(view->now_ms, stamp)), view->nodes.count, view->pods.count,
-             view->jobs.count);
+             STR_ARG(term_moment(arena, time_format(view->now_ms, stamp))), view->nodes.count,
+             view->pods.count, view->jobs.count);
     if (view->own)
         all_nodes_add(out, arena, view);
     for (size_t i = 0; !view->own && i < view->nodes.count; i++) {

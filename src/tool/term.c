@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/str.h"
+#include "base/time.h"
 #include "base/vec.h"
 
 #include <assert.h>
@@ -13,8 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COLUMNS_DEFAULT 80
@@ -293,6 +296,23 @@ void term_page(const struct term *term, struct str text)
 
     term_wrap(&page, text, term->wraps_at);
     term_write(term, buf_str(&page));
+}
+
+struct str term_moment(struct arena *arena, struct str moment)
+{
+    char text[64];
+    int64_t ms = 0;
+    struct tm local;
+
+    if (!time_parse(moment, &ms))
+        return moment;
+    time_t seconds = (time_t)(ms / 1000);
+    if (!localtime_r(&seconds, &local) || local.tm_gmtoff == 0 ||
+        !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &local))
+        return moment;
+    long minutes = labs(local.tm_gmtoff) / 60;
+    return str_printf(arena, "%s%c%02ld:%02ld", text, local.tm_gmtoff < 0 ? '-' : '+', minutes / 60,
+                      minutes % 60);
 }
 
 const char *term_bytes(uint64_t bytes, char out[static TERM_BYTES_TEXT])

@@ -95,6 +95,10 @@ void term_wrap(struct buf *out, struct str text, unsigned wraps_at);
 /* The same, to the terminal. */
 void term_page(const struct term *term, struct str text);
 
+/* A moment as the API writes it, "2026-11-15T02:03:04Z", in the person's time zone: "...T03:03:04+01:00".
+ * What is none stays as it is. */
+struct str term_moment(struct arena *arena, struct str moment);
+
 /* 1536 as "1.5 KiB", for people. */
 #define TERM_BYTES_TEXT 24
 const char *term_bytes(uint64_t bytes, char out[static TERM_BYTES_TEXT]);

@@ -9,7 +9,9 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What was written to a pipe so far. */
@@ -84,6 +86,31 @@ TEST(term_table_fits_a_narrow_terminal_and_keeps_names_longest)
         table_write(&buf, &table, true);
         EXPECT(str_is(buf_str(&buf), rows[i].text));
     }
+}
+
+TEST(term_moments_are_told_by_the_clock_of_the_person)
+{
+    static const struct {
+        const char *zone;
+        const char *moment;
+        const char *told;
+    } rows[] = {
+        {"UTC0", "2026-11-15T23:03:04Z", "2026-11-15T23:03:04Z"},
+        {"CET-1", "2026-11-15T23:03:04Z", "2026-11-16T00:03:04+01:00"},
+        {"NST3:30", "2026-11-15T23:03:04Z", "2026-11-15T19:33:04-03:30"},
+        {"CET-1", "", ""},
+        {"CET-1", "soon", "soon"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        EXPECT(setenv("TZ", rows[i].zone, 1) == 0);
+        tzset();
+        EXPECT(str_is(term_moment(&arena, str_from(rows[i].moment)), rows[i].told));
+    }
+    EXPECT(unsetenv("TZ") == 0);
+    tzset();
 }
 
 TEST(term_without_a_terminal_writes_no_escapes)
