@@ -21,6 +21,7 @@
 # make hostile            a hostile tenant beside a training one, HOSTILE_SECONDS=600 of them (root)
 # make faults             faults planted in a real training, REPEAT=5 times each: who is named, how fast, what is lost (FAULTS="stop oom": some of them)
 # make calm               82 real trainings that are well and look odd, and 16 that hang (JOBS=6 at once; LOAD=8: beside others; CALM="pipeline gan": some)
+# make journeys           24 ordinary days of people who know torchrun, pip or Slurm (JOURNEYS="slurm tmpdir": some; JOURNEY_PYTHON=)
 # make asan-kubernetes   make test-kubernetes' own tests with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)
 # make property   a million random events for the scheduler, sanitized (SEED=, CLUSTERS=1000, EVENTS=1000, JOBS=)
@@ -71,7 +72,7 @@ TEST_DEPS := tools/deps.sh test && tools/configure.sh build && ninja -C build --
 CLUSTERS ?= 1000
 EVENTS ?= 1000
 
-.PHONY: all tests-built arena differ judge judge-kubernetes reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
+.PHONY: all tests-built arena differ journeys judge judge-kubernetes reference demo test check asan tsan property fuzz tidy bench dist deb wheel release test-package install clean clean-root image \
 	test-kubernetes asan-e2e asan-kubernetes bench-kubernetes conformance conformance-workloads bench-gangs hostile strangers conformance-v017 conformance-cel seeds test-large test-page \
 	page-shots costs mutants portable test-bare mutants-pack powercuts failures faults calm bench-page upgrade soak kills simulate analyze coverage
 all:
@@ -222,6 +223,10 @@ calm: all
 	@$(TEST_DEPS)
 	@tests/calm/packages.sh > /dev/null || true
 	@$(if $(CALM),,tests/result.py --keep '(PyTorch|suspected:|skipped:) ' calm) env SECONDS="$(or $(SECONDS),45)" LOAD="$(or $(LOAD),0)" tests/calm/calm.py --jobs $(or $(JOBS),6) $(CALM)
+
+journeys: all
+	@$(TEST_DEPS)
+	@$(if $(JOURNEYS),,tests/result.py journeys) tests/journeys/run.py $(JOURNEYS)
 
 failures: all
 	@$(TEST_DEPS)
