@@ -66,7 +66,8 @@ static const struct option_hint run_hints[] = {
     {NULL, NULL},
 };
 
-bool run_is_shell(const char *script)
+/* A script that a shell runs, once, as sbatch does: what starts a rank for each GPU stands in it. */
+static bool run_is_shell(const char *script)
 {
     static const char *const ends[] = {".sh", ".bash", ".sbatch", ".slurm"};
 

@@ -16,8 +16,6 @@ struct run_words {
     bool module; /* -m */
 };
 
-/* A script that a shell runs, once, as sbatch does: what starts a rank for each GPU stands in it. */
-bool run_is_shell(const char *script);
 /* The command that the ranks run: "python train.py --lr 0.1". -EINVAL in words. */
 int run_command_text(struct arena *arena,
                      const struct run_words *words,

@@ -14,9 +14,11 @@
 
 #include <string.h>
 
-#define BAR_WIDTH  24
-#define LAST_LINES "; its last lines:"
-#define AS_ABOVE   "as above"
+#define BAR_WIDTH   24
+#define COMMAND_MIN 12 /* columns; of a shorter one nobody could read a thing */
+#define COMMAND_GAP 3
+#define LAST_LINES  "; its last lines:"
+#define AS_ABOVE    "as above"
 
 static struct str number_or(struct arena *arena, const struct json *value, const char *otherwise)
 {
@@ -150,13 +152,52 @@ static bool text_fits(struct str text, unsigned columns)
     return true;
 }
 
-static struct str job_command_line(struct arena *arena, const struct object *job)
+/* In one line of so many columns at most. */
+static struct str job_command_line(struct arena *arena, const struct object *job, size_t room)
 {
     struct str command = str_trim(json_str_at(object_json(job, arena), "spec.command"));
     size_t end = str_find(command, '\n');
 
-    return end < command.len ? str_printf(arena, STR_FMT " ...", STR_ARG(str_sub(command, 0, end)))
-                             : command;
+    if (end == command.len && end <= room)
+        return command;
+    return str_printf(arena, STR_FMT "..",
+                      STR_ARG(str_sub(command, 0, end < room - 2 ? end : room - 2)));
+}
+
+/* With `room` columns for the commands; 0: without them. */
+static void view_jobs_table(struct buf *out,
+                            struct arena *arena,
+                            struct view_objects jobs,
+                            const struct view_jobs_options *options,
+                            size_t room)
+{
+    static const char *const headers[] = {"NAME",    "QUEUE", "GPUS",    "PODS", "PHASE",
+                                          "WORKERS", "AGE",   "COMMAND", NULL};
+    static const char *const short_headers[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
+                                                "PHASE", "WORKERS", "AGE",  NULL};
+    struct table table;
+
+    table_init(&table, arena, room ? headers : short_headers);
+    table.wraps_at = options->wraps_at;
+    for (size_t i = 0; i < jobs.count; i++) {
+        job_cells(&table, arena, jobs.items[i], options);
+        if (room)
+            table_add(&table, job_command_line(arena, jobs.items[i], room));
+    }
+    table_write(out, &table, true);
+}
+
+/* What the lines leave of the terminal for commands; the other columns are not cut for them. */
+static size_t view_jobs_room(struct str rows, unsigned wraps_at)
+{
+    size_t widest = 0;
+    struct str line;
+
+    if (!wraps_at)
+        return SIZE_MAX;
+    while (str_cut(&rows, '\n', &line))
+        widest = line.len > widest ? line.len : widest;
+    return widest + COMMAND_GAP + COMMAND_MIN <= wraps_at ? wraps_at - widest - COMMAND_GAP : 0;
 }
 
 void view_jobs(struct buf *out,
@@ -164,12 +205,7 @@ void view_jobs(struct buf *out,
                struct view_objects jobs,
                const struct view_jobs_options *options)
 {
-    static const char *const headers[] = {"NAME",    "QUEUE", "GPUS",    "PODS", "PHASE",
-                                          "WORKERS", "AGE",   "COMMAND", NULL};
-    static const char *const short_headers[] = {"NAME",  "QUEUE",   "GPUS", "PODS",
-                                                "PHASE", "WORKERS", "AGE",  NULL};
     _cleanup_(buf_done) struct buf rows = {0};
-    struct table table;
     struct str line;
 
     if (options->wide) {
@@ -180,14 +216,12 @@ void view_jobs(struct buf *out,
         }
         buf_clear(&rows);
     }
-    table_init(&table, arena, options->wide ? short_headers : headers);
-    table.wraps_at = options->wraps_at;
-    for (size_t i = 0; i < jobs.count; i++) {
-        job_cells(&table, arena, jobs.items[i], options);
-        if (!options->wide)
-            table_add(&table, job_command_line(arena, jobs.items[i]));
+    view_jobs_table(&rows, arena, jobs, options, 0);
+    size_t room = options->wide ? 0 : view_jobs_room(buf_str(&rows), options->wraps_at);
+    if (room) {
+        buf_clear(&rows);
+        view_jobs_table(&rows, arena, jobs, options, room);
     }
-    table_write(&rows, &table, true);
     struct str text = buf_str(&rows);
     for (size_t i = 0; text.len && str_cut(&text, '\n', &line); i++) {
         buf_addf(out, STR_FMT "\n", STR_ARG(line));

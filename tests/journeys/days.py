@@ -104,20 +104,20 @@ def a_progress_bar(day):
         for i in range(1, 31):
             sys.stderr.write(f"\\rEpoch 1: {i * 100 // 30:3d}%|{'#' * (i // 3):10s}| {i}/30")
             sys.stderr.flush()
-            time.sleep(0.1 if not os.path.exists("never") else 0)
+            time.sleep(0.1)
             if i == 20:
                 while not os.path.exists(os.path.join(os.environ["JOURNEY_FLAG"])):
                     time.sleep(0.1)
         sys.stderr.write("\\n")
         print("done", flush=True)
     """))
-    flag = os.path.join(day.folder, "flag")
-    screen = day.terminal("run", "--env", f"JOURNEY_FLAG={flag}", "train.py")
+    flag = os.path.join(day.shared, "flag")
+    screen = day.terminal("run", "--write", day.shared, "--env", f"JOURNEY_FLAG={flag}", "train.py")
     screen.until("20/30")  # nothing of it has a newline yet
     open(flag, "w").close()
     check(screen.end() == 0, screen.text)
     check("30/30" in screen.text and "done" in screen.text, screen.text)
-    done = day.muster("run", "--env", f"JOURNEY_FLAG={flag}", "train.py")
+    done = day.muster("run", "--write", day.shared, "--env", f"JOURNEY_FLAG={flag}", "train.py")
     check(done.all.count("Epoch 1:") == 1 and "30/30" in done.all, f"a file is not filled with bars: {done.all}")
 
 
@@ -290,9 +290,7 @@ def a_checkpoint_every_epoch(day):
                 os.kill(os.getpid(), signal.SIGKILL)
         print("finished", flush=True)
     """))
-    once = os.path.join(day.folder, "once")
-    os.mkdir(once)
-    done = day.muster("run", "--write", once, "--env", f"ONCE={once}/killed", "train.py")
+    done = day.muster("run", "--write", day.shared, "--env", f"ONCE={day.shared}/killed", "train.py")
     check("finished" in done.stdout, done.all)
     check(done.stdout.count("begins at epoch") == 2, done.all)
     check(day.there("last.pt"), done.all)
@@ -312,10 +310,10 @@ def two_runs_from_one_folder(day):
 @journey()
 def edits_while_it_runs(day):
     """I go on editing: the job runs what was sent, and my file stays as I have it."""
-    flag = os.path.join(day.folder, "flag")
+    flag = os.path.join(day.shared, "flag")
     day.write("train.py", "import os, time\nprint('version 1', flush=True)\nwhile not os.path.exists(%r):\n    time.sleep(0.1)\n"
               "print(open('train.py').read().count('edited'), 'edits', flush=True)\n" % flag)
-    job = day.begin("run", "train.py")
+    job = day.begin("run", "--write", day.shared, "train.py")
     job.until("version 1")
     with open(os.path.join(day.project, "train.py"), "a") as f:
         f.write("# edited\n")
@@ -327,10 +325,10 @@ def edits_while_it_runs(day):
 @journey()
 def a_closed_terminal(day):
     """The laptop is shut: the training goes on, is found again without its name, and its model comes home."""
-    flag = os.path.join(day.folder, "flag")
+    flag = os.path.join(day.shared, "flag")
     day.write("train.py", "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists(%r):\n    time.sleep(0.1)\n"
               "open('model.pt', 'w').write('weights')\nprint('ended', flush=True)\n" % flag)
-    screen = day.terminal("run", "train.py")
+    screen = day.terminal("run", "--write", day.shared, "train.py")
     screen.until("begun")
     screen.close()
     screen.process.wait(60)

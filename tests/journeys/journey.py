@@ -34,11 +34,9 @@ class Day:
         self.folder = tempfile.mkdtemp(prefix="journey-")
         self.home = os.path.join(self.folder, "home")
         self.project = os.path.join(self.folder, "project")
-        self.bin = os.path.join(self.folder, "bin")
-        for folder in (self.home, self.project, self.bin):
+        self.shared = os.path.join(self.folder, "shared")  # with --write, a job sees what comes there
+        for folder in (self.home, self.project, self.shared):
             os.mkdir(folder)
-        os.symlink(self.python, os.path.join(self.bin, "python"))
-        os.symlink(self.python, os.path.join(self.bin, "python3"))
         self.data = os.path.join(self.folder, "data")
         self.env = {k: v for k, v in os.environ.items() if k in KEPT}
         self.env.update(HOME=self.home, MUSTER_DATA_DIR=self.data, USER="student", SHELL="/bin/bash",
