@@ -18,12 +18,15 @@ class Person:
         self.file = os.path.join(self.home, f"{name}.kubeconfig")
         with open(self.file, "w") as f:
             f.write(made.stdout)
-        with open(os.path.join(self.home, "train.py"), "w") as f:
+        self.project = os.path.join(self.home, "code")
+        os.mkdir(self.project, 0o755)
+        os.chown(self.project, uid, uid)
+        with open(os.path.join(self.project, "train.py"), "w") as f:
             f.write("import os\nprint('trained as', os.getuid(), flush=True)\nopen('model.pt', 'w').write('x')\n")
 
     def muster(self, *argv, ok=True):
         env = {"KUBECONFIG": self.file, "HOME": self.home, "MUSTER_DATA_DIR": os.path.join(self.home, "data")}
-        return self.day.type(binary("muster"), *argv, env=env, cwd=self.home, ok=ok)
+        return self.day.type(binary("muster"), *argv, env=env, cwd=self.project, ok=ok)
 
 
 @journey(quick=True)
@@ -43,7 +46,7 @@ def two_people_and_an_administrator(day):
         check("queue vision was made" in alice.said and "password" in alice.said, alice.said)
         done = alice.muster("run", "train.py")
         check("trained as 70011" in done.stdout, done.all)
-        check(os.path.exists(os.path.join(alice.home, "model.pt")), done.all)
+        check(os.path.exists(os.path.join(alice.project, "model.pt")), done.all)
         check("trained as 70012" in bob.muster("run", "train.py").stdout, "bob trains too")
         check("4" in bob.muster("gpu").stdout, "how full it is may be seen")
         check("4 GPUs" in bob.muster("top", "--once").stdout, "by top too")
