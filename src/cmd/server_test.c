@@ -301,7 +301,7 @@ TEST(who_writes_without_a_name_is_known_by_the_program)
     EXPECT(ask(&world, "PATCH", CONFIGMAPS "/b",
                "Content-Type: application/apply-patch+yaml\r\nUser-Agent: kubectl/v1.33.0\r\n",
                "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"b\"}}")
-               .status == 400);
+               .status == 422);
     world_close(&world);
 }
 

@@ -240,7 +240,9 @@ TEST(what_is_written_in_another_version_is_stored_as_the_webhook_has_it)
                                               .name = STR("a"),
                                               .field_manager = STR("m"),
                                               .force = true,
-                                              .body = STR("{\"spec\":{\"host\":\"g\"}}")}) == 0);
+                                              .body = STR("{\"apiVersion\":\"t.io/v2\",\"kind\":"
+                                                          "\"Thing\",\"spec\":{\"host\":\"g\"}"
+                                                          "}")}) == 0);
     EXPECT(harness_get(&play.h, version(&play, "v1"), "default", "a") == 0);
     EXPECT(is(&play, "spec.hostPort", "g:81"));
     EXPECT(harness_create(&play.h, version(&play, "v2"), "default",

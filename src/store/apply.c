@@ -84,6 +84,10 @@ static int check_known(struct write *write, const struct json *config)
 
     if (schema)
         schema_prune(write->arena, schema, copy, &unknown);
+    size_t in_spec = unknown.count;
+    schema_prune(write->arena, write->store->meta_shape, json_get(copy, "metadata"), &unknown);
+    for (size_t i = in_spec; i < unknown.count; i++)
+        unknown.items[i] = str_printf(write->arena, "metadata." STR_FMT, STR_ARG(unknown.items[i]));
     return unknown.count ? apply_refuse(write, &unknown) : 0;
 }
 
