@@ -29,6 +29,13 @@ TEST(kept_drops_what_no_table_names_and_keeps_the_rest)
          "{\"spec\":{\"containers\":[{\"name\":\"c\"}],\"volumes\":[{\"name\":\"v\","
          "\"persistentVolumeClaim\":{\"claimName\":\"c\"}},{\"name\":\"s\"}]}}",
          "inside lists too; which claims a pod mounts"},
+        {"{\"spec\":{\"topologySpreadConstraints\":[{\"maxSkew\":1,\"nodeAffinityPolicy\":"
+         "\"Ignore\","
+         "\"nodeTaintsPolicy\":\"Honor\",\"matchLabelKeys\":[\"v\"]}]}}",
+         "{\"spec\":{\"topologySpreadConstraints\":[{\"maxSkew\":1,\"nodeAffinityPolicy\":"
+         "\"Ignore\","
+         "\"nodeTaintsPolicy\":\"Honor\",\"matchLabelKeys\":[\"v\"]}]}}",
+         "all that decides where a pod may go"},
         {"{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"lastProbeTime\":null,\"status\":"
          "\"True\"}],\"startTime\":null}}",
          "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",
