@@ -51,8 +51,8 @@ TEST(a_job_that_ended_is_one_line_with_its_gpu_hours)
 TEST(a_job_that_was_deleted_while_it_ran_has_run_until_then)
 {
     static const char job[] =
-        "{\"metadata\":{\"uid\":\"1\",\"name\":\"a\",\"creationTimestamp\":\"2026-11-18T02:00:"
-        "00Z\"},"
+        "{\"metadata\":{\"uid\":\"1\",\"namespace\":\"n\",\"name\":\"a\","
+        "\"creationTimestamp\":\"2026-11-18T02:00:00Z\"},"
         "\"status\":{\"phase\":\"Running\",\"numGPUs\":2,\"runSeconds\":1800,"
         "\"startTime\":\"2026-11-18T02:10:00Z\",\"runStartTime\":\"2026-11-18T03:30:00Z\"}}";
     _cleanup_(arena_done) struct arena arena = {0};
@@ -60,7 +60,7 @@ TEST(a_job_that_was_deleted_while_it_ran_has_run_until_then)
     _cleanup_(buf_done) struct buf table = {0};
 
     EXPECT(add(&text, job, true)); /* at 04:00 */
-    EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){0}) == 1);
+    EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){.ns = "n"}) == 1);
     EXPECT(str_eq(buf_str(&table),
                   STR("JOB   QUEUE   GPUS   PHASE       EXIT   STARTED       RAN   GPU-H\n"
                       "a             2      Cancelled   -      11-18 02:10   60m   2.00\n")));

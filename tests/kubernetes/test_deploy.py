@@ -180,8 +180,8 @@ def test_who_may_edit_a_namespace_makes_jobs_there_and_no_queues():
                       ok=False)
 
     def may(role, verb, resource, namespace="default"):
-        asked = plane.kubectl("auth", "can-i", verb, resource, "-n", namespace, f"--as=system:serviceaccount:default:{role}", ok=False)
-        return asked.stdout.strip() == "yes"
+        who = f"--as=system:serviceaccount:default:{role}"
+        return plane.kubectl("auth", "can-i", verb, resource, "-n", namespace, who, ok=False).stdout.strip() == "yes"
     try:
         wait_for(lambda: may("view", "list", "torchrunjobs.torchrun.ai") and may("edit", "create", "torchrunjobs.torchrun.ai"),
                  "the API server to gather the rules")

@@ -119,8 +119,8 @@ def shipped(plane, *files):
 
 def rules_of(objects, test):
     """(object, index, rule) of every rule that a test takes away."""
-    return [(o, i, rule) for o in objects if o["kind"] in ("Role", "ClusterRole") and TAKEN_AWAY.get(o["metadata"]["name"]) == test
-            for i, rule in enumerate(o["rules"])]
+    return [(o, i, rule) for o in objects if o["kind"] in ("Role", "ClusterRole") and
+            TAKEN_AWAY.get(o["metadata"]["name"]) == test for i, rule in enumerate(o["rules"])]
 
 
 def stream(text):
