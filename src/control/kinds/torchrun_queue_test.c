@@ -420,3 +420,35 @@ TEST(a_torchrunqueue_hears_of_its_queues_and_jobs)
     EXPECT(str_is(scene_keys(&scene, controller, &kind_configmap, "m"), "dev"));
     EXPECT(str_is(scene_keys(&scene, controller, &kind_configmap, "n"), ""));
 }
+
+/* The one that is there was made by an earlier version, for a smaller job. */
+TEST(what_jobs_share_grows_with_them_and_is_of_none_of_them)
+{
+    for (int may = 0; may < 2; may++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        scene_open(&scene);
+        scene_put(&scene, &kind_node,
+                  "{'metadata':{'name':'a'},'status':{'allocatable':{'nvidia.com/gpu':'4'}}}");
+        scene_put(&scene, &kind_storageclass,
+                  str_printf(&scene.arena, "{'metadata':{'name':'c'},'allowVolumeExpansion':%s}",
+                             may ? "true" : "false")
+                      .p);
+        scene_put(&scene, &kind_pvc,
+                  "{'metadata':{'name':'q-checkpoints','labels':{'torchrun-job-name':'first'}},"
+                  "'spec':{'storageClassName':'c','resources':{'requests':{'storage':'5Gi'}}},"
+                  "'status':{'phase':'Bound'}}");
+        scene_put(&scene, &kind_torchrunqueue,
+                  "{'metadata':{'name':'q'},'spec':{'nodeResources':{'gpus':4},"
+                  "'storage':{'checkpoints':{'enabled':true,'sizePerGPU':'5Gi'}}}}");
+        scene_put(&scene, &kind_torchrunjob,
+                  "{'metadata':{'name':'j'},'spec':{'jobQueue':'q','command':'x','numGPUs':4}}");
+        scene_run(&scene, &torchrun_job_controller, "j");
+        const struct json *claim = scene_get(&scene, &kind_pvc, "q-checkpoints");
+        EXPECT(!json_get(json_at(claim, "metadata.labels"), "torchrun-job-name"));
+        EXPECT(str_is(json_str(json_get(json_at(claim, "metadata.labels"), "torchrun.ai/jobqueue")),
+                      "q"));
+        EXPECT(str_is(json_str_at(claim, "spec.resources.requests.storage"), may ? "20Gi" : "5Gi"));
+        EXPECT(str_contains(scene.events, STR("ClaimTooSmall")) == !may);
+    }
+}
