@@ -202,7 +202,7 @@ def a_helper_that_never_ends(day):
     check("trained" in done.stdout, done.all[-2000:])
 
 
-@journey(quick=True)
+@journey()
 def a_package_with_configs(day):
     """A repository: python -m package.train with a config, data behind a link that git does not know, junk that is ignored."""
     data = os.path.join(day.folder, "datasets")
@@ -394,7 +394,7 @@ def a_setup_line_and_a_module(day):
     check("flag up" in done.stdout, done.all)
 
 
-@journey(quick=True)
+@journey()
 def help_in_a_narrow_window(day):
     """Every --help fits 80 columns, also in a file."""
     words = re.findall(r"^  ([a-z-]+)  ", day.muster("--help").stdout, re.MULTILINE)

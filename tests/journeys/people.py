@@ -29,7 +29,7 @@ class Person:
         return self.day.type(binary("muster"), *argv, env=env, cwd=self.project, ok=ok)
 
 
-@journey(quick=True)
+@journey()
 def two_people_and_an_administrator(day):
     """The administrator adds two people with one command each; they train at once and see how full the machine is."""
     if os.geteuid() != 0:
