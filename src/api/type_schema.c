@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Types refer to each other, some of them several times and some to themselves, so each is made
  * once and known before its fields are. */
@@ -70,6 +71,39 @@ static struct schema *make_scalar(struct type_schemas *making, enum type_form fo
     return anything(making);
 }
 
+/* The texts that there are; an empty one is none. */
+static const struct json *allowed_of(struct arena *arena, const char *words)
+{
+    struct json *allowed = json_new_array(arena);
+    struct str rest = str_from(words);
+    struct str word;
+
+    while (str_cut(&rest, '|', &word))
+        json_push(allowed, json_new_str(arena, word));
+    json_push(allowed, json_new_str(arena, STR("")));
+    return allowed;
+}
+
+/* What is written in another kind is held to what the table says of values here: it becomes an object of
+ * its type later, and would be refused then. */
+static const struct schema *with_bounds(struct type_schemas *making,
+                                        const struct type_field *field,
+                                        const struct schema *value)
+{
+    bool least = field->min != INT64_MIN;
+    bool most = field->max != INT64_MAX;
+
+    if (!making->as_written || field->form == TYPE_MESSAGE || !(least || most || field->words))
+        return value;
+    struct schema *own = ARENA_NEW(making->arena, struct schema);
+
+    *own = *value;
+    own->allowed = field->words ? allowed_of(making->arena, field->words) : NULL;
+    own->minimum = least ? json_new_i64(making->arena, field->min) : NULL;
+    own->maximum = most ? json_new_i64(making->arena, field->max) : NULL;
+    return own;
+}
+
 /* What a message is whose fields are being made. */
 struct inside {
     bool whole;  /* with its metadata */
@@ -83,9 +117,10 @@ static const struct schema *make_field(struct type_schemas *making,
                                        const struct type_field *field,
                                        struct inside inside)
 {
-    const struct schema *value = field->form == TYPE_MESSAGE
-                                     ? make_type(making, field->type, inside.root)
-                                     : make_scalar(making, (enum type_form)field->form);
+    const struct schema *value =
+        field->form == TYPE_MESSAGE
+            ? make_type(making, field->type, inside.root)
+            : with_bounds(making, field, make_scalar(making, (enum type_form)field->form));
     bool filled =
         field->initial && !making->as_written && (inside.object || !(field->flags & TYPE_OWN));
     struct schema *own = NULL;

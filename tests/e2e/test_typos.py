@@ -22,6 +22,8 @@ SHOWN = 40  # findings that are printed
 
 Place = collections.namedtuple("Place", "path node definition")
 Attempt = collections.namedtuple("Attempt", "path value shape told")
+# What says nothing without another field: Kubernetes takes it away then, and so do we.
+BESIDE = {("spec", "sessionAffinityConfig"): (("spec", "sessionAffinity"), "ClientIP")}
 ANY_KIND = {"apiVersion": "v1", "kind": "ConfigMap"}  # where OpenAPI says that an object of any kind stands
 
 
@@ -154,6 +156,8 @@ class Typos:
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "typo"}}
         for attempt in attempts:
             put(body, attempt.path, attempt.value)
+            if BESIDE.get(attempt.path[:2]):
+                put(body, *BESIDE[attempt.path[:2]])
         return body
 
     def find(self, kind, path, what):
