@@ -30,6 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NAMED_MAX          54 /* of a job's name: its pods have it in theirs */
 #define NAME_SUFFIX_BYTES  5
 #define STATUS_INTERRUPTED (128 + SIGINT)
 
@@ -419,8 +420,10 @@ static int submit_build(struct session *session,
     named = json_str_at(*ret_job, "metadata.name");
     if (!v->name)
         v->name = named.len ? str_c(&session->arena, named) : submit_name(session, v->dir);
-    const char *clean =
-        names_dns_label(str_from(v->name)) ? job_name(&session->arena, v->name, "").p : NULL;
+    bool is_short = strlen(v->name) <= NAMED_MAX; /* one that is cut would be another one's */
+    const char *clean = is_short && names_dns_label(str_from(v->name))
+                            ? job_name(&session->arena, v->name, "").p
+                            : NULL;
     if (clean && !named.len) {
         session_say(session, "the job's name is %s: names have small letters, digits and -", clean);
         v->name = clean;

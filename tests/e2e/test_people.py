@@ -203,7 +203,7 @@ def test_credentials_end_when_they_are_revoked():
         for flags, words in (["--uid", str(BOB)], "is bob's"), (["--uid", "5", "--valid", "2y"], "--valid"), ([], "--uid"):
             said = run([binary("muster"), "user", "add", "carol", "--kubeconfig", t.m.kubeconfig, *flags], ok=False)
             check(said.returncode != 0 and words in said.stderr, f"{flags}: {said.stderr}")
-        run([binary("muster"), "user", "remove", "alice", "--kubeconfig", t.m.kubeconfig])
+        run([binary("muster"), "user", "remove", "alice", "--yes", "--kubeconfig", t.m.kubeconfig])
         wait_for(lambda: not t.m.get("namespace", "alice", ok=False), "her namespace to go")
 
 
@@ -214,7 +214,7 @@ def test_who_has_the_name_of_somebody_before_has_nothing_of_hers():
         log = ("get", "--raw", "/api/v1/namespaces/alice/pods/p/log")
         t.alice.kubectl("delete", "pod", "p")
         wait_for(lambda: t.alice.kubectl(*log, ok=False).stdout == "hers\n", "the log of her pod to be kept")
-        run([binary("muster"), "user", "remove", "alice", "--kubeconfig", t.m.kubeconfig])
+        run([binary("muster"), "user", "remove", "alice", "--yes", "--kubeconfig", t.m.kubeconfig])
         wait_for(lambda: not t.m.get("namespace", "alice", ok=False), "her namespace to go")
         check(t.m.kubectl(*log).stdout == "hers\n", "the owner reads it while nobody has the name")
         for kept in os.scandir(f"{t.m.data}/logs"):  # a name of one second is one name

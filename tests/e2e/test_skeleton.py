@@ -146,9 +146,10 @@ def test_mistakes_get_one_clear_line():
         one_line(m.torchrun("submit", "--queue", "demo", "--gpus", "many", "true", ok=False), "--gpus", "many")
         one_line(m.torchrun("submit", "--quue", "demo", "--gpus", "1", "true", ok=False), "--quue")
         other = tempfile.mkdtemp(dir=m.folder)
-        one_line(run([muster, "up", "--data-dir", other, "--listen", m.listen], ok=False), m.listen.split(":")[1])
-        one_line(run([muster, "up", "--data-dir", m.data, "--listen", "127.0.0.1:0"], ok=False), m.data)
-        one_line(run([muster, "up", "--data-dir", "/proc/nowhere", "--listen", "127.0.0.1:0"], ok=False),
+        env = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}  # those of tests are told
+        one_line(run([muster, "up", "--data-dir", other, "--listen", m.listen], ok=False, env=env), m.listen.split(":")[1])
+        one_line(run([muster, "up", "--data-dir", m.data, "--listen", "127.0.0.1:0"], ok=False, env=env), m.data)
+        one_line(run([muster, "up", "--data-dir", "/proc/nowhere", "--listen", "127.0.0.1:0"], ok=False, env=env),
                  "/proc/nowhere")
         one_line(run([muster, "up", "--nodes", "none"], ok=False), "--nodes", "none")
         one_line(run([muster, "upp"], ok=False), "upp")
