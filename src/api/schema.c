@@ -4,9 +4,11 @@
 #include "api/regex.h"
 #include "api/types.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_names.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -626,6 +628,24 @@ static bool fill_property(const struct filling *filling,
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
+static bool fill_map(const struct filling *filling,
+                     const struct schema *schema,
+                     struct json *object,
+                     const struct json *old)
+{
+    _cleanup_(json_names_done) struct json_names before = {.object = old};
+
+    for (struct json *member = json_first(object), *next; member; member = next) {
+        next = json_next(member);
+        if (schema_property(schema, json_key(member)) == schema->additional &&
+            !fill_member(filling, schema->additional, object, member,
+                         json_names_get(&before, json_key(member))))
+            return false;
+    }
+    return true;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
 static bool fill(const struct filling *filling,
                  const struct schema *schema,
                  struct json *object,
@@ -639,16 +659,7 @@ static bool fill(const struct filling *filling,
     for (size_t i = 0; i < schema->property_count; i++)
         if (!fill_property(filling, &schema->properties[i], object, old))
             return false;
-    if (!schema->additional)
-        return true;
-    for (struct json *member = json_first(object), *next; member; member = next) {
-        next = json_next(member);
-        if (schema_property(schema, json_key(member)) == schema->additional &&
-            !fill_member(filling, schema->additional, object, member,
-                         json_get_str(old, json_key(member))))
-            return false;
-    }
-    return true;
+    return !schema->additional || fill_map(filling, schema, object, old);
 }
 
 static int fill_all(struct filling filling,
