@@ -252,6 +252,7 @@ spec:
   queue:
     name: lab-$user
     resources: {gpu: {quota: $quota, limit: -1, overQuotaWeight: 1}}
+  namespaces: [$user] # whoever may make pods could name it by a label
   nodeResources: {gpus: $gpus, cpus: $cpus, memory: $memory}
   storage:
     workspace: {enabled: true, size: $workspace, storageClass: $storage_class}

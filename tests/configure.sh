@@ -26,3 +26,11 @@ has || fail "bench-json is an unknown target after the library came"
 before=$(stat -c %Y.%i "$work/build/build.ninja")
 tools/configure.sh "$work/build"
 [ "$before" = "$(stat -c %Y.%i "$work/build/build.ninja")" ] || fail "configured again although nothing changed"
+
+# make install PREFIX=, where another one was set before.
+tools/configure.sh "$work/build" --prefix "$work/there"
+first=$(meson introspect --installed "$work/build" | tr ',' '\n' | grep -m 1 bin/muster)
+case $first in *"$work/there/bin/"*) ;; *) fail "it would be installed elsewhere: $first" ;; esac
+before=$(stat -c %Y.%i "$work/build/build.ninja")
+tools/configure.sh "$work/build" --prefix "$work/there"
+[ "$before" = "$(stat -c %Y.%i "$work/build/build.ninja")" ] || fail "configured again for the same prefix"

@@ -22,7 +22,8 @@ ways       Every row of the tables of docs/results.md that say what becomes of r
 named      Every test that a page names so, in any comment or as `unit.NAME`, is there; and every row of a table with a column
            "Test" (attacks and their tests in docs/security.md) names one.
 examples   Every manifest of examples/scheduling is on the page that KAI's users look at, docs/migrating.md.
-blocks     A fenced block says what it is: ```sh runnable is executed by tests/e2e/test_docs.py.
+blocks     A fenced block says what it is: ```sh runnable is executed by tests/e2e/test_docs.py, which looks for the lines of
+           ```text printed in what the page's blocks print.
 """
 
 import os
@@ -33,7 +34,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLES = ("README.md", "docs/migrating.md", "docs/security.md")  # pages with such a table
 FOUND = "docs/internals/found.md"
-LANGUAGES = {"", "sh", "sh runnable", "yaml", "python", "c", "json", "console", "text", "toml", "ini", "promql"}
+LANGUAGES = {"", "sh", "sh runnable", "text printed", "yaml", "python", "c", "json", "console", "text", "toml", "ini", "promql"}
 
 
 def tracked():

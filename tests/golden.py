@@ -137,7 +137,7 @@ LONG = "llama-finetune-on-the-big-corpus"
 OBJECTS = {
     "torchrunjobs": [
         job(LONG, "Running", 4, workersStatus="1/1", restarts=2, restartsInPlace=1, startTime=moment(120)),
-        job("waits", "Pending", 8, workersStatus="0/2", message=WAITS),
+        job("waits", "Queued", 8, workersStatus="0/2", message=WAITS),
         job("done", "Succeeded", 4, workersStatus="1/1", startTime=moment(60), completionTime=moment(210), runSeconds=9000,
             exitCode=0),
         job("broke", "Failed", 8, workersStatus="0/2", startTime=moment(60), completionTime=moment(90), runSeconds=1800,

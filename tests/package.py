@@ -12,6 +12,7 @@ import hashlib
 import os
 import platform
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -87,7 +88,7 @@ class Unit:
         return [value for name, value in self.settings if name == key]
 
     def environment(self, scratch):
-        env = {}
+        env = dict(text.split("=", 1) for text in self.all("Environment"))
         for file in self.all("EnvironmentFile"):
             path = scratch.path(file.lstrip("-/"))
             if os.path.exists(path):
@@ -101,7 +102,17 @@ class Unit:
         for command in self.all("ExecStartPre"):
             scratch.inside(*shlex.split(command))
         return subprocess.Popen(scratch.argv(*self.environment(scratch), *shlex.split(self.all("ExecStart")[0])),
-                                stdout=log, stderr=log, start_new_session=True)
+                                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=self.limit)
+
+    def limit(self):
+        """What it may have, and less where root of a container may not set it."""
+        files = int(self.all("LimitNOFILE")[0])
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+            with open("/proc/self/oom_score_adj", "w") as f:
+                f.write(self.all("OOMScoreAdjust")[0])
+        except (OSError, ValueError):
+            pass
 
 
 def wait_ready(process, scratch, kubeconfig):
@@ -220,9 +231,10 @@ def main():
     if not shutil.which("dpkg") or not os.path.exists(deb):
         skip(f"needs dpkg and {os.path.relpath(deb, ROOT)} (make deb)")
     if "--inside" not in sys.argv:
-        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable,
+        done = subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc", sys.executable,
                                os.path.abspath(__file__), "--inside"])
         return done.returncode
+    run(["ip", "link", "set", "lo", "up"])
     # On a tmpfs: what is on a layer already cannot carry another one everywhere.
     folder = "/mnt"
     run(["mount", "-t", "tmpfs", "tmpfs", folder])

@@ -33,7 +33,13 @@ def the_chart_has_files_where_the_tree_has_links():
 def the_bill_names_every_library():
     for path in glob.glob(os.path.join(DIST, "*.spdx.json")):
         with open(path) as f:
-            parts = {p["name"]: p["versionInfo"] for p in json.load(f)["packages"]}
+            packages = json.load(f)["packages"]
+        parts = {p["name"]: p["versionInfo"] for p in packages}
+        for p in packages:
+            if p["name"] != "muster":
+                assert len(p["checksums"][0]["checksumValue"]) == 64 and p["packageFileName"].split(".so")[1:], p
+        known = {p["name"] for p in packages if p["licenseDeclared"] != "NOASSERTION"}
+        assert {"libgnutls30", "libzstd1"} & parts.keys() <= known, f"licences of {parts.keys() - known} are not known"
         assert {"muster", "libgnutls30", "libuv1"} <= parts.keys() and "NOASSERTION" not in parts.values(), parts
 
 

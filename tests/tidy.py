@@ -162,7 +162,7 @@ def check_dead_files(files):
         name = os.path.basename(file)
         if file.endswith(".c") and f"'{name}'" not in builds and f"/{name}'" not in builds:
             yield f"{file}: no meson.build names it"
-        if file.endswith(".h") and not any(file.endswith(i) for i in included):
+        if file.endswith(".h") and not any(file.endswith(i) for i in included) and f"'{file}'" not in builds:
             yield f"{file}: nothing includes it"
 
 

@@ -55,6 +55,7 @@ done
 cp README.md "$root/usr/share/doc/muster/"
 cp -R docs examples deploy "$root/usr/share/doc/muster/"
 cp LICENSE "$root/usr/share/doc/muster/copyright"
+cp -R "$from/share/doc/muster/licences" "$root/usr/share/doc/muster/" # of what the static programs bring along
 cp deploy/systemd/muster.service "$root/lib/systemd/system/"
 cp deploy/systemd/default "$root/etc/default/muster"
 find "$root" -name __pycache__ -prune -exec rm -rf {} +

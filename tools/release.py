@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tarfile
 
+import licences
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DIST = os.environ.get("RELEASE_DIST", os.path.join(ROOT, "dist"))
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -54,7 +56,8 @@ def chart():
 
 
 def components(arch):
-    """(package, version) of the distribution for each library in the tarball, from what tools/dist.sh noted."""
+    """(package, version, files with their hashes) of the distribution for each library in the tarball, from what tools/dist.sh
+    noted."""
     owners, current = {}, ("", "")
     with open(os.path.join(ROOT, f"build-dist-{arch}", "packages")) as f:
         for line in f:
@@ -64,8 +67,13 @@ def components(arch):
             elif line:
                 current = tuple(line.split(" ", 1))
     with tarfile.open(os.path.join(DIST, f"muster-{version()}-linux-{arch}.tar.gz")) as tar:
-        names = [os.path.basename(n) for n in tar.getnames() if re.search(r"/lib/[^/]+\.so[^/]*$", n)]
-    return sorted({owners.get(n, (n, "NOASSERTION")) for n in names})
+        found = {}
+        for entry in tar.getmembers():
+            name = os.path.basename(entry.name)
+            if re.search(r"/lib/[^/]+\.so[^/]*$", entry.name) and entry.isfile():
+                whose = owners.get(name, (name, "NOASSERTION"))
+                found.setdefault(whose, []).append((name, hashlib.sha256(tar.extractfile(entry).read()).hexdigest()))
+    return [(name, release, files) for (name, release), files in sorted(found.items())]
 
 
 def bill(arch):
@@ -73,14 +81,18 @@ def bill(arch):
               "licenseDeclared": "Apache-2.0", "downloadLocation": "NOASSERTION"}]
     relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES",
                   "relatedSpdxElement": "SPDXRef-muster"}]
-    for name, release in components(arch):
+    notices = f"{ROOT}/build-dist-{arch}/muster-{version()}-linux-{arch}/share/doc/muster/licences"
+    for name, release, files in components(arch):
         identity = "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", name)
         parts.append({"SPDXID": identity, "name": name, "versionInfo": release, "licenseConcluded": "NOASSERTION",
-                      "licenseDeclared": "NOASSERTION", "downloadLocation": "NOASSERTION"})
+                      **licences.fields(os.path.join(notices, name)), "downloadLocation": "NOASSERTION",
+                      "packageFileName": files[0][0],
+                      "checksums": [{"algorithm": "SHA256", "checksumValue": files[0][1]}],
+                      "comment": "; ".join(f"{file} sha256:{sum_}" for file, sum_ in files)})
         relations.append({"spdxElementId": "SPDXRef-muster", "relationshipType": "DYNAMIC_LINK",
                           "relatedSpdxElement": identity})
     document = {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
-                "name": f"muster-{version()}-{arch}", "packages": parts, "relationships": relations,
+                "name": f"muster-{version()}-{arch}", "packages": parts, "relationships": relations, **licences.extracted(parts),
                 "documentNamespace": f"https://spdx.org/spdxdocs/muster-{version()}-{arch}",
                 "creationInfo": {"created": "1980-01-01T00:00:00Z", "creators": ["Tool: muster-release"]}}
     write(f"muster-{version()}-{arch}.spdx.json", (json.dumps(document, indent=1) + "\n").encode())

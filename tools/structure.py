@@ -34,7 +34,7 @@ FILES_BY_PATTERN = re.compile(r"^(\.ci/run|\.clang-format|\.clang-tidy|\.gitigno
                               r"(.*/)?meson\.build|meson_options\.txt|tests/(e2e|kubernetes)/test_.*\.py|tests/corpus/.*|"
                               r"tests/scenarios/.*|tests/conformance/strict/.*|tests/store/version-\d+\.sql|"
                               r"deploy/crds/.*|deploy/runtimes/.*|"
-                              r"deploy/chart/.*|docs/reference/.*|src/api/types/.*)$")
+                              r"deploy/chart/.*|deploy/kinds/.*|docs/reference/.*|src/api/types/.*)$")
 
 
 def sh(*command):

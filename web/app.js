@@ -100,7 +100,7 @@ function refusedNote() {
         return null;
     return h("details", { class: "note warn", key: "refused" }, h("summary", null, `You may not see everything here (${model.refused.length} kinds).`,
         namespace() ? "" : " If your rights are in one namespace, choose it:", " ", h("button", { type: "button", "data-do": "namespace" }, "One namespace…")),
-    h("ul", null, model.refused.map(m => h("li", null, m))));
+    h("p", null, `You are ${app.who?.user}; rights come from role bindings for that name or its groups.`), h("ul", null, model.refused.map(m => h("li", null, m))));
 }
 
 function draw() {
@@ -247,7 +247,7 @@ addEventListener("popstate", () => draw());
 function connect() {
     app.stop();
     app.stop = stream(WATCHES, namespace(), {
-        begin: () => model.begin(),
+        begin: () => model.begin(!!namespace()),
         change: (number, type, object, message) => { model.change(number, type, object, message); later(); },
         state: (state, why) => {
             if (state === "lost" && app.live.state === "live")
@@ -263,14 +263,31 @@ function connect() {
     });
 }
 
+const BACK = "muster-back"; // where the viewer was before the way to the issuer
+
+/** The way over an issuer that signs people in, where there is one. @param {HTMLElement} into */
+async function offer(into) {
+    const { issuer } = await askJson("/login/issuer").catch(() => ({ issuer: "" }));
+    if (!issuer)
+        return;
+    const button = h("button", { type: "button", class: "main" }, `Sign in at ${new URL(issuer).host}`);
+    button.addEventListener("click", () => {
+        sessionStorage.setItem(BACK, location.pathname + location.search);
+        location.assign("/ui/login");
+    });
+    into.replaceChildren(h("div", { class: "buttons" }, button), h("p", { class: "sub" }, "Or with a token:"));
+    button.focus();
+}
+
 /** The form for a token. @param {string} why */
 function enter(why) {
     app.who = null;
+    const other = h("div");
     const input = /** @type {HTMLInputElement} */ (h("input", { type: "password", id: "token", autocomplete: "off", spellcheck: "false" }));
     const trouble = h("p", { class: "note bad", role: "alert", hidden: !why }, why);
     const form = h("form", { class: "card enter" }, h("h1", null, "Muster"),
         h("p", null, "Paste a token. With muster up, ", h("code", null, "muster open"), " prints a link that needs none."),
-        trouble, h("label", { for: "token" }, "Token"), input, h("div", { class: "buttons" }, h("button", { class: "main" }, "Sign in")),
+        trouble, other, h("label", { for: "token" }, "Token"), input, h("div", { class: "buttons" }, h("button", { class: "main" }, "Sign in")),
         h("p", { class: "sub" }, "A ServiceAccount's token: ", h("code", null, "kubectl create token NAME"), ". You see and do what it may, and nothing else."));
     form.addEventListener("submit", async event => {
         event.preventDefault();
@@ -286,6 +303,7 @@ function enter(why) {
     main.replaceChildren(form);
     document.title = "Sign in · Muster";
     input.focus();
+    offer(other);
 }
 
 function begin() {
@@ -302,7 +320,9 @@ async function start() {
     const code = location.pathname === "/ui/enter" ? location.hash.slice(1) : "";
     try {
         if (code) {
-            history.replaceState(null, "", "/ui/"); // used up: it does not stay in the address
+            const back = sessionStorage.getItem(BACK);
+            sessionStorage.removeItem(BACK);
+            history.replaceState(null, "", back ?? "/ui/" + location.search); // used up: it does not stay in the address
             app.who = await signIn({ code });
         } else {
             app.who = await askJson("/session");

@@ -3,7 +3,7 @@ import { Curves } from "./curves.js";
 import { h, own } from "./dom.js";
 import { amount, clock, duration, plural, time } from "./format.js";
 import { ask, askJson, lines, patch, Refused } from "./link.js";
-import { at, isSync, JOB_KINDS, observed, podGpus, ranFor, uidOf, waitedFor } from "./model.js";
+import { accountSums, at, isSync, JOB_KINDS, lastAccount, observed, podGpus, ranFor, uidOf, waitedFor } from "./model.js";
 import { card, empty, facts, pill, place, since, starts, table } from "./parts.js";
 import { missing } from "./views.js";
 
@@ -280,9 +280,13 @@ function fetchMore(context, job) {
     state.seen = seen;
     state.asking = true;
     const names = new Set([job.name, job.group?.metadata.name, ...job.pods.map(p => p.metadata.name)]);
+    const kept = `/accounts?uid=${encodeURIComponent(job.uid)}`;
     Promise.allSettled([askJson(`/api/v1/namespaces/${encodeURIComponent(job.ns)}/events?limit=500`),
-        ask(apiPath(job), { headers: { Accept: "application/yaml" } }).then(a => a.text())]).then(([events, manifest]) => {
+        ask(apiPath(job), { headers: { Accept: "application/yaml" } }).then(a => a.text()),
+        ask(kept).catch(() => ask(`${kept}&namespace=${encodeURIComponent(job.ns)}`)).then(a => a.text())]).then(([events, manifest, account]) => {
         state.asking = false;
+        if (account.status === "fulfilled") // a cluster keeps none: what the status tells counts
+            state.account = lastAccount(account.value);
         if (events.status === "fulfilled")
             state.events = (events.value.items ?? []).filter(/** @param {Obj} e */ e => names.has(e.involvedObject?.name))
                 .sort(/** @param {Obj} a @param {Obj} b */ (a, b) => time(b.lastTimestamp ?? b.eventTime) - time(a.lastTimestamp ?? a.eventTime));
@@ -307,6 +311,7 @@ export function job(context) {
     curves.fetch(found, now, context.redraw);
     const drawn = curves.draw();
     const ran = ranFor(found, now);
+    const spent = accountSums(state.account, now) ?? { waited: waitedFor(found, now), ran, gpu: ran * found.gpus };
     const causes = (state.events ?? []).filter(/** @param {Obj} e */ e => /restart|evict|preempt|fail|hung/i.test(`${e.reason} ${e.message}`));
     return h("div", { class: "grid" },
         h("section", { class: "card", key: "head" }, h("p", { class: "path" }, `${found.ns} / ${found.kindName}`),
@@ -317,7 +322,7 @@ export function job(context) {
             facts([["GPUs", found.held && found.held !== found.gpus ? `${amount(found.held)} of ${amount(found.gpus)}` : amount(found.gpus)],
                 ["Queue", found.queue ? h("a", { href: `/ui/queue/${encodeURIComponent(found.queue)}` }, found.queue) : ""],
                 ["User", found.user ? h("a", { href: `/ui/user/${encodeURIComponent(found.user)}` }, found.user) : ""], ["Priority", found.group?.spec?.priorityClassName ?? ""],
-                ["Waited", duration(waitedFor(found, now))], ["Ran", ran ? duration(ran) : ""], ["GPU time", ran ? `${(ran * found.gpus / 3600e3).toFixed(2)} GPU hours` : ""],
+                ["Waited", duration(spent.waited)], ["Ran", spent.ran ? duration(spent.ran) : ""], ["GPU time", spent.gpu ? `${(spent.gpu / 3600e3).toFixed(2)} GPU hours` : ""],
                 ["Starts again", found.restarts ? plural(found.restarts, "time") : ""], ["Evicted", found.preemptions ? plural(found.preemptions, "time") : ""],
                 ["Observed", observed(found, now)],
                 ["Gang", found.group?.spec?.minMember > 1 ? `starts with ${found.group?.spec?.minMember} pods or not at all` : ""]])),

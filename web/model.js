@@ -31,7 +31,7 @@ export const WATCHES = [
     "v1/nodes", "scheduling.run.ai/v2/queues", "scheduling.run.ai/v2alpha2/podgroups", "v1/pods",
     ...JOB_KINDS.map(k => `${k.path}/${k.plural}`), "kai.scheduler/v1alpha1/topologies",
 ];
-const TOPOLOGIES = WATCHES.length - 1;
+const PODS = 3, TOPOLOGIES = WATCHES.length - 1;
 const HOST_LABEL = "kubernetes.io/hostname";
 /** Where nodes are when no Topology says what their labels mean. */
 const PLACE_LABELS = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.kubernetes.io/rack", "muster.dev/rack"];
@@ -161,6 +161,8 @@ export class Model {
         this.kinds = WATCHES.map(() => new Map());
         /** @type {string[]} what the viewer may not see, in the server's words */
         this.refused = [];
+        /** Pods of others are not seen: those of one namespace, or none at all. */
+        this.partial = false;
         this.synced = 0;
         this.told = 0;
         this.version = 0;
@@ -179,7 +181,9 @@ export class Model {
         this.owners = { version: -1, map: new Map() };
     }
 
-    begin() {
+    /** @param {boolean} partial */
+    begin(partial = false) {
+        this.partial = partial;
         for (const objects of [...this.kinds, this.gangs, this.byNode, this.forNode, this.groupsOf, this.made])
             objects.clear();
         this.refused = [];
@@ -201,6 +205,8 @@ export class Model {
             this.told++;
         if (type === "FORBIDDEN" && number !== TOPOLOGIES) // without it there is a guess
             this.refused.push(message);
+        if (type === "FORBIDDEN" && number === PODS)
+            this.partial = true;
     }
 
     /** @param {number} number @param {Obj} object @param {boolean} gone */
@@ -216,7 +222,7 @@ export class Model {
             this.nodeVersion = this.version;
         if (number === 2)
             this.groupsOf.change(old, next, this.version);
-        if (number === 3)
+        if (number === PODS)
             for (const index of [this.gangs, this.byNode, this.forNode])
                 index.change(old, next, this.version);
     }
@@ -224,6 +230,13 @@ export class Model {
     /** All watches told their state, or why they do not. */
     get ready() { return this.told >= WATCHES.length; }
     get queues() { return [...this.kinds[1].values()].sort(byName); }
+    /** GPUs that are held. Those of pods that are not seen are known from the queues they are charged to. */
+    get held() {
+        const seen = this.jobs.reduce((sum, job) => sum + job.held, 0);
+        const charged = this.queues.filter(q => !q.spec?.parentQueue).reduce((sum, q) => sum + quantity(q.status?.allocated?.[GPU]), 0);
+        return this.partial ? Math.max(seen, charged) : seen;
+    }
+
     get groups() { return [...this.kinds[2].values()]; }
     get pods() { return [...this.kinds[3].values()]; }
 
@@ -463,6 +476,34 @@ export const ranFor = (job, now) => job.runs.reduce((sum, [from, to]) => sum + M
  * @param {number} now
  */
 export const waitedFor = (job, now) => Math.max(0, (job.ended || now) - job.created - ranFor(job, now));
+
+/**
+ * The same of a job whose account is kept, by account_add() of src/api/account.c; null: it is not.
+ * @param {{events?: [number, string, number, number?, number?][], end?: number} | null | undefined} account
+ * @param {number} now
+ * @returns {{waited: number, ran: number, gpu: number} | null} milliseconds; of each GPU that it held
+ */
+export function accountSums(account, now) {
+    const events = account?.events ?? [], until = account?.end || now;
+    if (!events.length)
+        return null;
+    const sums = { waited: 0, ran: 0, gpu: 0 };
+    events.forEach(([from, state, gpus, , spare], i) => {
+        const span = Math.max(0, Math.min(events[i + 1]?.[0] ?? until, until) - from), waits = state === "queued" || state === "idle";
+        sums[waits ? "waited" : "ran"] += span;
+        sums.gpu += span * ((waits ? 0 : gpus) + (spare ?? 0));
+    });
+    return sums;
+}
+
+/**
+ * The last of the lines is what counts. Where nobody keeps accounts, the answer is a page.
+ * @param {string} lines of /accounts, of one job
+ */
+export const lastAccount = lines => {
+    const line = lines.trim().split("\n").pop();
+    return line?.startsWith('{"uid"') ? JSON.parse(line).account ?? null : null;
+};
 
 /**
  * Anybody who may edit a pod can write it.

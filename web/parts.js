@@ -6,7 +6,7 @@ import { ranFor } from "./model.js";
 /** @typedef {import("./model.js").Job} Job */
 
 const STATES = /** @type {Record<Job["state"], string>} */ ({
-    running: "Running", waiting: "Waiting", done: "Done", failed: "Failed", suspended: "Suspended", ending: "Ending",
+    running: "Running", waiting: "Queued", done: "Done", failed: "Failed", suspended: "Suspended", ending: "Ending",
 });
 
 /** @param {Job} job */

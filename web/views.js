@@ -144,7 +144,7 @@ export function overview(context) {
         .sort((a, b) => (a.group?.status?.explanation?.place ?? 1e9) - (b.group?.status?.explanation?.place ?? 1e9) || a.created - b.created);
     const over = jobs.filter(j => j.state === "done" || j.state === "failed").sort((a, b) => b.ended - a.ended);
     const total = model.nodes.reduce((sum, n) => sum + nodeGpus(n), 0);
-    const held = model.jobs.reduce((sum, j) => sum + j.held, 0);
+    const { held } = model;
     const ready = model.nodes.filter(n => !nodeTrouble(n)).length;
     const asked = waiting.filter(j => j.state === "waiting").reduce((sum, j) => sum + j.gpus, 0);
     const list = alarms(context);
@@ -154,12 +154,12 @@ export function overview(context) {
         h("div", { class: "tiles", key: "tiles" },
             tile("GPUs in use", [amount(held), h("small", null, ` of ${amount(total)}`)], total ? `${Math.round(held / total * 100)} %` : "no GPUs here"),
             tile("Running", String(running.length), plural(running.reduce((n, j) => n + j.pods.length, 0), "pod")),
-            tile("Waiting", String(waiting.length), asked ? `for ${plural(asked, "GPU")}` : waiting.length ? "for no GPUs" : "nobody waits"),
+            tile("Queued", String(waiting.length), asked ? `for ${plural(asked, "GPU")}` : waiting.length ? "for no GPUs" : "nobody waits"),
             tile("Nodes", [String(ready), h("small", null, ` of ${model.nodes.length}`)], ready === model.nodes.length ? "all ready" : "see below")),
         list.length ? h("section", { class: "card alarms", key: "alarms" }, h("h2", null, "Needs attention"), h("ul", null, list)) : null,
         h("section", { class: "card", key: "running" }, h("h2", null, "Running ", h("span", { class: "count" }, running.length)),
             listed(context, running, "Jobs that run", empty("Nothing runs. Submit a job:", h("code", null, "muster run --gpus 2 train.py")))),
-        h("section", { class: "card", key: "waiting" }, h("h2", null, "Waiting ", h("span", { class: "count" }, waiting.length)),
+        h("section", { class: "card", key: "waiting" }, h("h2", null, "Queued ", h("span", { class: "count" }, waiting.length)),
             listed(context, waiting, "Jobs that wait", empty("Nobody waits."))),
         over.length ? h("section", { class: "card", key: "over" }, h("h2", null, "Ended ", h("span", { class: "count" }, over.length)),
             listed(context, over, "Jobs that ended", empty("None yet."))) : null,
@@ -176,9 +176,9 @@ export function gpuSquares(context, node, owners) {
         const [first] = card.users;
         const busy = card.use >= 0 ? `, busy ${card.use} % of the time, ${bytes(card.mib * 1024 ** 2)} in use` : "";
         const words = `GPU ${card.index}: ` + (bad ? "cannot be used" : first ? card.users.map(u => u.job ? `${u.job.ns}/${u.job.name}` : u.pod.metadata.name).join(" and ")
-            : card.reserved ? `kept for ${card.reserved}` : "free") + (card.suspended.length ? `; ${card.suspended.join(", ")} had it and is suspended` : "") + busy;
+            : card.reserved ? `kept for ${card.reserved}` : context.model.partial ? "free, or somebody else's" : "free") + (card.suspended.length ? `; ${card.suspended.join(", ")} had it and is suspended` : "") + busy;
         if (!first || bad)
-            return h("span", { class: `gpu ${bad ? "bad" : trouble ? "held" : card.reserved ? "kept" : "free"}${card.suspended.length ? " paused" : ""}`, title: words, role: "img", "aria-label": words });
+            return h("span", { class: `gpu ${bad ? "bad" : trouble ? "held" : card.reserved ? "kept" : context.model.partial ? "unseen" : "free"}${card.suspended.length ? " paused" : ""}`, title: words, role: "img", "aria-label": words });
         const shared = card.users.length > 1 || first.share < 1;
         const inside = shared ? shares(card.users) : card.use >= 0
             ? s("rect", { class: `f${first.job?.colour ?? 0}`, x: 0, y: 10 - card.use / 10, width: 10, height: card.use / 10 }) : null;
@@ -232,7 +232,7 @@ export function gpus(context) {
             [...zones].sort(([a], [b]) => byText(a, b)).map(([zone, members]) => h("div", { key: zone, class: "zone" }, zones.size > 1 || zone !== "elsewhere" ? h("h3", null, zone, h("span", { class: "count" }, ` ${plural(members.length, "node")}, ${plural(members.reduce((sum, n) => sum + nodeGpus(n), 0), "GPU")}`)) : null,
                 h("div", { class: "nodes" }, members.map(node =>
                     keep(kept, uidOf(node), [node, model.touchedOn(node.metadata.name)], () => nodeSquares(context, node, owners)))))),
-            h("p", { class: "legend" }, h("span", { class: "key free" }, "free"), h("span", { class: "key usekey" }, "how busy, where it is measured"), h("span", { class: "key sharedkey" }, "shared"), h("span", { class: "key keptkey" }, "kept for a job"), h("span", { class: "key pausedkey" }, "a job here is suspended"), h("span", { class: "key heldback" }, "cordoned"), h("span", { class: "key badkey" }, "cannot be used")),
+            h("p", { class: "legend" }, model.partial ? h("span", { class: "key unseen" }, "free, or somebody else's") : h("span", { class: "key free" }, "free"), h("span", { class: "key usekey" }, "how busy, where it is measured"), h("span", { class: "key sharedkey" }, "shared"), h("span", { class: "key keptkey" }, "kept for a job"), h("span", { class: "key pausedkey" }, "a job here is suspended"), h("span", { class: "key heldback" }, "cordoned"), h("span", { class: "key badkey" }, "cannot be used")),
             shown.length ? h("p", { class: "legend jobs" }, shown.map(j => h("a", { key: j.uid, href: j.href, class: "job" }, h("span", { class: `dot c${j.colour}`, "aria-hidden": "true" }), j.name))) : null));
 }
 
@@ -251,7 +251,7 @@ export function queue(context) {
         h("section", { class: "card", key: "queue" }, h("p", { class: "path" }, found.spec?.parentQueue ? [h("a", { href: `/ui/queue/${encodeURIComponent(found.spec.parentQueue)}` }, found.spec.parentQueue), " / "] : "Queue"),
             h("h1", null, name), shareBar(q), shareLegend(), h("p", null, explainShare(found, model.queues, total)),
             facts([["Quota", amount(q.quota)], ["Fair share", amount(q.fair)], ["In use", amount(q.held)], ["Asked for", amount(q.asked)], ["Limit", amount(q.limit)], ["Weight", amount(q.weight)],
-                ["Priority", found.spec?.priority ?? ""], ["Waiting", String(found.status?.pendingGroups ?? 0)]])),
+                ["Priority", found.spec?.priority ?? ""], ["Queued", String(found.status?.pendingGroups ?? 0)]])),
         below.size > 1 ? card("Queues below", queueRows(context, queueTree(model.queues).filter(([o]) => o.spec?.parentQueue === name).map(([o]) => [o, 0]))) : null,
         card("Jobs", listed(context, jobs, `Jobs of ${name}`, empty("No job is in this queue."))));
 }
@@ -287,7 +287,7 @@ export function user(context) {
     return h("div", { class: "grid" },
         h("section", { class: "card", key: "user" }, h("p", { class: "path" }, "User"), h("h1", null, name),
             facts([["Holds", plural(mine.reduce((sum, j) => sum + j.held, 0), "GPU")], ["Running", String(mine.filter(j => j.state === "running").length)],
-                ["Waiting", String(mine.filter(j => j.state === "waiting").length)], ["GPU hours of these jobs", (spent / 3600e3).toFixed(1)]])),
+                ["Queued", String(mine.filter(j => j.state === "waiting").length)], ["GPU hours of these jobs", (spent / 3600e3).toFixed(1)]])),
         card("Jobs", listed(context, chosen(context, mine), `Jobs of ${name}`, empty(`No job carries the label user=${name}.`))));
 }
 

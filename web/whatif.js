@@ -58,7 +58,7 @@ export class WhatIf {
             starts.length ? table("Pods that would start or move", ["Pod", "Group", "Node"], starts.slice(0, 200).map(p => ({ key: p.name, cells: [p.name, p.group, p.node] }))) : null,
             result.evictions.length ? [h("h3", null, ends.length ? "Evicted" : "Moved"), table("Pods that would be evicted", ["Pod", "By", "Why"], result.evictions.slice(0, 200).map((e, i) =>
                 ({ key: `${i}`, cells: [e.pod, e.moved ? `${e.action}, and moved` : e.action, e.message] })))] : null,
-            result.waiting.length ? [h("h3", null, "Waiting"), table("Groups that would wait", ["Group", "Place", "Why", "Would help"], result.waiting.slice(0, 200).map(w =>
+            result.waiting.length ? [h("h3", null, "Would be queued"), table("Groups that would wait", ["Group", "Place", "Why", "Would help"], result.waiting.slice(0, 200).map(w =>
                 ({ key: w.group, cells: [w.group, w.place ? `${w.place} of ${w.line}` : "", w.message, w.change ?? ""] })))] : null,
         ].flat().filter(part => part !== null);
     }

@@ -4,7 +4,7 @@
 The image holds muster, muster-launch, kubectl-torchrun, libmuster-gpu.so, the shared libraries they need, certificate authorities
 and a user, and nothing else: no shell, no package manager. The same inputs give the same bytes: entries are sorted,
 owned by root, dated SOURCE_DATE_EPOCH (default 0), and the compressor writes no time. Which packages the libraries
-come from, with versions and hashes, is in FILE-ARCH.spdx.json and in the image under /usr/share/sbom.
+come from, with versions, licences and hashes, is in FILE-ARCH.spdx.json and in the image under /usr/share/sbom.
 
 --add puts another platform into the same index, whose libraries are looked up under the sysroot; for example
 arm64=build-dist-arm64/build:build-dist-arm64/sysroot, which `tools/dist.sh --programs arm64` makes. Needs
@@ -26,6 +26,10 @@ import tarfile
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+
+import licences  # noqa: E402
+
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
@@ -41,6 +45,14 @@ LOADED_LATER = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
 def version():
     with open(os.path.join(ROOT, "meson.build")) as f:
         return re.search(r"version : '([^']+)'", f.read()).group(1)
+
+
+def whole_name(tag):
+    """What a kubelet looks for where a pod says `tag`: a name without a registry is Docker's, as `docker save` writes it."""
+    registry, rest = ([""] + tag.split("/", 1))[-2:]
+    if "." in registry or ":" in registry or registry == "localhost":
+        return tag
+    return "docker.io/" + (tag if registry else "library/" + rest)
 
 
 def needed(path):
@@ -178,7 +190,8 @@ class Platform:
             documents.append({
                 "SPDXID": identity, "name": name or "unpackaged", "versionInfo": release or "NOASSERTION",
                 "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "licenseConcluded": "NOASSERTION",
-                "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION", "supplier": "NOASSERTION",
+                **licences.fields(licences.notice_of(name, self.sysroot)), "copyrightText": "NOASSERTION",
+                "supplier": "NOASSERTION",
                 "comment": "; ".join(f"{w} sha256:{hashlib.sha256(self.files[w]).hexdigest()}" for w in where),
                 **({"externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
                                       "referenceLocator": f"pkg:deb/debian/{name}@{release}"
@@ -191,7 +204,8 @@ class Platform:
             "name": f"muster-{version()}-{self.architecture}",
             "documentNamespace": f"https://torchrun.ai/spdx/muster-{version()}-{digest}",
             "creationInfo": {"created": stamp(), "creators": ["Tool: deploy/image/build.py"]},
-            "packages": documents, "relationships": relations}, indent=1, sort_keys=True).encode()
+            "packages": documents, "relationships": relations, **licences.extracted(documents)
+        }, indent=1, sort_keys=True).encode()
 
     def layer(self):
         """The one layer as an uncompressed tar."""
@@ -254,7 +268,7 @@ class Archive:
 
     def write(self, path, tag, manifests):
         for entry in manifests:
-            entry["annotations"] = {"io.containerd.image.name": tag,
+            entry["annotations"] = {"io.containerd.image.name": whole_name(tag),
                                     "org.opencontainers.image.ref.name": tag.rsplit(":", 1)[-1]}
         self.blobs["index.json"] = json.dumps({
             "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",

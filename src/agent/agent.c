@@ -17,6 +17,7 @@
 #include "agent/protect.h"
 #include "agent/ranks.h"
 #include "agent/recover.h"
+#include "agent/shipped.h"
 #include "agent/spawner.h"
 #include "agent/storage.h"
 #include "agent/trash.h"
@@ -41,6 +42,7 @@
 #include "net/pods.h"
 #include "net/resolv.h"
 #include "net/service.h"
+#include "net/slices.h"
 #include "tool/files.h"
 #include "tool/log.h"
 #include "tool/timer.h"
@@ -124,6 +126,7 @@ static void on_heartbeat(void *user)
     gpu_look_begin(agent);
     gpu_health_look(agent);
     kept_beat(agent);
+    shipped_look(agent);
     report_if_whole(agent);
     if (agent->orphans_left)
         recover_orphans(agent);
@@ -171,6 +174,11 @@ static void on_other(void *user, const struct api_change *change)
         return;
     if (change->object->kind == &kind_service)
         on_service(agent, change);
+    if (change->object->kind == &kind_endpointslice) {
+        services_follow(agent->services, change->object);
+        hosts_changed(agent->hosts);
+        agent_turn_soon(agent);
+    }
     /* One that is optional may come later, and go. */
     if (change->object->kind == &kind_configmap || change->object->kind == &kind_secret ||
         change->object->kind == &kind_serviceaccount)
@@ -181,13 +189,16 @@ static void on_other(void *user, const struct api_change *change)
 
 static void start_watches(struct agent *agent)
 {
-    static const struct kind *const kinds[] = {&kind_service,  &kind_configmap,      &kind_secret,
-                                               &kind_pvc,      &kind_serviceaccount, &kind_pv,
-                                               &kind_namespace};
+    static const struct kind *const kinds[] = {&kind_service,   &kind_configmap,      &kind_secret,
+                                               &kind_pvc,       &kind_serviceaccount, &kind_pv,
+                                               &kind_namespace, &kind_endpointslice};
     agent->watch_count = COUNT_OF(kinds);
-    for (size_t i = 0; i < agent->watch_count; i++)
-        agent->watches[i] =
-            api_watch(agent->api, &(struct api_watch_request){.kind = kinds[i]}, on_other, agent);
+    for (size_t i = 0; i < agent->watch_count; i++) {
+        struct api_watch_request request = {.kind = kinds[i]};
+        if (kinds[i] == &kind_endpointslice)
+            request.label_selector = STR(SLICES_OTHERS);
+        agent->watches[i] = api_watch(agent->api, &request, on_other, agent);
+    }
 }
 
 /* ---- start ---- */

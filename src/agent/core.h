@@ -45,7 +45,7 @@ struct agent {
     const struct log *log;
     struct machine machine;
     struct cache *cache; /* services, config maps, secrets, claims */
-    struct api_watch *watches[8];
+    struct api_watch *watches[9];
     size_t watch_count;
     size_t synced_count;
     struct map pods;            /* uid -> struct pod */
@@ -88,8 +88,10 @@ struct agent {
     int64_t gpu_memory_mib;
     unsigned long next_exec;
     unsigned long burials;
-    size_t burials_open;        /* what their pods wrote is on its way to where it is kept */
-    int64_t results_look_ms;    /* when what is kept was looked through, last */
+    size_t burials_open;     /* what their pods wrote is on its way to where it is kept */
+    int64_t results_look_ms; /* when what is kept was looked through, last */
+    int64_t shipped_ms;      /* until when originals that changed were held against others */
+    bool shipped_looking;
     bool orphans_left;          /* some could not be reached yet */
     struct usage_samples usage; /* of the machine */
     struct usage_counter usage_begin;

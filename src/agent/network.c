@@ -2,6 +2,7 @@
 
 #include "agent/core.h"
 #include "agent/pod.h"
+#include "api/object.h"
 #include "base/json.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -66,7 +67,7 @@ static struct net_pod pod_view(const struct pod *pod)
                             .root = pod->root,
                             .ip = pod->ip,
                             .named = pod->ip[0] && pod->stage != POD_OVER && pod->stage != POD_GONE,
-                            .ready = pod->was_ready};
+                            .ready = pod->was_ready && pod->stage == POD_RUNNING && !pod->deleted};
 }
 
 static bool next_pod(void *user, size_t *cursor, struct net_pod *ret)
@@ -96,8 +97,29 @@ void network_pod_changed(const struct pod *pod)
 void network_ports_changed(const struct pod *pod)
 {
     struct net_pod own = pod_view(pod);
-    if (!pod->agent->stopping) /* then nothing is listened on any more */
-        services_pod(pod->agent->services, &own, pod->stage == POD_RUNNING && !pod->deleted);
+    if (pod->agent->stopping) /* then nothing is listened on any more */
+        return;
+    services_pod(pod->agent->services, &own, pod->stage == POD_RUNNING && !pod->deleted);
+    services_follow(pod->agent->services, pod->object);
+}
+
+void network_ready_changed(const struct pod *pod)
+{
+    if (!pod->agent->stopping)
+        services_follow(pod->agent->services, pod->object);
+}
+
+void network_pod_updated(const struct pod *pod, const struct object *before)
+{
+    bool same = before->label_count == pod->object->label_count;
+    for (size_t i = 0; i < before->label_count && same; i++)
+        same = str_eq(before->labels[i].key, pod->object->labels[i].key) &&
+               str_eq(before->labels[i].value, pod->object->labels[i].value);
+    if (same || pod->agent->stopping)
+        return;
+    services_follow(pod->agent->services, before);
+    services_follow(pod->agent->services, pod->object);
+    hosts_changed(pod->agent->hosts);
 }
 
 int network_write_hosts(struct pod *pod, struct err *err)

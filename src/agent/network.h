@@ -7,6 +7,7 @@
 struct agent;
 struct err;
 struct net_pods;
+struct object;
 struct pod;
 
 /* network: what of src/net concerns one pod of the agent.
@@ -23,6 +24,10 @@ bool network_has_bridge(const struct pod *pod);
 void network_pod_changed(const struct pod *pod);
 /* It runs, or does not any more: its hostPorts are passed on meanwhile (net/service.h). */
 void network_ports_changed(const struct pod *pod);
+/* It is ready, or is not any more: Services lead to it meanwhile. */
+void network_ready_changed(const struct pod *pod);
+/* `before`: what it was. Other labels are other Services. */
+void network_pod_updated(const struct pod *pod, const struct object *before);
 int network_write_hosts(struct pod *pod, struct err *err);
 /* Of all pods that run, where names have changed. */
 void network_write_changed(struct agent *agent);

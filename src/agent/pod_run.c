@@ -761,8 +761,10 @@ void pod_observe(struct agent *agent, const struct object *object)
             network_ports_changed(pod);
         }
     } else {
-        object_unref(pod->object);
+        struct object *before = pod->object;
         pod->object = object_ref(object);
+        network_pod_updated(pod, before);
+        object_unref(before);
         pod_take_place(pod);
         pod_take_ephemerals(pod, object);
         pod_take_deadline(pod, object);

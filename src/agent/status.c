@@ -2,6 +2,7 @@
 
 #include "agent/core.h"
 #include "agent/lifecycle.h"
+#include "agent/network.h"
 #include "agent/pod.h"
 #include "agent/suspend.h"
 #include "api/kind.h"
@@ -12,6 +13,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "cache/cache.h"
+#include "net/service.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -54,8 +56,8 @@ static void add_end(struct arena *arena,
 }
 
 /* A port that a server of the pod listens on, as a Service of the pod has it, is taken where pods
- * share the machine's network: this program listens there for the Service. Who listens everywhere
- * ends at once, and knows not why. */
+ * share the machine's network while another pod is behind the Service: this program listens there for
+ * it. Who listens everywhere ends at once, and knows not why. */
 static struct str taken_port(struct arena *arena, const struct pod *pod)
 {
     const struct object *service = NULL;
@@ -63,17 +65,14 @@ static struct str taken_port(struct arena *arena, const struct pod *pod)
 
     while (!pod->agent->bridge &&
            (service = cache_next(pod->agent->cache, &kind_service, pod->ns, &cursor))) {
-        const struct json *spec = json_get(object_json(service, arena), "spec");
-        bool ours = json_count(json_get(spec, "selector")) > 0 &&
-                    !str_is(json_str(json_get(spec, "clusterIP")), "None");
+        const struct json *root = object_json(service, arena);
 
-        JSON_FOREACH(json_get(spec, "selector"), term)
-            ours = ours &&
-                   str_eq(object_label(pod->object, str_c(arena, json_key(term))), json_str(term));
-        JSON_FOREACH(json_get(spec, "ports"), port) {
+        JSON_FOREACH(json_at(root, "spec.ports"), port) {
             int64_t number = json_i64_or(json_get(port, "port"), 0);
 
-            if (ours && json_i64_or(json_get(port, "targetPort"), number) == number)
+            if (service_selects(root, pod->object) &&
+                json_i64_or(json_get(port, "targetPort"), number) == number &&
+                services_listen(pod->agent->services, service, number))
                 return str_printf(
                     arena,
                     "; pods share this machine's network, where port %lld of Service " STR_FMT
@@ -217,6 +216,7 @@ static void add_conditions(struct arena *arena,
     if (ready != pod->was_ready || !pod->ready_changed_ms) {
         pod->was_ready = ready;
         pod->ready_changed_ms = now_ms;
+        network_ready_changed(pod);
     }
     const char *reason = ready                                      ? NULL
                          : succeeded                                ? "PodCompleted"

@@ -110,6 +110,9 @@ void account_add(const struct account *account,
         sums->wall_ms[ACCOUNT_SAVING] += saving;
         sums->gpu_ms[ACCOUNT_SAVING] += saving * event->gpus;
         sums->gpu_ms[ACCOUNT_IDLE] += (end - begin) * event->spare_gpus;
+        sums->held_ms += (end - begin) * event->spare_gpus;
+        if (event->state != ACCOUNT_QUEUED && event->state != ACCOUNT_IDLE)
+            sums->held_ms += (end - begin) * event->gpus;
     }
 }
 

@@ -58,6 +58,8 @@ struct account {
 struct account_sums {
     int64_t wall_ms[ACCOUNT_STATES];
     int64_t gpu_ms[ACCOUNT_STATES];
+    int64_t
+        held_ms; /* GPUs that nobody else could have: not those it waits for, but its spare ones */
 };
 
 /* What a job's status says of it. */

@@ -204,5 +204,6 @@ TEST(what_a_status_tells_adds_up_to_the_whole_time_of_a_job)
         EXPECT(account_waited(sums.wall_ms) == rows[i].waited * 1000);
         EXPECT(account_ran(sums.wall_ms) == rows[i].ran * 1000);
         EXPECT(account_total(sums.wall_ms) == to_ms - 1000);
+        EXPECT(sums.held_ms == account_ran(sums.gpu_ms));
     }
 }

@@ -89,6 +89,12 @@ void admit_duplicate(struct admit *admit, struct str field, const struct json *v
         str_printf(admit->arena, "Duplicate value: " STR_FMT, STR_ARG(text)));
 }
 
+void admit_too_many(struct admit *admit, struct str field, size_t count, size_t max)
+{
+    add(admit, field, "FieldValueTooMany",
+        str_printf(admit->arena, "Too many: %zu: must have at most %zu items", count, max));
+}
+
 void admit_fill_c(struct admit *admit, struct json *object, const char *key, const char *text)
 {
     if (json_is_null(json_get(object, key)))

@@ -70,6 +70,7 @@ void admit_unsupported(struct admit *admit,
 /* Admitted with a word. */
 void admit_warn(struct admit *admit, struct str text);
 void admit_duplicate(struct admit *admit, struct str field, const struct json *value);
+void admit_too_many(struct admit *admit, struct str field, size_t count, size_t max);
 
 /* A default: where nothing is said. */
 void admit_fill_c(struct admit *admit, struct json *object, const char *key, const char *text);
@@ -99,6 +100,7 @@ void admit_pod_default(struct admit *admit);
 /* The same of a template's spec. */
 void admit_template_default(struct admit *admit, struct json *spec);
 void admit_pod_add(struct admit *admit);
+void admit_pod_account(struct admit *admit, struct json *spec);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
 void admit_pod_update(struct admit *admit);
 /* Fields of a later Kubernetes that are known, but not acted on: a pod must not run without what it

@@ -16,6 +16,8 @@
 #define BACKOFF_DEFAULT 6
 #define BACKOFF_NONE    2147483647 /* each index has a limit of its own */
 #define INDEXES_MAX     100000
+#define EXIT_CODES_MAX  255 /* of a rule */
+#define RULES_MAX       20  /* of a policy, and conditions of a rule */
 
 /* ---- defaults ---- */
 
@@ -110,61 +112,188 @@ static void check_mode(struct admit *admit, const struct json *spec, struct str 
     if (indexed && json_i64_or(json_get(spec, "completions"), 0) > INDEXES_MAX)
         admit_invalid(admit, at(admit, path, "completions"), json_get(spec, "completions"),
                       "must be at most 100000 when completion mode is Indexed");
+    if (indexed && json_i64_or(json_get(spec, "parallelism"), 0) > INDEXES_MAX)
+        admit_invalid(admit, at(admit, path, "parallelism"), json_get(spec, "parallelism"),
+                      "must be less than or equal to 100000 when completion mode is Indexed");
+    if (indexed && json_i64_or(json_get(spec, "maxFailedIndexes"), 0) >
+                       json_i64_or(json_get(spec, "completions"), INDEXES_MAX))
+        admit_invalid(admit, at(admit, path, "maxFailedIndexes"),
+                      json_get(spec, "maxFailedIndexes"),
+                      "must be less than or equal to completions");
     for (size_t i = 0; !indexed && i < COUNT_OF(indexed_only); i++)
         if (!json_is_null(json_get(spec, indexed_only[i])))
-            admit_forbidden(admit, at(admit, path, indexed_only[i]),
-                            "needs completionMode: Indexed");
+            admit_invalid(admit, at(admit, path, indexed_only[i]), json_get(spec, indexed_only[i]),
+                          "requires indexed completion mode");
     if (!json_is_null(json_get(spec, "maxFailedIndexes")) &&
         json_is_null(json_get(spec, "backoffLimitPerIndex")))
         admit_required(admit, at(admit, path, "backoffLimitPerIndex"),
                        "when maxFailedIndexes is specified");
 }
 
-static void check_failure_rule(struct admit *admit, const struct json *rule, struct str path)
+static bool has_container(const struct json *template, struct str name)
+{
+    static const char *const lists[] = {"spec.containers", "spec.initContainers"};
+
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        JSON_FOREACH(json_at(template, lists[i]), container)
+            if (str_eq(json_str(json_get(container, "name")), name))
+                return true;
+    return false;
+}
+
+static void check_exit_codes(struct admit *admit,
+                             const struct json *spec,
+                             const struct json *exits,
+                             struct str path)
+{
+    const struct json *container = json_get(exits, "containerName");
+    const struct json *values = json_get(exits, "values");
+    struct str op = json_str(json_get(exits, "operator"));
+    bool ordered = true;
+    int64_t last = INT64_MIN;
+    size_t index = 0;
+
+    if (!op.len)
+        admit_required(admit, at(admit, path, "operator"), "valid values: \"In\", \"NotIn\"");
+    if (!json_is_null(container) && !has_container(json_get(spec, "template"), json_str(container)))
+        admit_invalid(admit, at(admit, path, "containerName"), container,
+                      "must be one of the container or initContainer names in the pod template");
+    if (!json_count(values))
+        admit_invalid(admit, at(admit, path, "values"), values, "at least one value is required");
+    else if (json_count(values) > EXIT_CODES_MAX)
+        admit_too_many(admit, at(admit, path, "values"), json_count(values), EXIT_CODES_MAX);
+    JSON_FOREACH(values, value) {
+        struct str where = str_printf(admit->arena, STR_FMT ".values[%zu]", STR_ARG(path), index++);
+        int64_t code = json_i64_or(value, 0);
+
+        if (str_is(op, "In") && code == 0)
+            admit_invalid(admit, where, value, "must not be 0 for the In operator");
+        if (code == last)
+            admit_duplicate(admit, where, value);
+        ordered = ordered && code >= last;
+        last = code;
+    }
+    if (!ordered)
+        admit_invalid(admit, at(admit, path, "values"), values, "must be ordered");
+}
+
+static void check_failure_rule(struct admit *admit,
+                               const struct json *spec,
+                               const struct json *rule,
+                               struct str path)
 {
     const struct json *action = json_get(rule, "action");
     const struct json *exits = json_get(rule, "onExitCodes");
     const struct json *conditions = json_get(rule, "onPodConditions");
-    struct str op = json_str(json_get(exits, "operator"));
     struct str word = json_str(action);
 
-    if (!str_is(word, "FailJob") && !str_is(word, "FailIndex") && !str_is(word, "Ignore") &&
-        !str_is(word, "Count"))
-        admit_unsupported(admit, at(admit, path, "action"), action,
-                          "\"Count\", \"FailIndex\", \"FailJob\", \"Ignore\"");
+    if (!word.len)
+        admit_required(admit, at(admit, path, "action"),
+                       "valid values: \"Count\", \"FailIndex\", \"FailJob\", \"Ignore\"");
+    else if (str_is(word, "FailIndex") && json_is_null(json_get(spec, "backoffLimitPerIndex")))
+        admit_invalid(admit, at(admit, path, "action"), action,
+                      "requires the backoffLimitPerIndex to be set");
     if (json_is_null(exits) == !json_count(conditions))
-        admit_invalid(admit, path, rule,
-                      "specifying one of OnExitCodes and OnPodConditions is required");
-    if (json_is_null(exits))
+        admit_invalid(admit, path, NULL,
+                      json_is_null(exits)
+                          ? "specifying one of OnExitCodes and OnPodConditions is required"
+                          : "specifying both OnExitCodes and OnPodConditions is not supported");
+    if (json_count(conditions) > RULES_MAX)
+        admit_too_many(admit, at(admit, path, "onPodConditions"), json_count(conditions),
+                       RULES_MAX);
+    if (!json_is_null(exits))
+        check_exit_codes(admit, spec, exits, at(admit, path, "onExitCodes"));
+}
+
+/* "0,2-4": numbers that rise, below `end`. How many they are; -1: they are none. */
+static int64_t count_indexes(struct str text, int64_t end)
+{
+    int64_t total = 0;
+    int64_t next = 0;
+    struct str part;
+
+    while (text.len && str_cut(&text, ',', &part)) {
+        size_t dash = str_find(part, '-');
+        uint64_t first = 0;
+        uint64_t last = 0;
+
+        if (!str_to_u64(str_sub(part, 0, dash), &first) ||
+            !str_to_u64(dash < part.len ? str_sub(part, dash + 1, part.len) : part, &last) ||
+            first < (uint64_t)next || last >= (uint64_t)end || (dash < part.len && last <= first))
+            return -1;
+        total += (int64_t)(last - first) + 1;
+        next = (int64_t)last + 1;
+    }
+    return total;
+}
+
+static void check_success_rule(struct admit *admit,
+                               const struct json *rule,
+                               int64_t completions,
+                               struct str path)
+{
+    const struct json *indexes = json_get(rule, "succeededIndexes");
+    const struct json *wanted = json_get(rule, "succeededCount");
+    int64_t total = count_indexes(json_str(indexes), completions);
+    int64_t count = json_i64_or(wanted, 0);
+
+    if (json_is_null(indexes) && json_is_null(wanted))
+        admit_required(admit, path,
+                       "at least one of succeededCount or succeededIndexes must be specified");
+    if (total < 0)
+        admit_invalid(admit, at(admit, path, "succeededIndexes"), indexes,
+                      "must be numbers and ranges that rise, below the completions: 0,2-4");
+    if (count > completions)
+        admit_invalid(admit, at(admit, path, "succeededCount"), wanted,
+                      "must be less than or equal to the number of specified completions");
+    else if (!json_is_null(indexes) && count > total)
+        admit_invalid(admit, at(admit, path, "succeededCount"), wanted,
+                      "must be less than or equal to the number of indexes in succeededIndexes");
+}
+
+static void check_success(struct admit *admit, const struct json *spec, struct str path)
+{
+    const struct json *success = json_get(spec, "successPolicy");
+    const struct json *rules = json_get(success, "rules");
+    int64_t completions = json_i64_or(json_get(spec, "completions"), 0);
+    struct str where = at(admit, path, "successPolicy.rules");
+    size_t index = 0;
+
+    if (json_is_null(success) || !str_is(json_str(json_get(spec, "completionMode")), "Indexed"))
         return;
-    if (!str_is(op, "In") && !str_is(op, "NotIn"))
-        admit_unsupported(admit, at(admit, path, "onExitCodes.operator"),
-                          json_get(exits, "operator"), "\"In\", \"NotIn\"");
-    if (!json_count(json_get(exits, "values")))
-        admit_required(admit, at(admit, path, "onExitCodes.values"), "at least one exit code");
-    JSON_FOREACH(json_get(exits, "values"), value)
-        if (str_is(op, "In") && json_i64_or(value, 1) == 0)
-            admit_invalid(admit, at(admit, path, "onExitCodes.values"), value,
-                          "must not be 0 for the In operator");
+    if (!json_count(rules))
+        admit_required(admit, where,
+                       "at least one rules must be specified when the successPolicy is specified");
+    if (json_count(rules) > RULES_MAX)
+        admit_too_many(admit, where, json_count(rules), RULES_MAX);
+    JSON_FOREACH(rules, rule)
+        check_success_rule(admit, rule, completions,
+                           str_printf(admit->arena, STR_FMT "[%zu]", STR_ARG(where), index++));
 }
 
 static void check_policies(struct admit *admit, const struct json *spec, struct str path)
 {
     const struct json *failure = json_get(spec, "podFailurePolicy");
-    const struct json *success = json_get(spec, "successPolicy");
+    const struct json *rules = json_get(failure, "rules");
+    const struct json *replacement = json_get(spec, "podReplacementPolicy");
     const struct json *restart = json_at(spec, "template.spec.restartPolicy");
     size_t index = 0;
 
-    if (!json_is_null(failure) && !json_is_null(restart) && !str_is(json_str(restart), "Never"))
+    if (!json_is_null(failure) && str_is(json_str(restart), "OnFailure"))
         admit_invalid(admit, at(admit, path, "template.spec.restartPolicy"), restart,
                       "only \"Never\" is supported when podFailurePolicy is specified");
-    JSON_FOREACH(json_get(failure, "rules"), rule)
-        check_failure_rule(admit, rule,
+    if (!json_is_null(failure) && !json_is_null(replacement) &&
+        !str_is(json_str(replacement), "Failed"))
+        admit_unsupported(admit, at(admit, path, "podReplacementPolicy"), replacement,
+                          "\"Failed\"");
+    if (json_count(rules) > RULES_MAX)
+        admit_too_many(admit, at(admit, path, "podFailurePolicy.rules"), json_count(rules),
+                       RULES_MAX);
+    JSON_FOREACH(rules, rule)
+        check_failure_rule(admit, spec, rule,
                            str_printf(admit->arena, STR_FMT ".podFailurePolicy.rules[%zu]",
                                       STR_ARG(path), index++));
-    if (!json_is_null(success) && !json_count(json_get(success, "rules")))
-        admit_required(admit, at(admit, path, "successPolicy.rules"),
-                       "at least one rules must be specified when the successPolicy is specified");
+    check_success(admit, spec, path);
 }
 
 void admit_job_spec(struct admit *admit, const struct json *spec, struct str path)

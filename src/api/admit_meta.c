@@ -87,18 +87,15 @@ static void check_annotations(struct admit *admit, const struct json *annotation
 static void check_owners(struct admit *admit, const struct json *owners)
 {
     static const char *const required[] = {"apiVersion", "kind", "name", "uid"};
-    size_t index = 0;
     size_t controllers = 0;
 
     JSON_FOREACH(owners, owner) {
         for (size_t i = 0; i < COUNT_OF(required); i++)
             if (!json_str(json_get(owner, required[i])).len)
                 admit_invalid(admit,
-                              str_printf(admit->arena, "metadata.ownerReferences[%zu].%s", index,
-                                         required[i]),
+                              str_printf(admit->arena, "metadata.ownerReferences.%s", required[i]),
                               json_get(owner, required[i]), "must not be empty");
         controllers += json_bool_or(json_get(owner, "controller"), false) ? 1 : 0;
-        index++;
     }
     if (controllers > 1)
         admit_invalid(admit, STR("metadata.ownerReferences"), owners,

@@ -154,6 +154,19 @@ const char *pod_qos(const struct json *spec)
     return !any ? "BestEffort" : all ? "Guaranteed" : "Burstable";
 }
 
+/* The old name of the field says what the new one does. */
+void admit_pod_account(struct admit *admit, struct json *spec)
+{
+    struct str name = json_str(json_get(spec, "serviceAccountName"));
+
+    if (!name.len)
+        name = json_str(json_get(spec, "serviceAccount"));
+    if (!json_is(spec, JSON_OBJECT) || !name.len)
+        return;
+    json_add_str(admit->arena, spec, "serviceAccountName", name);
+    json_add_str(admit->arena, spec, "serviceAccount", name);
+}
+
 void admit_pod_add(struct admit *admit)
 {
     struct json *spec = json_get(admit->object, "spec");
@@ -163,8 +176,7 @@ void admit_pod_add(struct admit *admit)
     if (admit->old)
         return;
     admit_fill_c(admit, spec, "serviceAccountName", "default");
-    json_add_str(admit->arena, spec, "serviceAccount",
-                 json_str(json_get(spec, "serviceAccountName")));
+    admit_pod_account(admit, spec);
     struct json *status = json_make_path(admit->arena, admit->object, "status");
     admit_fill_c(admit, status, "phase", "Pending");
     admit_fill_c(admit, status, "qosClass", pod_qos(spec));
@@ -386,6 +398,17 @@ static void check_containers(struct admit *admit,
     }
 }
 
+/* What a volume is made of; a second one is wrong where it stands. */
+static void check_sources(struct admit *admit, const struct json *volume, struct str path)
+{
+    size_t count = 0;
+
+    JSON_FOREACH(volume, source)
+        if (!str_is(json_key(source), "name") && !json_is_null(source) && ++count > 1)
+            admit_forbidden(admit, at(admit, path, str_c(admit->arena, json_key(source))),
+                            "may not specify more than 1 volume type");
+}
+
 static void check_volumes(struct admit *admit,
                           const struct json *spec,
                           const struct admit_names *names,
@@ -401,8 +424,7 @@ static void check_volumes(struct admit *admit,
             admit_required(admit, at(admit, field, "name"), "");
         else if (names_dns_label(json_str(name)))
             admit_invalid(admit, at(admit, field, "name"), name, names_dns_label(json_str(name)));
-        if (json_count(volume) > 2)
-            admit_forbidden(admit, field, "may not specify more than 1 volume type");
+        check_sources(admit, volume, field);
         if (names->again[index])
             admit_duplicate(admit, at(admit, field, "name"), name);
         index++;

@@ -38,12 +38,17 @@ static void default_namespace(struct admit *admit)
 
 static void add_namespace(struct admit *admit)
 {
+    const struct json *before = json_at(admit->old, "spec.finalizers");
     struct json *spec = json_make_path(admit->arena, admit->object, "spec");
     struct json *status = json_make_path(admit->arena, admit->object, "status");
 
     if (!admit->old && !json_get(spec, "finalizers"))
         json_push(json_add_array(admit->arena, spec, "finalizers"),
                   json_new_str(admit->arena, STR("kubernetes")));
+    /* What holds a namespace until it is empty is not for an update to leave out. */
+    if (before && !json_get(spec, "finalizers") &&
+        json_is_null(json_at(admit->old, "metadata.deletionTimestamp")))
+        json_set(spec, STR("finalizers"), json_clone(admit->arena, before));
     admit_fill_c(admit, status, "phase", "Active");
 }
 
@@ -95,8 +100,31 @@ static void add_node(struct admit *admit)
     }
 }
 
+/* Two ways to say the same. */
+static void default_node(struct admit *admit)
+{
+    struct json *spec = json_get(admit->object, "spec");
+    struct str one = json_str(json_get(spec, "podCIDR"));
+    const struct json *first = json_first(json_get(spec, "podCIDRs"));
+
+    if (one.len && !first)
+        json_push(json_add_array(admit->arena, spec, "podCIDRs"), json_new_str(admit->arena, one));
+    else if (json_str(first).len)
+        json_add_str(admit->arena, spec, "podCIDR", json_str(first));
+}
+
 static void add_pvc(struct admit *admit)
 {
+    struct json *spec = json_get(admit->object, "spec");
+    const struct json *source = json_get(spec, "dataSource");
+    const struct json *any = json_get(spec, "dataSourceRef");
+
+    if (!admit->old && !json_is_null(source) && json_is_null(any))
+        json_set(spec, STR("dataSourceRef"), json_clone(admit->arena, source));
+    else if (!admit->old && json_is_null(source) && !json_is_null(any) &&
+             !json_str(json_get(any, "namespace")).len)
+        json_set(spec, STR("dataSource"), json_clone(admit->arena, any));
+
     admit_fill_c(admit, json_make_path(admit->arena, admit->object, "status"), "phase", "Pending");
 }
 
@@ -113,28 +141,6 @@ static void default_secret(struct admit *admit)
             &data, json_key(item),
             json_new_str(admit->arena, base64_encode(admit->arena, json_str(item))));
     json_remove(admit->object, STR("stringData"));
-}
-
-static void check_pvc(struct admit *admit)
-{
-    struct err err = {0};
-    int64_t bytes = 0;
-    const struct json *storage = json_at(admit->object, "spec.resources.requests.storage");
-
-    JSON_FOREACH(json_at(admit->object, "spec.accessModes"), mode)
-        if (!str_is(json_str(mode), "ReadWriteOnce") && !str_is(json_str(mode), "ReadOnlyMany") &&
-            !str_is(json_str(mode), "ReadWriteMany") && !str_is(json_str(mode), "ReadWriteOncePod"))
-            admit_unsupported(admit, STR("spec.accessModes"), mode,
-                              "\"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", "
-                              "\"ReadWriteOncePod\"");
-    if (!json_count(json_at(admit->object, "spec.accessModes")))
-        admit_required(admit, STR("spec.accessModes"), "at least 1 access mode is required");
-    if (json_is_null(storage))
-        admit_required(admit, STR("spec.resources[storage]"), "");
-    else if (quantity_whole_json(storage, &bytes, &err) < 0)
-        admit_invalid(admit, STR("spec.resources[storage]"), storage, err.text);
-    else if (bytes <= 0)
-        admit_invalid(admit, STR("spec.resources[storage]"), storage, "must be greater than zero");
 }
 
 static void check_keys(struct admit *admit, const char *member)
@@ -167,10 +173,61 @@ static void check_configmap(struct admit *admit)
     check_keys(admit, "binaryData");
 }
 
+#define ACCOUNT_NAME "kubernetes.io/service-account.name"
+
+static bool is_object(struct arena *arena, struct str base64)
+{
+    struct str text;
+    struct json *value = NULL;
+
+    return base64_decode(arena, base64, &text) && json_parse(arena, text, &value, NULL) == 0 &&
+           json_is(value, JSON_OBJECT);
+}
+
+/* What a Secret of a type has: the keys, either of which is enough where there are two. */
+static void check_secret_type(struct admit *admit)
+{
+    static const struct {
+        const char *type;
+        const char *keys[2];
+        bool both;
+        bool json;
+    } rows[] = {
+        {"kubernetes.io/tls", {"tls.crt", "tls.key"}, true, false},
+        {"kubernetes.io/basic-auth", {"username", "password"}, false, false},
+        {"kubernetes.io/ssh-auth", {"ssh-privatekey"}, true, false},
+        {"kubernetes.io/dockercfg", {".dockercfg"}, true, true},
+        {"kubernetes.io/dockerconfigjson", {".dockerconfigjson"}, true, true},
+    };
+    const struct json *data = json_get(admit->object, "data");
+    struct str type = json_str(json_get(admit->object, "type"));
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *const *keys = rows[i].keys;
+
+        if (!str_is(type, rows[i].type) ||
+            (!rows[i].both && (json_get(data, keys[0]) || json_get(data, keys[1]))))
+            continue;
+        for (size_t k = 0; k < COUNT_OF(rows[i].keys) && keys[k]; k++) {
+            const struct json *value = json_get(data, keys[k]);
+            struct str where = str_printf(admit->arena, "data[%s]", keys[k]);
+
+            if (!value)
+                admit_required(admit, where, "");
+            else if (rows[i].json && !is_object(admit->arena, json_str(value)))
+                admit_invalid(admit, where, NULL, "must be base64 of a JSON object");
+        }
+    }
+    if (str_is(type, "kubernetes.io/service-account-token") &&
+        !json_str(json_get(json_at(admit->object, "metadata.annotations"), ACCOUNT_NAME)).len)
+        admit_required(admit, STR("metadata.annotations[" ACCOUNT_NAME "]"), "");
+}
+
 static void check_secret(struct admit *admit)
 {
     check_promise(admit);
     check_keys(admit, "data");
+    check_secret_type(admit);
     if (admit->old && !json_equal(json_get(admit->old, "type"), json_get(admit->object, "type")))
         admit_invalid(admit, STR("type"), json_get(admit->object, "type"), "field is immutable");
 }
@@ -257,7 +314,8 @@ static void check_event(struct admit *admit)
     struct str ns = json_str(about);
 
     if (ns.len && !str_eq(ns, json_str_at(admit->object, "metadata.namespace")))
-        admit_invalid(admit, str_from(path), about, "does not match event.namespace");
+        admit_invalid(admit, STR("involvedObject.namespace"), about,
+                      "does not match event.namespace");
 }
 
 /* Who copies GPU memory: a word that nobody knows would be taken for the driver, which is slow. */
@@ -299,12 +357,12 @@ static const struct {
     {&kind_crd, crd_default, crd_add, crd_validate},
     {&kind_service, admit_service_default, admit_service_add, admit_service_validate},
     {&kind_namespace, default_namespace, add_namespace, check_namespace},
-    {&kind_pvc, NULL, add_pvc, check_pvc},
+    {&kind_pvc, NULL, add_pvc, NULL},
     {&kind_configmap, NULL, NULL, check_configmap},
     {&kind_event, NULL, NULL, check_event},
     {&kind_event_k8s, NULL, NULL, check_event},
     {&kind_secret, default_secret, NULL, check_secret},
-    {&kind_node, NULL, add_node, NULL},
+    {&kind_node, default_node, add_node, NULL},
     {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
     {&kind_deployment, admit_apps_default, NULL, admit_deployment_validate},
     {&kind_replicaset, admit_apps_default, NULL, admit_replicaset_validate},
@@ -355,6 +413,27 @@ static bool has_shape(const struct admit *admit)
     return !trial.causes.count;
 }
 
+/* Of a pod, and of templates of pods. A template that was stored before this was filled in stays as
+ * it is: another one means other pods. */
+static void fill_accounts(struct admit *admit)
+{
+    static const char *const paths[] = {"spec.template.spec", "template.spec",
+                                        "spec.jobTemplate.spec.template.spec"};
+
+    if (admit->kind == &kind_pod)
+        admit_pod_account(admit, json_get(admit->object, "spec"));
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        struct json *spec = json_at(admit->object, paths[i]);
+        const struct json *before = json_at(admit->old, paths[i]);
+
+        if (json_is_null(json_get(before, "serviceAccountName")) ||
+            !json_is_null(json_get(before, "serviceAccount")) ||
+            !json_equal(json_get(before, "serviceAccountName"),
+                        json_get(spec, "serviceAccountName")))
+            admit_pod_account(admit, spec);
+    }
+}
+
 int admit_default(struct admit *admit, struct err *err)
 {
     int r = admit->schema ? schema_default(admit->arena, admit->schema, admit->object, err) : 0;
@@ -366,6 +445,8 @@ int admit_default(struct admit *admit, struct err *err)
     for (size_t i = 0; i < RULES; i++)
         if (rules[i].kind == admit->kind && rules[i].fill && has_shape(admit))
             rules[i].fill(admit);
+    if (!admit->kind->custom)
+        fill_accounts(admit);
     return 0;
 }
 

@@ -57,7 +57,7 @@ struct str admit_queue_stays(struct arena *arena, const struct json *queue)
 void admit_queue_validate(struct admit *admit)
 {
     static const char *const resources[] = {"gpu", "cpu", "memory"};
-    static const char *const times[] = {"preemptMinRuntime", "reclaimMinRuntime"};
+    static const char *const times[] = {"preemptMinRuntime", "reclaimMinRuntime", "maxRunTime"};
     const struct json *spec = json_get(admit->object, "spec");
     const struct json *parent = json_get(spec, "parentQueue");
     int64_t ms;

@@ -1,4 +1,5 @@
 #include "api/admit.h"
+#include "api/names.h"
 #include "api/service.h"
 #include "base/arena.h"
 #include "base/count.h"
@@ -58,6 +59,33 @@ bool service_network_has(const struct service_network *network, struct str addre
     return service_address_parse(address, &number) && number - network->first < network->count;
 }
 
+const char *service_end_wrong(struct str ip)
+{
+    static const struct service_network pods = {0x7f400000u, 0x00400000u};
+    static const struct {
+        struct service_network block;
+        const char *six;
+        const char *why;
+    } rows[] = {
+        {{0, 1}, "::", "may not be unspecified (0.0.0.0 or ::)"},
+        {{0x7f000000u, 0x01000000u},
+         "::1",
+         "may not be in the loopback range (127.0.0.0/8, ::1/128)"},
+        {{0xa9fe0000u, 0x10000u},
+         "fe80:",
+         "may not be in the link-local range (169.254.0.0/16, fe80::/10)"},
+        {{0xe0000000u, 0x100u},
+         "ff02:",
+         "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if ((service_network_has(&rows[i].block, ip) && !service_network_has(&pods, ip)) ||
+            (i < 2 ? str_is(ip, rows[i].six) : str_starts(ip, str_from(rows[i].six))))
+            return rows[i].why;
+    return NULL;
+}
+
 /* clusterIP and clusterIPs say the same, and an update that leaves them out keeps them. */
 static void keep_address(struct admit *admit, struct json *spec)
 {
@@ -84,22 +112,27 @@ static bool port_is_unset(const struct json *port)
 }
 
 /* What only services of another type have, and this one got when it was of that type, goes. */
-static void drop_dependent(const struct admit *admit, struct json *spec)
+static void drop_dependent(struct admit *admit, struct json *spec)
 {
     static const struct {
         const char *field;
         const char *types[2]; /* that have it */
     } rows[] = {{"externalTrafficPolicy", {"NodePort", "LoadBalancer"}},
+                {"healthCheckNodePort", {"LoadBalancer", "LoadBalancer"}},
+                {"loadBalancerClass", {"LoadBalancer", "LoadBalancer"}},
                 {"allocateLoadBalancerNodePorts", {"LoadBalancer", "LoadBalancer"}}};
     struct str type = json_str(json_get(spec, "type"));
+    bool external = str_is(type, "ClusterIP") && json_count(json_get(spec, "externalIPs"));
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct json *before = json_get(json_get(admit->old, "spec"), rows[i].field);
 
         if (!str_is(type, rows[i].types[0]) && !str_is(type, rows[i].types[1]) && before &&
-            json_equal(before, json_get(spec, rows[i].field)))
+            !(i == 0 && external) && json_equal(before, json_get(spec, rows[i].field)))
             json_remove(spec, str_from(rows[i].field));
     }
+    if (external)
+        admit_fill_c(admit, spec, "externalTrafficPolicy", "Cluster");
     if (str_is(json_str(json_get(spec, "sessionAffinity")), "None"))
         json_remove(spec, STR("sessionAffinityConfig"));
 }
@@ -166,6 +199,32 @@ static void check_ports(struct admit *admit, const struct json *ports)
     }
 }
 
+/* What only a load balancer has. */
+static void check_balancer(struct admit *admit, const struct json *spec)
+{
+    static const char *const fields[] = {"loadBalancerClass", "allocateLoadBalancerNodePorts"};
+    const struct json *port = json_get(spec, "healthCheckNodePort");
+    bool balancer = str_is(json_str(json_get(spec, "type")), "LoadBalancer");
+
+    for (size_t i = 0; !balancer && i < COUNT_OF(fields); i++)
+        if (!json_is_null(json_get(spec, fields[i])))
+            admit_forbidden(admit, str_printf(admit->arena, "spec.%s", fields[i]),
+                            "may only be used when `type` is 'LoadBalancer'");
+    if (json_i64_or(port, 0) &&
+        !(balancer && str_is(json_str(json_get(spec, "externalTrafficPolicy")), "Local")))
+        admit_invalid(admit, STR("spec.healthCheckNodePort"), port,
+                      "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` "
+                      "is 'Local'");
+}
+
+static void check_selector(struct admit *admit, const struct json *selector)
+{
+    JSON_FOREACH(selector, label)
+        if (names_qualified(json_key(label)))
+            admit_invalid(admit, STR("spec.selector"), json_new_str(admit->arena, json_key(label)),
+                          names_qualified(json_key(label)));
+}
+
 void admit_service_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
@@ -185,4 +244,6 @@ void admit_service_validate(struct admit *admit)
     if (!json_count(json_get(spec, "ports")) && !str_is(address, "None") && !external)
         admit_required(admit, STR("spec.ports"), "");
     check_ports(admit, json_get(spec, "ports"));
+    check_balancer(admit, spec);
+    check_selector(admit, json_get(spec, "selector"));
 }

@@ -106,6 +106,7 @@ struct api_request {
     struct str field_selector;
     uint64_t limit; /* 0: all */
     struct str continue_token;
+    uint64_t exact_revision; /* of a list: as it was then; 0: as it is */
     struct str field_manager;
     bool force;   /* server-side apply takes fields over */
     bool dry_run; /* everything but the write */
@@ -114,6 +115,9 @@ struct api_request {
      * answer is the object itself. */
     bool connect;
     bool strict_fields; /* unknown or duplicate fields are errors, not dropped */
+    int64_t timeout_ms; /* of a cluster's answer; 0: as usual */
+    /* A write that is no leader's business: it is sent though this replica may not lead (kube_hold()). */
+    bool of_any_replica;
     /* Preconditions of a delete or patch made by our own code, instead of a body that says so. */
     struct str uid;
     const struct api_guard *guard; /* NULL: nobody is asked */

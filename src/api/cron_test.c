@@ -28,6 +28,8 @@ TEST(a_schedule_says_when_it_is_next)
          0},
         {"names", "0 0 * jan SUN", "2026-11-16T00:00:00Z", "2027-01-03T00:00:00Z", 0},
         {"Sunday is 0", "0 0 * * 0", "2026-11-16T00:00:00Z", "2026-11-22T00:00:00Z", 0},
+        {"a weekday with a step ends on Saturday", "0 0 * * 1/2", "2026-11-20T00:00:00Z",
+         "2026-11-23T00:00:00Z", 0},
         {"both days are said: one is enough", "0 0 13 * 5", "2026-11-08T00:00:00Z",
          "2026-11-13T00:00:00Z", 0},
         {"the other one", "0 0 20 * 1", "2026-11-14T00:00:00Z", "2026-11-16T00:00:00Z", 0},

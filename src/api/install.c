@@ -73,6 +73,34 @@ static void add_resources(struct arena *arena, struct json *container, const str
         }
 }
 
+struct json *install_security(struct arena *arena, const struct json *pod_security)
+{
+    const struct json *user = json_get(pod_security, "runAsUser");
+    struct json *security =
+        json_make(arena, "{allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, "
+                         "runAsNonRoot: true, capabilities: {drop: ['ALL']}, "
+                         "seccompProfile: {type: 'RuntimeDefault'}}");
+
+    if (user && json_i64_or(user, 0) == 0)
+        json_add_i64(arena, security, "runAsUser", INSTALL_USER);
+    return security;
+}
+
+void install_requests(struct arena *arena, struct json *container)
+{
+    static const char *const amounts[][2] = {{"cpu", INSTALL_CPU}, {"memory", INSTALL_MEMORY}};
+    const struct json *limits = json_at(container, "resources.limits");
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *name = amounts[i][0];
+
+        /* A limit without a request is one: the server makes it so. */
+        if (!json_get(limits, name) && !json_get(json_at(container, "resources.requests"), name))
+            json_add_c(arena, json_make_path(arena, container, "resources.requests"), name,
+                       amounts[i][1]);
+    }
+}
+
 static struct json *init_container(struct arena *arena,
                                    const struct json *spec,
                                    const struct install *install)
@@ -89,12 +117,11 @@ static struct json *init_container(struct arena *arena,
     list = json_add_array(arena, container, "command");
     for (size_t i = 0; i < words; i++)
         json_push(list, json_new_str(arena, str_from(command[i])));
-    struct json *security = json_add_object(arena, container, "securityContext");
-    json_add_bool(arena, security, "allowPrivilegeEscalation", false);
-    json_add_bool(arena, security, "readOnlyRootFilesystem", true);
-    json_push(json_add_array(arena, json_add_object(arena, security, "capabilities"), "drop"),
-              json_new_str(arena, STR("ALL")));
+    json_set(container, STR("securityContext"),
+             install_security(arena, json_get(spec, "securityContext")));
     add_resources(arena, container, install->like);
+    if (install->asks)
+        install_requests(arena, container);
     install_mount(arena, container, install->name, install->folder, false);
     return container;
 }

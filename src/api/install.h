@@ -3,6 +3,7 @@
 #include "base/str.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct arena;
 struct json;
@@ -17,8 +18,22 @@ struct install {
     const char *folder;
     struct str image;
     const struct json *like; /* a container whose CPU and memory the copying may have, so that the
-                                pod's class of service stays; NULL: it asks for nothing */
+                                pod's class of service stays; NULL: it has none to keep */
+    bool asks;               /* for INSTALL_CPU and INSTALL_MEMORY where `like` says nothing */
 };
+
+/* What a program of ours that stands in somebody's pod may do: nothing that Pod Security `restricted`
+ * forbids, whatever else the pod is. Of the pod's own context (NULL: it has none) only a user that is
+ * root is not taken over: nothing of ours needs that. */
+struct json *install_security(struct arena *arena, const struct json *pod_security);
+/* What it asks for where nobody says: little, but not nothing, which a ResourceQuota refuses and which
+ * is evicted first. */
+#define INSTALL_USER         65532 /* as our image has it */
+#define INSTALL_CPU          "10m"
+#define INSTALL_MEMORY       "64Mi"
+#define INSTALL_CPU_MILLI    10
+#define INSTALL_MEMORY_BYTES ((int64_t)64 << 20)
+void install_requests(struct arena *arena, struct json *container);
 
 /* The volume and the init container, which is the first one: others may want the file too. Once
  * they are there, nothing is done. */

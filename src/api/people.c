@@ -238,7 +238,10 @@ struct str person_refuses_queue(struct arena *arena,
                                   queue_labels[i], STR_ARG(person->name), STR_ARG(person->queue));
         }
     }
-    struct str queue = json_str_at(object, "spec.queue");
+    /* Of a TorchrunJob that is a TorchrunQueue of her namespace, whose pods are looked at. */
+    struct str queue = str_is(json_str(json_get(object, "kind")), "TorchrunJob")
+                           ? STR_NONE
+                           : json_str_at(object, "spec.queue");
     if (queue.len && !str_eq(queue, person->queue))
         return str_printf(arena, "spec.queue " STR_FMT ": the queue of " STR_FMT " is " STR_FMT,
                           STR_ARG(queue), STR_ARG(person->name), STR_ARG(person->queue));

@@ -22,7 +22,11 @@ struct object;
 #define PERSON_PATHS  "torchrun.ai/person-paths" /* "/data,/scratch": hostPaths besides her home */
 #define PERSON_PORTS  "torchrun.ai/person-ports" /* "8000-8010,9000": hostPorts; empty: none */
 #define PERSON_QUEUE  "torchrun.ai/person-queue"
+#define PERSON_TIME   "torchrun.ai/person-time"  /* "8h": no job of hers runs longer */
 #define PERSON_UNTIL  "torchrun.ai/person-until" /* when the newest credentials end */
+
+/* On jobs: who made it, which the server writes and nobody changes. */
+#define PERSON_SUBMITTED "muster.dev/submitted-by"
 
 /* Condition of a node whose pods have networks of their own, without which nobody's but the owner's
  * pods are run. */

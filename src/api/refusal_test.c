@@ -122,7 +122,7 @@ TEST(a_limit_range_goes_from_the_least_to_the_most)
     refusals_play(rows, COUNT_OF(rows));
 }
 
-#define BACKEND     "'backend':{'service':{'name':'s'}}"
+#define BACKEND     "'path':'/','backend':{'service':{'name':'s','port':{'number':80}}}"
 #define PATHS(path) "{'rules':[{'host':'h','http':{'paths':[" path "]}}]}"
 #define FIRST       "spec.rules[0].http.paths[0]"
 
@@ -130,7 +130,10 @@ TEST(an_ingress_leads_somewhere)
 {
     static const struct refusal rows[] = {
         {"nowhere", &kind_ingress, NULL, "{}", "spec"},
-        {"everywhere", &kind_ingress, NULL, "{'defaultBackend':{'service':{'name':'s'}}}", ""},
+        {"everywhere", &kind_ingress, NULL,
+         "{'defaultBackend':{'service':{'name':'s','port':{'number':80}}}}", ""},
+        {"to no port", &kind_ingress, NULL, "{'defaultBackend':{'service':{'name':'s'}}}",
+         "spec.defaultBackend"},
         {"to a thing", &kind_ingress, NULL,
          "{'defaultBackend':{'resource':{'kind':'K','name':'n'}}}", ""},
         {"to both", &kind_ingress, NULL,
@@ -146,7 +149,12 @@ TEST(an_ingress_leads_somewhere)
         {"no kind", &kind_ingress, NULL, PATHS("{" BACKEND "}"), FIRST ".pathType"},
         {"another kind", &kind_ingress, NULL, PATHS("{'pathType':'Like'," BACKEND "}"),
          FIRST ".pathType"},
-        {"a path to nothing", &kind_ingress, NULL, PATHS("{'pathType':'Exact'}"), FIRST ".backend"},
+        {"a path to nothing", &kind_ingress, NULL, PATHS("{'pathType':'Exact','path':'/'}"),
+         FIRST ".backend"},
+        {"a path that begins nowhere", &kind_ingress, NULL,
+         PATHS("{'pathType':'Exact','path':'a','backend':{'service':{'name':'s','port':{'number':"
+               "80}}}}"),
+         FIRST ".path"},
     };
 
     refusals_play(rows, COUNT_OF(rows));
@@ -157,10 +165,10 @@ TEST(an_ingress_leads_somewhere)
 TEST(a_claim_asks_for_some_bytes_in_some_way)
 {
     static const struct refusal rows[] = {
-        {"every way", &kind_pvc, NULL,
-         CLAIM("'ReadWriteOnce','ReadOnlyMany','ReadWriteMany','ReadWriteOncePod'",
-               "'storage':'1Gi'"),
-         ""},
+        {"every way that goes with others", &kind_pvc, NULL,
+         CLAIM("'ReadWriteOnce','ReadOnlyMany','ReadWriteMany'", "'storage':'1Gi'"), ""},
+        {"for one pod and for many", &kind_pvc, NULL,
+         CLAIM("'ReadWriteMany','ReadWriteOncePod'", "'storage':'1Gi'"), "spec.accessModes"},
         {"another way", &kind_pvc, NULL, CLAIM("'WriteOnly'", "'storage':'1Gi'"),
          "spec.accessModes"},
         {"no way", &kind_pvc, NULL, CLAIM("", "'storage':'1Gi'"), "spec.accessModes"},

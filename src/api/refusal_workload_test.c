@@ -200,7 +200,8 @@ TEST(a_job_says_when_it_has_ended)
          RULES("{'action':'Ignore','onPodConditions':[{'type':'DisruptionTarget'}]}"), ""},
         {"counted", &kind_job, NULL,
          RULES("{'action':'Count','onExitCodes':{'operator':'NotIn','values':[0]}}"), ""},
-        {"of one index", &kind_job, NULL, RULES("{'action':'FailIndex'," ON_CODES "}"), ""},
+        {"of one index", &kind_job, NULL, RULES("{'action':'FailIndex'," ON_CODES "}"),
+         RULE ".action"},
         {"no action", &kind_job, NULL, RULES("{'action':'Cry'," ON_CODES "}"), RULE ".action"},
         {"for nothing", &kind_job, NULL, RULES("{'action':'Count'}"), RULE},
         {"for both", &kind_job, NULL,
@@ -212,7 +213,7 @@ TEST(a_job_says_when_it_has_ended)
          RULE ".onExitCodes.values"},
         {"the code of success", &kind_job, NULL,
          RULES("{'action':'Count','onExitCodes':{'operator':'In','values':[0]}}"),
-         RULE ".onExitCodes.values"},
+         RULE ".onExitCodes.values[0]"},
         {"rules of pods that go on", &kind_job, NULL,
          "{'podFailurePolicy':{'rules':[]},'template':{'spec':{'restartPolicy':'OnFailure'," ENDING
          "}}}",

@@ -1,13 +1,13 @@
 #include "api/regex.h"
 
+#include "api/regex_parts.h"
+#include "api/unicode.h"
 #include "base/arena.h"
-#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,39 +17,17 @@
 /* Thompson's way: the pattern becomes a program of steps, and the text is read once while the set
  * of steps that could be next is kept. Sets have at most one member per step, hence the bound. */
 
-enum step_op {
-    STEP_SET,   /* one character in ranges */
-    STEP_SPLIT, /* go on at `to` and at `other` */
-    STEP_JUMP,
-    STEP_BEGIN,
-    STEP_END,
-    STEP_WORD,     /* \b */
-    STEP_NOT_WORD, /* \B */
-    STEP_MATCH,
-};
-
-struct range {
-    uint32_t low;
-    uint32_t high;
-};
-
-struct step {
-    enum step_op op;
-    uint32_t to;
-    uint32_t other;
-    const struct range *ranges;
-    uint32_t range_count;
-    bool negated;
-};
-
-struct regex {
-    const struct step *steps;
-    size_t count;
-};
-
 #define CODE_POINT_MAX 0x10ffff
 
-struct ranges VEC_FIELDS(struct range);
+struct large_classes VEC_FIELDS(struct large_class);
+
+/* Of a set. */
+struct ranges {
+    struct unicode_range *items;
+    size_t count;
+    size_t capacity;
+    struct large_classes classes;
+};
 
 struct parse {
     struct arena *arena;
@@ -58,6 +36,7 @@ struct parse {
     unsigned depth;
     bool fold; /* (?i) */
     VEC(struct step) steps;
+    struct large_classes classes; /* that were named so far: each is made once */
     struct err *err;
 };
 
@@ -85,8 +64,7 @@ static bool take(struct parse *parse, const char *what)
     return true;
 }
 
-/* The next code point; texts are valid UTF-8 because JSON is. */
-static uint32_t decode(struct str text, size_t *at)
+uint32_t regex_decode(struct str text, size_t *at)
 {
     unsigned char first = (unsigned char)text.p[*at];
     size_t more_bytes = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
@@ -117,22 +95,22 @@ static uint32_t here(const struct parse *parse)
 
 static void add_range(struct parse *parse, struct ranges *set, uint32_t low, uint32_t high)
 {
-    VEC_PUSH(parse->arena, set, (struct range){low, high});
+    VEC_PUSH(parse->arena, set, (struct unicode_range){low, high});
     if (!parse->fold)
         return;
     for (uint32_t c = 'a'; c <= 'z'; c++) {
         uint32_t upper = c - 'a' + 'A';
 
         if (c >= low && c <= high)
-            VEC_PUSH(parse->arena, set, (struct range){upper, upper});
+            VEC_PUSH(parse->arena, set, (struct unicode_range){upper, upper});
         if (upper >= low && upper <= high)
-            VEC_PUSH(parse->arena, set, (struct range){c, c});
+            VEC_PUSH(parse->arena, set, (struct unicode_range){c, c});
     }
 }
 
 static void add_ranges(struct parse *parse,
                        struct ranges *set,
-                       const struct range *from,
+                       const struct unicode_range *from,
                        size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -142,27 +120,27 @@ static void add_ranges(struct parse *parse,
 /* Everything that `from` leaves out; `from` is sorted and without overlap. */
 static void add_inverse(struct parse *parse,
                         struct ranges *set,
-                        const struct range *from,
+                        const struct unicode_range *from,
                         size_t count)
 {
     uint32_t next = 0;
 
     for (size_t i = 0; i < count; i++) {
         if (from[i].low > next)
-            VEC_PUSH(parse->arena, set, (struct range){next, from[i].low - 1});
+            VEC_PUSH(parse->arena, set, (struct unicode_range){next, from[i].low - 1});
         next = from[i].high + 1;
     }
-    VEC_PUSH(parse->arena, set, (struct range){next, CODE_POINT_MAX});
+    VEC_PUSH(parse->arena, set, (struct unicode_range){next, CODE_POINT_MAX});
 }
 
-static const struct range digits[] = {{'0', '9'}};
-static const struct range words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-static const struct range blanks[] = {{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
+static const struct unicode_range digits[] = {{'0', '9'}};
+static const struct unicode_range words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+static const struct unicode_range blanks[] = {{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
 
 struct class
 {
     const char *name;
-    struct range ranges[4];
+    struct unicode_range ranges[4];
     size_t count;
 };
 static const struct class classes[] = {
@@ -195,6 +173,57 @@ static bool escape_class(struct parse *parse, struct ranges *set)
     }
     parse->at++;
     return true;
+}
+
+static int emit_set(struct parse *parse, const struct ranges *set, bool negated)
+{
+    return emit(parse, (struct step){.op = STEP_SET,
+                                     .ranges = set->items,
+                                     .range_count = (uint32_t)set->count,
+                                     .classes = set->classes.items,
+                                     .class_count = (uint32_t)set->classes.count,
+                                     .negated = negated});
+}
+
+static int add_large(struct parse *parse, struct ranges *set, struct str name, bool inverse)
+{
+    struct large_class class = {.name = name, .fold = parse->fold};
+
+    for (size_t i = 0; i < parse->classes.count; i++)
+        if (str_eq(parse->classes.items[i].name, name) &&
+            parse->classes.items[i].fold == parse->fold)
+            class = parse->classes.items[i];
+    if (!class.count) {
+        if (!unicode_class(parse->arena, name, parse->fold, &class.ranges, &class.count))
+            return wrong(parse, "there is no class of that name");
+        VEC_PUSH(parse->arena, &parse->classes, class);
+    }
+    class.inverse = inverse;
+    VEC_PUSH(parse->arena, &set->classes, class);
+    return 0;
+}
+
+/* \pL, \p{Greek}, \p{^Lu} and \P, behind a backslash that was taken. */
+static int unicode_escape(struct parse *parse, struct ranges *set, bool *ret_any)
+{
+    bool inverse = peek(parse) == 'P';
+
+    *ret_any = take(parse, "p") || take(parse, "P");
+    if (!*ret_any)
+        return 0;
+    struct str rest = str_sub(parse->text, parse->at, parse->text.len);
+    bool braces = take(parse, "{");
+    size_t end = braces ? str_find(rest, '}') : 0;
+    if (!rest.len || (braces && end == rest.len))
+        return wrong(parse, "expected a class of characters: \\pL or \\p{Greek}");
+    struct str name = braces ? str_sub(rest, 1, end - 1) : str_sub(rest, 0, 1);
+    if (braces && str_starts(name, STR("^"))) {
+        inverse = !inverse;
+        name = str_sub(name, 1, name.len);
+    }
+    int r = add_large(parse, set, name, inverse);
+    parse->at += braces ? end : 1;
+    return r;
 }
 
 static int hex_value(char c)
@@ -284,7 +313,7 @@ static int set_char(struct parse *parse, uint32_t *ret)
 {
     if (take(parse, "\\"))
         return escape_char(parse, ret);
-    *ret = decode(parse->text, &parse->at);
+    *ret = regex_decode(parse->text, &parse->at);
     return 0;
 }
 
@@ -300,6 +329,9 @@ static int set_item(struct parse *parse, struct ranges *set)
     if (take(parse, "\\")) {
         if (escape_class(parse, set))
             return 0;
+        r = unicode_escape(parse, set, &class);
+        if (r < 0 || class)
+            return r;
         parse->at--;
     }
     r = set_char(parse, &low);
@@ -334,10 +366,7 @@ static int parse_set(struct parse *parse)
         first = false;
     }
     parse->at++;
-    return emit(parse, (struct step){.op = STEP_SET,
-                                     .ranges = set.items,
-                                     .range_count = (uint32_t)set.count,
-                                     .negated = negated});
+    return emit_set(parse, &set, negated);
 }
 
 /* ---- structure ---- */
@@ -349,9 +378,7 @@ static int parse_char(struct parse *parse, uint32_t code)
     struct ranges set = {0};
 
     add_range(parse, &set, code, code);
-    return emit(
-        parse,
-        (struct step){.op = STEP_SET, .ranges = set.items, .range_count = (uint32_t)set.count});
+    return emit_set(parse, &set, false);
 }
 
 static int parse_escape(struct parse *parse)
@@ -368,10 +395,12 @@ static int parse_escape(struct parse *parse)
     if (take(parse, "z"))
         return emit(parse, (struct step){.op = STEP_END});
     if (escape_class(parse, &set))
-        return emit(
-            parse,
-            (struct step){.op = STEP_SET, .ranges = set.items, .range_count = (uint32_t)set.count});
-    int r = escape_char(parse, &code);
+        return emit_set(parse, &set, false);
+    bool class = false;
+    int r = unicode_escape(parse, &set, &class);
+    if (r < 0 || class)
+        return r < 0 ? r : emit_set(parse, &set, false);
+    r = escape_char(parse, &code);
     return r < 0 ? r : parse_char(parse, code);
 }
 
@@ -406,7 +435,7 @@ static int parse_group(struct parse *parse)
 // NOLINTNEXTLINE(misc-no-recursion)
 static int parse_atom(struct parse *parse)
 {
-    static const struct range line[] = {{'\n', '\n'}};
+    static const struct unicode_range line[] = {{'\n', '\n'}};
 
     if (take(parse, "("))
         return parse_group(parse);
@@ -423,7 +452,7 @@ static int parse_atom(struct parse *parse)
                                .op = STEP_SET, .ranges = line, .range_count = 1, .negated = true});
     if (peek(parse) == '*' || peek(parse) == '+' || peek(parse) == '?')
         return wrong(parse, "nothing to repeat");
-    return parse_char(parse, decode(parse->text, &parse->at));
+    return parse_char(parse, regex_decode(parse->text, &parse->at));
 }
 
 static bool take_number(struct parse *parse, unsigned *ret)
@@ -592,194 +621,14 @@ size_t regex_steps(const struct regex *regex)
     return regex->count;
 }
 
-/* ---- matching ---- */
+/* A class of Unicode has up to 700 ranges, which are halved. */
+#define CLASS_WORK 10
 
-/* The steps that could be next, each once. */
-struct set {
-    uint32_t *members;
-    uint32_t *where; /* index of a step in members, when that is where it is */
-    size_t count;
-};
-
-struct run {
-    const struct regex *regex;
-    struct str text;
-    uint32_t *stack;
-    bool matched;
-};
-
-static bool is_word(struct str text, size_t at)
+size_t regex_work(const struct regex *regex)
 {
-    if (at >= text.len)
-        return false;
-    char c = text.p[at];
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z');
-}
+    size_t work = 0;
 
-static bool holds(const struct run *run, enum step_op op, size_t at)
-{
-    bool edge = is_word(run->text, at) != (at > 0 && is_word(run->text, at - 1));
-
-    switch (op) {
-    case STEP_BEGIN: return at == 0;
-    case STEP_END: return at == run->text.len;
-    case STEP_WORD: return edge;
-    case STEP_NOT_WORD: return !edge;
-    case STEP_SET:
-    case STEP_SPLIT:
-    case STEP_JUMP:
-    case STEP_MATCH: break;
-    }
-    return false;
-}
-
-/* Add `step` and all that can be reached from it without reading. */
-static void add(struct run *run, struct set *set, uint32_t step, size_t at)
-{
-    size_t depth = 0;
-
-    run->stack[depth++] = step;
-    while (depth) {
-        step = run->stack[--depth];
-        if (set->where[step] < set->count && set->members[set->where[step]] == step)
-            continue;
-        set->where[step] = (uint32_t)set->count;
-        set->members[set->count++] = step;
-        const struct step *what = &run->regex->steps[step];
-        switch (what->op) {
-        case STEP_MATCH: run->matched = true; break;
-        case STEP_SET: break;
-        case STEP_JUMP: run->stack[depth++] = what->to; break;
-        case STEP_SPLIT:
-            run->stack[depth++] = what->other;
-            run->stack[depth++] = what->to;
-            break;
-        case STEP_BEGIN:
-        case STEP_END:
-        case STEP_WORD:
-        case STEP_NOT_WORD:
-            if (holds(run, what->op, at))
-                run->stack[depth++] = step + 1;
-            break;
-        }
-    }
-}
-
-static bool in_set(const struct step *step, uint32_t code)
-{
-    for (uint32_t i = 0; i < step->range_count; i++)
-        if (code >= step->ranges[i].low && code <= step->ranges[i].high)
-            return !step->negated;
-    return step->negated;
-}
-
-bool regex_matches(const struct regex *regex, struct str text)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    /* A step is pushed at most once per edge into it: twice the steps is enough. */
-    struct run run = {
-        .regex = regex, .text = text, .stack = ARENA_ARRAY(&arena, uint32_t, regex->count * 2 + 2)};
-    struct set sets[2];
-
-    for (size_t i = 0; i < 2; i++)
-        sets[i] = (struct set){.members = ARENA_ARRAY(&arena, uint32_t, regex->count),
-                               .where = ARENA_ARRAY(&arena, uint32_t, regex->count)};
-    struct set *now = &sets[0];
-    struct set *next = &sets[1];
-    size_t at = 0;
-    for (;;) {
-        add(&run, now, 0, at);
-        if (run.matched || at >= text.len)
-            return run.matched;
-        uint32_t code = decode(text, &at);
-        next->count = 0;
-        for (size_t i = 0; i < now->count; i++) {
-            const struct step *step = &regex->steps[now->members[i]];
-
-            if (step->op == STEP_SET && in_set(step, code))
-                add(&run, next, now->members[i] + 1, at);
-        }
-        struct set *swap = now;
-        now = next;
-        next = swap;
-    }
-}
-
-/* ---- finding ---- */
-
-/* A set whose members are in the order of preference, each with where its match began. */
-struct ranked {
-    struct set set;
-    size_t *begins;
-};
-
-/* As add(), which keeps the order: what is reached by `to` comes before what is by `other`. */
-static void add_ranked(struct run *run,
-                       struct ranked *ranked,
-                       uint32_t step,
-                       size_t at,
-                       size_t begin)
-{
-    size_t before = ranked->set.count;
-
-    add(run, &ranked->set, step, at);
-    for (size_t i = before; i < ranked->set.count; i++)
-        ranked->begins[i] = begin;
-}
-
-/* One character further: threads move on in their order; a match ends those behind it. */
-static void find_turn(struct run *run,
-                      const struct ranked *now,
-                      struct ranked *next,
-                      size_t at,
-                      struct str *found)
-{
-    size_t behind = at;
-    uint32_t code = at < run->text.len ? decode(run->text, &behind) : 0;
-
-    next->set.count = 0;
-    for (size_t i = 0; i < now->set.count; i++) {
-        const struct step *step = &run->regex->steps[now->set.members[i]];
-
-        if (step->op == STEP_MATCH) {
-            *found = str_sub(run->text, now->begins[i], at - now->begins[i]);
-            return;
-        }
-        if (step->op == STEP_SET && at < run->text.len && in_set(step, code))
-            add_ranked(run, next, now->set.members[i] + 1, behind, now->begins[i]);
-    }
-}
-
-bool regex_find(const struct regex *regex, struct str text, size_t from, struct str *ret)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-    struct run run = {
-        .regex = regex, .text = text, .stack = ARENA_ARRAY(&arena, uint32_t, regex->count * 2 + 2)};
-    struct ranked sets[2];
-    struct str found = STR_NONE;
-
-    assert(text.p);
-
-    for (size_t i = 0; i < 2; i++)
-        sets[i] = (struct ranked){.set = {.members = ARENA_ARRAY(&arena, uint32_t, regex->count),
-                                          .where = ARENA_ARRAY(&arena, uint32_t, regex->count)},
-                                  .begins = ARENA_ARRAY(&arena, size_t, regex->count)};
-    struct ranked *now = &sets[0];
-    struct ranked *next = &sets[1];
-    for (size_t at = from;; at < text.len ? (void)decode(text, &at) : (void)at++) {
-        /* Who began earlier is preferred; once one has matched, nobody begins any more. */
-        if (!found.p)
-            add_ranked(&run, now, 0, at, at);
-        if (!now->set.count)
-            break;
-        find_turn(&run, now, next, at, &found);
-        if (at >= text.len)
-            break;
-        struct ranked *swap = now;
-        now = next;
-        next = swap;
-    }
-    if (found.p)
-        *ret = found;
-    return found.p != NULL;
+    for (size_t i = 0; i < regex->count; i++)
+        work += 1 + regex->steps[i].range_count + (size_t)regex->steps[i].class_count * CLASS_WORK;
+    return work;
 }

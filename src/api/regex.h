@@ -10,7 +10,7 @@ struct err;
 struct regex;
 
 /* regex: the `pattern` of schemas, in the syntax Kubernetes takes (RE2's): literals, . [] [^]
- * [[:alpha:]] \d \w \s and their capitals, ^ $ \b \B, groups, |, * + ? {n,m} and their lazy forms,
+ * [[:alpha:]] \d \w \s \pL \p{Greek} and their capitals, ^ $ \b \B, groups, |, * + ? {n,m} and their lazy forms,
  * (?:...), (?i). No back references, no look-around: they do not exist in RE2 either.
  *
  * The pattern comes from whoever may write a CRD, the text from whoever may write an object, so
@@ -24,8 +24,10 @@ struct regex;
 /* -EINVAL: not a pattern, or one we do not have; -E2BIG: beyond the bounds. */
 int regex_compile(struct arena *arena, struct str pattern, struct regex **ret, struct err *err);
 
-/* How many steps it has: a match takes at most so many for each character of the text. */
 size_t regex_steps(const struct regex *regex);
+/* How many comparisons a match takes at most for each character of the text: of its steps, and of the
+ * ranges of each. */
+size_t regex_work(const struct regex *regex);
 
 /* Is there a match anywhere in the text? (Anchor the pattern to match all of it.) */
 bool regex_matches(const struct regex *regex, struct str text);

@@ -22,4 +22,7 @@ bool service_address_parse(struct str text, uint32_t *ret);
 struct str service_address_text(struct arena *arena, uint32_t address);
 /* "10.1.128.0/17": the smallest block that has all of it. */
 struct str service_network_text(struct arena *arena, const struct service_network *network);
+/* What is wrong with an address behind a Service; NULL: nothing. Those of pods on the machine's own
+ * network are of its loopback (net/address.h). */
+const char *service_end_wrong(struct str ip);
 bool service_network_has(const struct service_network *network, struct str address);

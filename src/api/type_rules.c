@@ -1,4 +1,5 @@
 #include "api/admit.h"
+#include "api/message_rules.h"
 #include "api/names.h"
 #include "api/schema.h"
 #include "api/service.h"
@@ -70,6 +71,14 @@ static const char *form_ip(struct str text)
 {
     return is_address(text) ? NULL
                             : "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+}
+
+#define END_FORM       "end"
+#define SLICE_END_FORM "slice-end"
+
+static const char *form_end(struct str text)
+{
+    return is_address(text) ? service_end_wrong(text) : form_ip(text);
 }
 
 static const char *form_cidr(struct str text)
@@ -153,12 +162,33 @@ static const struct form {
     {"port", names_port, PORT_MAX, 1},
     {"percent", form_percent, INT32_MAX, 0},
     {"ip", form_ip, 0, 0},
+    {END_FORM, form_end, 0, 0},
+    {SLICE_END_FORM, service_end_wrong, 0, 0},
     {"cidr", form_cidr, 0, 0},
     {"relative", form_relative, 0, 0},
     {"absolute", form_absolute, 0, 0},
     {"no-up", form_no_up, 0, 0},
     {"header", form_header, 0, 0},
 };
+
+/* "label!" is the form label. */
+static const struct form *form_of(const char *word)
+{
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
+        size_t length = strlen(forms[i].word);
+
+        if (strncmp(forms[i].word, word, length) == 0 && (!word[length] || word[length] == '!'))
+            return &forms[i];
+    }
+    return NULL;
+}
+
+const char *type_form_wrong(const char *form, struct str text)
+{
+    const struct form *known = form_of(form);
+
+    return known ? known->wrong(text) : NULL;
+}
 
 /* ---- values ---- */
 
@@ -229,19 +259,28 @@ static void check_number(struct admit *admit,
     wrong(admit, path, value, str_c(admit->arena, why));
 }
 
+/* Where the server itself is found stands in default/kubernetes, and it listens on this machine alone
+ * unless it is told otherwise. */
+static bool is_servers_own(const struct admit *admit, const char *form)
+{
+    return (strcmp(form, END_FORM) == 0 || strcmp(form, SLICE_END_FORM) == 0) &&
+           str_is(json_str_at(admit->object, "metadata.namespace"), "default") &&
+           str_is(json_str_at(admit->object, "metadata.name"), "kubernetes");
+}
+
 static void check_form(struct admit *admit,
                        const struct type_field *field,
                        const struct json *value,
                        const struct schema_path *path)
 {
-    for (size_t i = 0; i < COUNT_OF(forms); i++) {
-        if (strcmp(forms[i].word, field->shape) != 0)
-            continue;
-        if (json_is(value, JSON_STRING) && forms[i].wrong(json_str(value)))
-            wrong(admit, path, value, forms[i].wrong(json_str(value)));
-        else if (json_is(value, JSON_NUMBER))
-            check_number(admit, path, value, forms[i].min, forms[i].max);
-    }
+    if (is_servers_own(admit, field->shape))
+        return;
+    const struct form *form = form_of(field->shape);
+
+    if (form && json_is(value, JSON_STRING) && form->wrong(json_str(value)))
+        wrong(admit, path, value, form->wrong(json_str(value)));
+    else if (form && json_is(value, JSON_NUMBER))
+        check_number(admit, path, value, form->min, form->max);
 }
 
 /* One value: a field's own, or an item of its list or map. */
@@ -289,6 +328,11 @@ static void choose(struct admit *admit,
         admit_forbidden(admit, text, "may not specify more than 1 of its kind");
 }
 
+static bool is_never_empty(const struct type_field *field)
+{
+    return field->words || (field->shape && strchr(field->shape, '!'));
+}
+
 static bool says_nothing(const struct json *value)
 {
     switch (value ? value->type : JSON_NULL) {
@@ -323,7 +367,8 @@ static void check_inside(struct admit *admit,
     if (!many) {
         if (whole && json_is(value, JSON_OBJECT))
             check_message(admit, field->type, value, old, path);
-        else if (!whole && (field->words || !says_nothing(value) || !json_is(value, JSON_STRING)))
+        else if (!whole &&
+                 (is_never_empty(field) || !says_nothing(value) || !json_is(value, JSON_STRING)))
             check_value(admit, field, value, path); /* an empty text is none */
         return;
     }
@@ -347,8 +392,8 @@ static void check_absent(struct admit *admit,
         return;
     if (field->form == TYPE_MESSAGE)
         check_message(admit, field->type, NULL, NULL, path);
-    else if (field->words && !field->initial)
-        check_words(admit, field, json_new_str(admit->arena, STR("")), path);
+    else if (is_never_empty(field) && !field->initial)
+        check_value(admit, field, json_new_str(admit->arena, STR("")), path);
     else if (field->form == TYPE_INT32 || field->form == TYPE_INT64)
         check_number(admit, path, json_new_i64(admit->arena, 0), field->min, field->max);
 }
@@ -398,6 +443,7 @@ static void check_message(struct admit *admit,
 {
     struct choice choice = {0};
 
+    message_rules(admit, type, object, path);
     check_fields(admit, type, object, old, path, &choice);
     if (!choice.fields || choice.there)
         return;

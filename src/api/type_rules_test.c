@@ -50,6 +50,35 @@ TEST(values_are_those_that_the_types_have)
              "'secretKeyRef':{'name':'s','key':'k'}}}]",
              ""),
          C ".env[0].valueFrom"},
+        {"what only the machine may reach, behind a Service", &kind_endpoints, NULL,
+         "{'metadata':{'name':'q'},'subsets':[{'addresses':[{'ip':'127.0.0.1'}],'ports':[{'port':1}"
+         "]"
+         "}]}",
+         "subsets[0].addresses[0].ip"},
+        {"an address of the link", &kind_endpoints, NULL,
+         "{'metadata':{'name':'q'},'subsets':[{'notReadyAddresses':[{'ip':'169.254.169.254'}],"
+         "'ports':[{'port':1}]}]}",
+         "subsets[0].notReadyAddresses[0].ip"},
+        {"a pod of the machine's own network", &kind_endpoints, NULL,
+         "{'metadata':{'name':'q'},'subsets':[{'addresses':[{'ip':'127.64.0.9'}],'ports':[{'port':"
+         "1}"
+         "]}]}",
+         ""},
+        {"the same in a slice", &kind_endpointslice, NULL,
+         "{'metadata':{'name':'q'},'addressType':'IPv4','endpoints':[{'addresses':['127.0.0.1']}]}",
+         "endpoints[0].addresses[0]"},
+        {"the server itself, which listens on the machine alone", &kind_endpoints, NULL,
+         "{'metadata':{'name':'kubernetes','namespace':'default'},'subsets':[{'addresses':[{'ip':"
+         "'127.0.0.1'}],'ports':[{'port':1}]}]}",
+         ""},
+        {"and its slice", &kind_endpointslice, NULL,
+         "{'metadata':{'name':'kubernetes','namespace':'default'},'addressType':'IPv4','endpoints':"
+         "[{'addresses':['127.0.0.1']}]}",
+         ""},
+        {"somebody else's of that name", &kind_endpoints, NULL,
+         "{'metadata':{'name':'kubernetes','namespace':'theirs'},'subsets':[{'addresses':[{'ip':"
+         "'127.0.0.1'}],'ports':[{'port':1}]}]}",
+         "subsets[0].addresses[0].ip"},
         {"a rule of nothing", &kind_role, NULL,
          "{'metadata':{'name':'q'},'rules':[{'apiGroups':[''],'resources':['pods']}]}",
          "rules[0].verbs"},

@@ -72,7 +72,8 @@ enum type_form {
 /* default=JSON: what is there where nothing is said, without blanks
  * when=field:A|B, unless=field:A|B: the default holds where the text of a field with a lower number
  * in the same message is, or is not, one of these
- * in=A|B: the texts that there are; min=N, max=N: numbers from and to; form=WORD: see type_rules.c.
+ * in=A|B: the texts that there are; min=N, max=N: numbers from and to; form=WORD: see type_rules.c;
+ * with a ! the empty text is looked at too, and nothing where it is required.
  * Of a list or a map, they are about what is in it. */
 
 struct type;
@@ -167,3 +168,6 @@ void type_schema_complete(struct type_schemas *schemas,
                           struct schema *schema);
 /* "v1.PodSpec"; NULL: no such type. */
 const struct type *type_titled(struct str title);
+
+/* What is wrong with a text of a form (form=), or NULL. */
+const char *type_form_wrong(const char *form, struct str text);

@@ -103,3 +103,29 @@ void buf_add_label(struct buf *buf, struct str value)
         buf_addc(buf, value.p[i]);
     }
 }
+
+void buf_add_html(struct buf *buf, struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        switch (text.p[i]) {
+        case '<': buf_add(buf, STR("&lt;")); break;
+        case '>': buf_add(buf, STR("&gt;")); break;
+        case '&': buf_add(buf, STR("&amp;")); break;
+        case '"': buf_add(buf, STR("&quot;")); break;
+        default: buf_addc(buf, text.p[i]);
+        }
+}
+
+void buf_add_percent(struct buf *buf, struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.p[i];
+        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                     c == '-' || c == '.' || c == '_' || c == '~';
+
+        if (plain)
+            buf_addc(buf, c);
+        else
+            buf_addf(buf, "%%%02X", (unsigned)(unsigned char)c);
+    }
+}

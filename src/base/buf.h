@@ -42,6 +42,10 @@ static inline void buf_addc(struct buf *buf, char c)
 }
 /* As the value of a label in Prometheus' text format, without the quotes around it. */
 void buf_add_label(struct buf *buf, struct str value);
+/* As text or an attribute's value in HTML. */
+void buf_add_html(struct buf *buf, struct str text);
+/* As a part of an address: all but letters, digits and -._~ with percent signs. */
+void buf_add_percent(struct buf *buf, struct str text);
 /* Room for `bytes` more behind len, or NULL past the maximum. The caller writes and then adds to
  * len what it wrote. */
 char *buf_room(struct buf *buf, size_t bytes);

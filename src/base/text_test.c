@@ -325,3 +325,14 @@ TEST(time_ages_are_kubectls)
         arena_done(&arena);
     }
 }
+
+TEST(texts_are_written_as_their_surroundings_want_them)
+{
+    _cleanup_(buf_done) struct buf buf = {0};
+
+    buf_add_html(&buf, STR("<a href=\"x\">&'"));
+    EXPECT(str_is(buf_str(&buf), "&lt;a href=&quot;x&quot;&gt;&amp;'"));
+    buf_clear(&buf);
+    buf_add_percent(&buf, STR("aZ09-._~ /?&=%:\xc3\xa9"));
+    EXPECT(str_is(buf_str(&buf), "aZ09-._~%20%2F%3F%26%3D%25%3A%C3%A9"));
+}

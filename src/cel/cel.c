@@ -20,7 +20,8 @@ int cel_compile(const struct cel_compile *compile, struct cel_program **ret, str
     *program = (struct cel_program){.root = root,
                                     .text = compile->text,
                                     .variables = compile->variables,
-                                    .variable_count = compile->variable_count};
+                                    .variable_count = compile->variable_count,
+                                    .fixed_zones = compile->fixed_zones};
     r = cel_check(
         &(struct cel_check){.compile = compile, .root = root, .program = program, .err = err});
     if (r == 0)

@@ -11,6 +11,7 @@ struct arena;
 struct err;
 struct json;
 struct schema;
+struct typed;
 
 /* cel: the Common Expression Language as Kubernetes has it: rules of CustomResourceDefinitions,
  * admission policies, device selectors.
@@ -20,9 +21,8 @@ struct schema;
  * text, its nesting, what an evaluation costs (counted as Kubernetes counts: about a step a unit)
  * and the memory that it takes.
  *
- * Checking is light: variables, functions and the fields that a schema names must be there, and
- * operators whose operands are of known types must fit them. What remains shows when it is
- * evaluated. Messages have protobuf's names nowhere: there are no messages here. */
+ * Variables, functions and the fields that a schema names must be there, and what is known of the
+ * types of values must fit (typed.h). What is dyn shows when it is evaluated. Messages have protobuf's names nowhere: there are no messages here. */
 #define CEL_TEXT_BYTES_MAX 100000 /* of an expression, as in Kubernetes */
 #define CEL_DEPTH_MAX      100 /* of nested expressions: each takes some ten frames of the stack */
 #define CEL_HEIGHT_MAX     250 /* of the tree: a + b + c ... is a tree, too */
@@ -44,6 +44,7 @@ struct cel_variable {
     enum cel_type type;
     const struct schema *schema;
     bool resource; /* of the schema: the root of an object, which has apiVersion, kind, metadata */
+    const struct typed *typed; /* instead of both, where it is set */
 };
 
 struct cel_program {
@@ -51,8 +52,10 @@ struct cel_program {
     struct str text;
     const struct cel_variable *variables;
     size_t variable_count;
-    uint64_t used;        /* a bit a variable: the expression names it */
-    enum cel_type result; /* CEL_DYN: known only by evaluating */
+    bool fixed_zones;
+    uint64_t used;             /* a bit a variable: the expression names it */
+    enum cel_type result;      /* CEL_DYN: known only by evaluating */
+    const struct typed *typed; /* the same, with what is in it */
 };
 
 struct cel_compile {
@@ -60,12 +63,18 @@ struct cel_compile {
     struct str text; /* lives as long as the program, as do the variables */
     const struct cel_variable *variables;
     size_t variable_count;
-    bool loose; /* types are compared only when it is evaluated */
+    bool loose;       /* types are compared only when it is evaluated */
+    bool fixed_zones; /* no file is read: of time zones it knows UTC and offsets */
 };
 
 /* -EINVAL: "ERROR: <input>:1:5: Syntax error: ...", or what it names and is not there. -E2BIG: past
  * the bounds. */
 int cel_compile(const struct cel_compile *compile, struct cel_program **ret, struct err *err);
+
+/* Where the files of time zones come from (api/zone.h), on the arena; false: there is none of that
+ * name. Set once, before anything is evaluated; until then, none is known by name. */
+typedef bool cel_zone_reader(struct arena *arena, struct str name, struct str *ret_bytes);
+void cel_set_zones(cel_zone_reader *read);
 
 /* May a variable have this name? */
 bool cel_is_name(struct str text);

@@ -1,3 +1,4 @@
+#include "api/zone.h"
 #include "base/arena.h"
 #include "base/str.h"
 #include "cel/moment.h"
@@ -30,7 +31,8 @@ static struct cel_value fn_int(struct cel_run *run, const struct cel_value *args
         return str_to_i64(value.s, &whole)
                    ? cel_int(whole)
                    : cel_error(STR("type conversion error from string to int"));
-    return value.type == CEL_TIMESTAMP ? cel_int(value.i) : run_no_overload();
+    return value.type == CEL_TIMESTAMP || value.type == CEL_DURATION ? cel_int(value.i)
+                                                                     : run_no_overload();
 }
 
 static struct cel_value fn_uint(struct cel_run *run, const struct cel_value *args, size_t count)
@@ -193,14 +195,14 @@ static struct cel_value fn_duration(struct cel_run *run, const struct cel_value 
 }
 
 const struct cel_function cel_functions_convert[] = {
-    {"int", false, 1, 1, CEL_INT, fn_int},
-    {"uint", false, 1, 1, CEL_UINT, fn_uint},
-    {"double", false, 1, 1, CEL_DOUBLE, fn_double},
-    {"string", false, 1, 1, CEL_STRING, fn_string},
-    {"bytes", false, 1, 1, CEL_BYTES, fn_bytes},
-    {"bool", false, 1, 1, CEL_BOOL, fn_bool},
-    {"timestamp", false, 1, 1, CEL_TIMESTAMP, fn_timestamp},
-    {"duration", false, 1, 1, CEL_DURATION, fn_duration},
+    {"int", false, 1, 1, CEL_INT, fn_int, "i>i d>i D>i s>i t>i u>i"},
+    {"uint", false, 1, 1, CEL_UINT, fn_uint, "u>u d>u i>u s>u"},
+    {"double", false, 1, 1, CEL_DOUBLE, fn_double, "d>d i>d s>d u>d"},
+    {"string", false, 1, 1, CEL_STRING, fn_string, "s>s b>s y>s d>s D>s i>s t>s u>s I>s C>s"},
+    {"bytes", false, 1, 1, CEL_BYTES, fn_bytes, "y>y s>y"},
+    {"bool", false, 1, 1, CEL_BOOL, fn_bool, "b>b s>b"},
+    {"timestamp", false, 1, 1, CEL_TIMESTAMP, fn_timestamp, "t>t i>t s>t"},
+    {"duration", false, 1, 1, CEL_DURATION, fn_duration, "D>D i>D s>D"},
     {0},
 };
 
@@ -232,16 +234,54 @@ static struct cel_value duration_part(struct cel_value duration, enum part part)
     return part == PART_MILLISECONDS ? cel_int(duration.i / 1000000 % 1000) : run_no_overload();
 }
 
-static struct cel_value moment_part(const struct cel_value *args, size_t count, enum part part)
+/* Reading a file, as a thousand steps do. */
+#define ZONE_COST 1000
+
+/* NULL: it is not known, which *ret_error says. */
+static const struct zone *zone_of(struct cel_run *run, struct str name, struct cel_value *ret_error)
 {
-    struct moment_parts parts = {0};
+    struct str bytes = STR_NONE;
+    size_t place = run->zone_next % RUN_ZONES;
+
+    for (size_t i = 0; i < RUN_ZONES; i++)
+        if (run->zones[i].name.p && str_eq(run->zones[i].name, name))
+            return &run->zones[i].zone;
+    *ret_error = run->stopped;
+    if (!run_charge(run, ZONE_COST) || !run_room(run, ZONE_BYTES_MAX)) {
+        *ret_error = run->stopped;
+        return NULL;
+    }
+    if (!zone_is_name(name) || !run->read_zone || !run->read_zone(run->arena, name, &bytes) ||
+        !zone_read(bytes, &run->zones[place].zone)) {
+        *ret_error = cel_error(
+            str_printf(run->arena, "unknown time zone " STR_FMT, STR_ARG(str_sub(name, 0, 80))));
+        return NULL;
+    }
+    run->zones[place].name = name;
+    run->zone_next++;
+    return &run->zones[place].zone;
+}
+
+static struct cel_value moment_part(struct cel_run *run,
+                                    const struct cel_value *args,
+                                    size_t count,
+                                    enum part part)
+{
+    struct cel_value error = {0};
+    int64_t offset_s = 0;
 
     if (args[0].type == CEL_DURATION && count == 1)
         return duration_part(args[0], part);
     if (args[0].type != CEL_TIMESTAMP || (count == 2 && args[1].type != CEL_STRING))
         return run_no_overload();
-    if (!moment_split(args[0], count == 2 ? args[1].s : STR("UTC"), &parts))
-        return cel_error(STR("only UTC and offsets like +02:00 are time zones here"));
+    if (count == 2 && args[1].s.len && !moment_offset(args[1].s, &offset_s)) {
+        const struct zone *zone = zone_of(run, args[1].s, &error);
+
+        if (!zone)
+            return error;
+        offset_s = zone_offset_ms(zone, args[0].i * 1000) / 1000;
+    }
+    struct moment_parts parts = moment_split(args[0], offset_s);
     switch (part) {
     case PART_YEAR: return cel_int(parts.year);
     case PART_MONTH: return cel_int(parts.month);
@@ -260,8 +300,7 @@ static struct cel_value moment_part(const struct cel_value *args, size_t count, 
 #define PART_FUNCTION(id, part)                                                                 \
     static struct cel_value id(struct cel_run *run, const struct cel_value *args, size_t count) \
     {                                                                                           \
-        (void)run;                                                                              \
-        return moment_part(args, count, part);                                                  \
+        return moment_part(run, args, count, part);                                             \
     }
 PART_FUNCTION(fn_year, PART_YEAR)
 PART_FUNCTION(fn_month, PART_MONTH)
@@ -275,15 +314,15 @@ PART_FUNCTION(fn_seconds, PART_SECONDS)
 PART_FUNCTION(fn_milliseconds, PART_MILLISECONDS)
 
 const struct cel_function cel_functions_moment[] = {
-    {"getFullYear", true, 1, 2, CEL_INT, fn_year},
-    {"getMonth", true, 1, 2, CEL_INT, fn_month},
-    {"getDayOfMonth", true, 1, 2, CEL_INT, fn_day},
-    {"getDate", true, 1, 2, CEL_INT, fn_date},
-    {"getDayOfWeek", true, 1, 2, CEL_INT, fn_week_day},
-    {"getDayOfYear", true, 1, 2, CEL_INT, fn_year_day},
-    {"getHours", true, 1, 2, CEL_INT, fn_hours},
-    {"getMinutes", true, 1, 2, CEL_INT, fn_minutes},
-    {"getSeconds", true, 1, 2, CEL_INT, fn_seconds},
-    {"getMilliseconds", true, 1, 2, CEL_INT, fn_milliseconds},
+    {"getFullYear", true, 1, 2, CEL_INT, fn_year, "t>i ts>i"},
+    {"getMonth", true, 1, 2, CEL_INT, fn_month, "t>i ts>i"},
+    {"getDayOfMonth", true, 1, 2, CEL_INT, fn_day, "t>i ts>i"},
+    {"getDate", true, 1, 2, CEL_INT, fn_date, "t>i ts>i"},
+    {"getDayOfWeek", true, 1, 2, CEL_INT, fn_week_day, "t>i ts>i"},
+    {"getDayOfYear", true, 1, 2, CEL_INT, fn_year_day, "t>i ts>i"},
+    {"getHours", true, 1, 2, CEL_INT, fn_hours, "t>i ts>i D>i"},
+    {"getMinutes", true, 1, 2, CEL_INT, fn_minutes, "t>i ts>i D>i"},
+    {"getSeconds", true, 1, 2, CEL_INT, fn_seconds, "t>i ts>i D>i"},
+    {"getMilliseconds", true, 1, 2, CEL_INT, fn_milliseconds, "t>i ts>i D>i"},
     {0},
 };

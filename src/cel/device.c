@@ -29,10 +29,12 @@ int cel_device_compile(struct arena *arena,
 
     if (text.len > CEL_DEVICE_TEXT_MAX)
         return err_set(err, -EINVAL, "the expression is longer than %d bytes", CEL_DEVICE_TEXT_MAX);
-    int r = cel_compile(
-        &(struct cel_compile){
-            .arena = arena, .text = text, .variables = variables, .variable_count = 1},
-        &program, err);
+    int r = cel_compile(&(struct cel_compile){.arena = arena,
+                                              .text = text,
+                                              .variables = variables,
+                                              .variable_count = 1,
+                                              .fixed_zones = true},
+                        &program, err);
     if (r < 0)
         return -EINVAL;
     if (program->result != CEL_BOOL && program->result != CEL_DYN)

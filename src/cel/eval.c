@@ -514,6 +514,13 @@ static struct cel_value eval(struct cel_run *run, const struct cel_node *node)
     return run->stopped.type == CEL_ERROR ? run->stopped : value;
 }
 
+static cel_zone_reader *read_zone;
+
+void cel_set_zones(cel_zone_reader *read)
+{
+    read_zone = read;
+}
+
 struct cel_result cel_evaluate(const struct cel_program *program,
                                struct arena *arena,
                                const struct cel_value *values,
@@ -521,8 +528,10 @@ struct cel_result cel_evaluate(const struct cel_program *program,
 {
     struct cel_run *run = ARENA_NEW(arena, struct cel_run);
 
-    *run =
-        (struct cel_run){.arena = arena, .cost_max = cost_max, .bytes_at_start = arena->bytes_used};
+    *run = (struct cel_run){.arena = arena,
+                            .cost_max = cost_max,
+                            .bytes_at_start = arena->bytes_used,
+                            .read_zone = program->fixed_zones ? NULL : read_zone};
     for (size_t i = 0; i < program->variable_count; i++)
         run->slots[i] = values[i];
     struct cel_value value = eval(run, program->root);

@@ -19,8 +19,11 @@ struct cel_result expression_value(struct arena *arena,
                                    uint64_t cost_max)
 {
     static const struct cel_variable variables[] = {{.name = "self"}};
-    struct cel_compile compile = {
-        .arena = arena, .text = str_from(text), .variables = variables, .variable_count = 1};
+    struct cel_compile compile = {.arena = arena,
+                                  .text = str_from(text),
+                                  .variables = variables,
+                                  .variable_count = 1,
+                                  .loose = true};
     struct cel_program *program = NULL;
     struct json *json = NULL;
     struct err err = {0};

@@ -15,7 +15,8 @@ struct expression_error {
     const char *words;
 };
 
-/* What it gives with a JSON value as `self`. What does not compile is an error with those words. */
+/* What it gives with a JSON value as `self`. Types are compared when it is evaluated. What does not
+ * compile is an error with those words. */
 struct cel_result expression_value(struct arena *arena,
                                    const char *text,
                                    const char *self,

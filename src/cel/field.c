@@ -48,11 +48,6 @@ bool field_schema(const struct schema *schema,
 
 enum cel_type field_type(const struct schema *schema)
 {
-    return schema && !schema->nullable ? field_type_unless_null(schema) : CEL_DYN;
-}
-
-enum cel_type field_type_unless_null(const struct schema *schema)
-{
     if (schema->int_or_string)
         return CEL_DYN;
     switch (schema->type) {

@@ -18,10 +18,8 @@ bool field_schema(const struct schema *schema,
                   struct str name,
                   const struct schema **ret);
 
-/* The type of what a schema describes; CEL_DYN: more than one is possible. */
+/* The type of what a schema describes, if it is not null; CEL_DYN: more than one is possible. */
 enum cel_type field_type(const struct schema *schema);
-/* The same where null is no type of its own. */
-enum cel_type field_type_unless_null(const struct schema *schema);
 
 /* A map of the schema has any keys, an object those that are named. */
 bool field_is_object(const struct schema *schema);

@@ -327,6 +327,6 @@ static struct cel_value fn_format(struct cel_run *run, const struct cel_value *a
 }
 
 const struct cel_function cel_functions_format[] = {
-    {"format", true, 2, 2, CEL_STRING, fn_format},
+    {"format", true, 2, 2, CEL_STRING, fn_format, "s[*]>s"},
     {0},
 };

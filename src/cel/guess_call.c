@@ -344,6 +344,10 @@ static const struct shape *call_type(struct arena *arena,
     const struct shape *held = first->item ? first->item : shape_simple(CEL_DYN);
     const struct shape *text = shape_simple(CEL_STRING);
 
+    if (str_is(node->name, "first") || str_is(node->name, "last"))
+        return shape_holding(arena, CEL_OPTIONAL, held);
+    if (str_is(node->name, "unwrapOpt") || str_is(node->name, "optional.unwrap"))
+        return shape_holding(arena, CEL_LIST, held->item ? held->item : shape_simple(CEL_DYN));
     if (type == CEL_LIST) /* split, findAll */
         return shape_holding(arena, CEL_LIST, text);
     if (type == CEL_MAP) /* getQuery */

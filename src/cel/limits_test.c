@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -94,7 +95,8 @@ static void expect_no_room(const char *const *texts, size_t count, struct cel_va
         struct cel_compile compile = {.arena = &arena,
                                       .text = str_from(texts[i]),
                                       .variables = variables,
-                                      .variable_count = 1};
+                                      .variable_count = 1,
+                                      .loose = true};
 
         test_case(texts[i]);
         EXPECT(cel_compile(&compile, &program, NULL) == 0);
@@ -156,4 +158,25 @@ TEST(an_evaluation_that_would_look_at_too_many_lists_is_stopped)
     expect_no_room(texts, COUNT_OF(texts), cel_from_json(&arena, json, NULL));
     arena_done(&arena);
     buf_done(&text);
+}
+
+/* What is repeated may be a set of many ranges, each of which is compared. */
+TEST(a_pattern_of_large_sets_costs_what_it_takes)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_(buf_done) struct buf text = {0};
+
+    buf_add(&text, STR("'"));
+    for (size_t i = 0; i < 200; i++)
+        buf_addc(&text, 'a');
+    buf_add(&text, STR("'.matches('(?:["));
+    for (size_t i = 0; i < 1300; i++)
+        buf_add(&text, STR("b-c"));
+    buf_add(&text, STR("]?){1000}x')"));
+    struct cel_result result =
+        expression_value(&arena, str_c(&arena, buf_str(&text)), OBJECT, CEL_COST_MAX);
+    EXPECT(result.out_of_cost);
+    test_case("a small set is worth its steps");
+    result = expression_value(&arena, "'aaaa'.matches('^[a-c]*$')", OBJECT, CEL_COST_MAX);
+    EXPECT(cel_is_true(result.value) && result.cost < 20);
 }

@@ -1,5 +1,6 @@
 #include "cel/lists.h"
 
+#include "base/arena.h"
 #include "base/str.h"
 #include "cel/ast.h"
 #include "cel/run.h"
@@ -104,6 +105,54 @@ static struct cel_value fn_max(struct cel_run *run, const struct cel_value *args
     return extreme(run, args, 1);
 }
 
+/* ---- with optionals ---- */
+
+static struct cel_value end_of(struct cel_run *run, struct cel_value list, size_t index)
+{
+    struct cel_value found = {0};
+
+    if (list.type != CEL_LIST)
+        return run_no_overload();
+    return cel_list_at(run->arena, list, index, &found) ? cel_new_optional(run->arena, found)
+                                                        : (struct cel_value){.type = CEL_OPTIONAL};
+}
+
+static struct cel_value fn_first(struct cel_run *run, const struct cel_value *args, size_t count)
+{
+    (void)count;
+    return end_of(run, args[0], 0);
+}
+
+static struct cel_value fn_last(struct cel_run *run, const struct cel_value *args, size_t count)
+{
+    size_t items = cel_count(args[0]);
+
+    (void)count;
+    return end_of(run, args[0], items ? items - 1 : 0);
+}
+
+/* What the optionals of a list hold. */
+static struct cel_value fn_unwrap(struct cel_run *run, const struct cel_value *args, size_t count)
+{
+    size_t held = 0;
+
+    (void)count;
+    if (args[0].type != CEL_LIST)
+        return run_no_overload();
+    if (!run_room(run, cel_count(args[0]) * sizeof(struct cel_value)))
+        return run->stopped;
+    struct cel_value *items = ARENA_ARRAY(run->arena, struct cel_value, cel_count(args[0]));
+    for (struct cel_walk walk = cel_walk(run->arena, args[0]); cel_next(&walk);) {
+        if (!run_charge(run, 1))
+            return run->stopped;
+        if (walk.value.type != CEL_OPTIONAL)
+            return run_no_overload();
+        if (walk.value.held)
+            items[held++] = *walk.value.held;
+    }
+    return cel_new_list(run->arena, items, held);
+}
+
 /* ---- sets ---- */
 
 /* How many of `of` are in `in`; the first that decides ends it. */
@@ -150,12 +199,17 @@ static struct cel_value fn_set_equivalent(struct cel_run *run,
 }
 
 const struct cel_function cel_functions_lists[] = {
-    {"isSorted", true, 1, 1, CEL_BOOL, fn_is_sorted},
-    {"sum", true, 1, 1, CEL_DYN, fn_sum},
-    {"min", true, 1, 1, CEL_DYN, fn_min},
-    {"max", true, 1, 1, CEL_DYN, fn_max},
-    {"sets.contains", false, 2, 2, CEL_BOOL, fn_set_contains},
-    {"sets.intersects", false, 2, 2, CEL_BOOL, fn_set_intersects},
-    {"sets.equivalent", false, 2, 2, CEL_BOOL, fn_set_equivalent},
+    {"isSorted", true, 1, 1, CEL_BOOL, fn_is_sorted,
+     "[i]>b [u]>b [d]>b [b]>b [D]>b [t]>b [s]>b [y]>b"},
+    {"sum", true, 1, 1, CEL_DYN, fn_sum, "[i]>i [u]>u [d]>d [D]>D"},
+    {"min", true, 1, 1, CEL_DYN, fn_min, "[i]>i [u]>u [d]>d [b]>b [D]>D [t]>t [s]>s [y]>y"},
+    {"max", true, 1, 1, CEL_DYN, fn_max, "[i]>i [u]>u [d]>d [b]>b [D]>D [t]>t [s]>s [y]>y"},
+    {"first", true, 1, 1, CEL_OPTIONAL, fn_first, "[A]>?A"},
+    {"last", true, 1, 1, CEL_OPTIONAL, fn_last, "[A]>?A"},
+    {"optional.unwrap", false, 1, 1, CEL_LIST, fn_unwrap, "[?A]>[A]"},
+    {"unwrapOpt", true, 1, 1, CEL_LIST, fn_unwrap, "[?A]>[A]"},
+    {"sets.contains", false, 2, 2, CEL_BOOL, fn_set_contains, "[A][A]>b"},
+    {"sets.intersects", false, 2, 2, CEL_BOOL, fn_set_intersects, "[A][A]>b"},
+    {"sets.equivalent", false, 2, 2, CEL_BOOL, fn_set_equivalent, "[A][A]>b"},
     {0},
 };

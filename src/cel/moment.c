@@ -256,9 +256,7 @@ static struct str fraction_text(struct arena *arena, int64_t nanos)
 
 struct str moment_text(struct arena *arena, struct cel_value timestamp)
 {
-    struct moment_parts parts = {0};
-
-    (void)moment_split(timestamp, STR(""), &parts);
+    struct moment_parts parts = moment_split(timestamp, 0);
     struct str fraction = fraction_text(arena, timestamp.nanos);
     return str_printf(arena, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lld" STR_FMT "Z",
                       (long long)parts.year, (long long)parts.month + 1, (long long)parts.day + 1,
@@ -278,18 +276,22 @@ struct str moment_duration_text(struct arena *arena, struct cel_value duration)
 
 /* ---- parts ---- */
 
-bool moment_split(struct cel_value timestamp, struct str zone, struct moment_parts *ret)
+bool moment_offset(struct str zone, int64_t *ret_s)
 {
-    int64_t offset = 0;
+    *ret_s = 0;
+    return str_is(zone, "UTC") || str_is(zone, "GMT") || parse_offset(zone, ret_s);
+}
 
-    if (zone.len && !str_is(zone, "UTC") && !str_is(zone, "GMT") && !parse_offset(zone, &offset))
-        return false;
-    int64_t seconds = timestamp.i + offset;
+struct moment_parts moment_split(struct cel_value timestamp, int64_t offset_s)
+{
+    struct moment_parts parts = {0};
+    int64_t seconds = timestamp.i + offset_s;
     int64_t days = seconds / DAY - (seconds % DAY < 0);
     int64_t rest = seconds - days * DAY;
-    date_of(days, ret);
-    ret->hour = rest / 3600;
-    ret->minute = rest / 60 % 60;
-    ret->second = rest % 60;
-    return true;
+
+    date_of(days, &parts);
+    parts.hour = rest / 3600;
+    parts.minute = rest / 60 % 60;
+    parts.second = rest % 60;
+    return parts;
 }

@@ -36,5 +36,7 @@ struct moment_parts {
     int64_t minute;
     int64_t second;
 };
-/* `zone`: "", "UTC" or "+02:00". False: it is another one, whose table is not here. */
-bool moment_split(struct cel_value timestamp, struct str zone, struct moment_parts *ret);
+/* At a place whose clocks are so far ahead of UTC. */
+struct moment_parts moment_split(struct cel_value timestamp, int64_t offset_s);
+/* "UTC" or "+02:00". False: it is another one, which has a file. */
+bool moment_offset(struct str zone, int64_t *ret_s);

@@ -6,7 +6,9 @@
 #include "cel/value.h"
 #include "test.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 TEST(a_timestamp_is_rfc_3339_between_the_years_1_and_9999)
 {
@@ -179,10 +181,49 @@ TEST(moments_and_durations_are_added_and_stay_in_their_range)
         {"timestamp('2024-01-01T00:00')",
          "type conversion error from string to timestamp: use RFC 3339"},
         {"duration('1')", "type conversion error from string to duration: use 1h30m or 90s"},
-        {"timestamp(0).getHours('Z')", "only UTC and offsets like +02:00 are time zones here"},
-        {"timestamp(0).getHours('+1:00')", "only UTC and offsets like +02:00 are time zones here"},
+        {"timestamp(0).getHours('Z')", "unknown time zone Z"},
+        {"timestamp(0).getHours('+1:00')", "unknown time zone +1:00"},
     };
 
     expression_all_true(texts, COUNT_OF(texts), "{}");
     expression_all_fail(rows, COUNT_OF(rows), "{}");
+}
+
+/* The places of this test: one ahead by an hour, and by two in summer. */
+static size_t zones_read;
+
+static bool read_zone(struct arena *arena, struct str name, struct str *ret_bytes)
+{
+#define FIFTEEN "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+#define HALF    "TZif2" FIFTEEN FIFTEEN "\0\0\0\0\1\0\0\0\4\0\0\0\0\0\0LMT\0"
+    static const char file[] = HALF HALF "\nCET-1CEST,M3.5.0,M10.5.0/3\n";
+
+    zones_read++;
+    *ret_bytes = str_dup(arena, (struct str){file, sizeof(file) - 1});
+    return str_starts(name, STR("Europe/"));
+}
+
+TEST(moments_have_the_clocks_of_a_place)
+{
+    static const char *const texts[] = {
+        "timestamp('2026-01-15T23:30:00Z').getHours('Europe/Berlin') == 0",
+        "timestamp('2026-07-15T23:30:00Z').getHours('Europe/Berlin') == 1",
+        "timestamp('2026-07-15T23:30:00Z').getDate('Europe/Berlin') == 16",
+        "timestamp('2026-12-31T23:30:00Z').getFullYear('Europe/Berlin') == 2027",
+        "timestamp('2026-07-15T23:30:00Z').getHours('') == 23",
+    };
+    static const char *const many[] = {
+        "[1, 2, 3, 4, 5, 6, 7, 8].all(x, timestamp(x).getHours('Europe/Berlin') == 1)"};
+    static const struct expression_error errors[] = {
+        {"timestamp(0).getHours('Mars/Olympus')", "unknown time zone Mars/Olympus"},
+        {"timestamp(0).getHours('../Berlin')", "unknown time zone ../Berlin"},
+    };
+
+    cel_set_zones(read_zone);
+    expression_all_true(texts, COUNT_OF(texts), "{}");
+    expression_all_fail(errors, COUNT_OF(errors), "{}");
+    zones_read = 0;
+    expression_all_true(many, COUNT_OF(many), "{}");
+    EXPECT(zones_read == 1);
+    cel_set_zones(NULL);
 }

@@ -196,7 +196,7 @@ static int macro_has(struct parse *parse, struct cel_node *call)
     const struct cel_node *field = call->args[0];
 
     if (field->op != CEL_OP_SELECT || field->optional)
-        return parse_wrong(parse, call->at, "invalid argument to has() macro", STR_NONE);
+        return parse_wrong(parse, field->at, "invalid argument to has() macro", STR_NONE);
     call->op = CEL_OP_HAS;
     call->name = field->name;
     return node_join(parse, call, field->args[0], NULL);
@@ -342,11 +342,13 @@ static int parse_name(struct parse *parse, bool dotted, struct cel_node **ret)
     if (is_reserved(node->name))
         return parse_wrong(parse, node->at, "Syntax error: reserved identifier:", node->name);
     int r = parse_next(parse);
+    uint32_t at = parse->token.at;
     if (r == 0)
         r = parse_take(parse, "(", &call);
-    if (r == 0 && call)
-        r = parse_call(parse, node, NULL);
-    return r;
+    if (r < 0 || !call)
+        return r;
+    node->at = at;
+    return parse_call(parse, node, NULL);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -413,9 +415,9 @@ static int parse_primary(struct parse *parse, struct cel_node **ret)
 
 /* ---- what follows a primary ---- */
 
-/* Behind the dot. */
+/* Behind the dot, which is the place of a field; that of a call is where its arguments begin. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static int parse_selection(struct parse *parse, struct cel_node **node)
+static int parse_selection(struct parse *parse, struct cel_node **node, uint32_t at)
 {
     struct cel_node *target = *node;
     bool optional = false;
@@ -431,16 +433,20 @@ static int parse_selection(struct parse *parse, struct cel_node **node)
     if (!quoted &&
         (name_is_constant(parse->token.text, &constant) || str_is(parse->token.text, "in")))
         return parse_unexpected(parse);
-    *node = node_new(parse, CEL_OP_SELECT, parse->token.at);
+    *node = node_new(parse, CEL_OP_SELECT, at);
     (*node)->name = parse->token.text;
     (*node)->optional = optional;
     (*node)->root = quoted;
     r = parse_next(parse);
+    at = parse->token.at;
     if (r == 0 && !optional && !quoted)
         r = parse_take(parse, "(", &call);
     if (r < 0)
         return r;
-    return call ? parse_call(parse, *node, target) : node_join(parse, *node, target, NULL);
+    if (!call)
+        return node_join(parse, *node, target, NULL);
+    (*node)->at = at;
+    return parse_call(parse, *node, target);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -473,7 +479,7 @@ static int parse_member(struct parse *parse, struct cel_node **ret)
 
         r = parse_take(parse, ".", &taken);
         if (r == 0 && taken) {
-            r = parse_selection(parse, ret);
+            r = parse_selection(parse, ret, at);
             continue;
         }
         if (r == 0)

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cel/cel.h"
+#include "cel/typed.h"
 #include "cel/value.h"
 
 #include <errno.h>
@@ -139,8 +140,8 @@ struct scope {
     struct arena *arena;
     struct cel_variable variables[COUNT];
     struct cel_value values[COUNT];
-    const struct json *named; /* the list that scope_name() has read */
-    struct schema_property *names;
+    struct typed_field *fields; /* of `variables`: those that were compiled */
+    bool loose; /* what is compiled was taken before, maybe when less was known of types */
 };
 
 static void scope_declare(struct scope *scope, struct arena *arena, bool has_params)
@@ -163,28 +164,14 @@ static void scope_declare(struct scope *scope, struct arena *arena, bool has_par
         scope->values[i] = cel_null();
 }
 
-/* variables.NAME of the first `count` of the list, of whatever type they are; others are not there.
- */
-static void scope_name(struct scope *scope, const struct json *list, size_t count)
+/* variables.NAME of the first `count` of what was compiled; others are not there. */
+static void scope_name(struct scope *scope, size_t count)
 {
-    static const struct schema any = {
-        .type = SCHEMA_ANY, .int_or_string = true, .min_length = -1, .max_length = -1};
-    struct schema *schema = ARENA_NEW(scope->arena, struct schema);
-    size_t index = 0;
+    struct typed *typed = ARENA_NEW(scope->arena, struct typed);
 
-    if (list != scope->named) {
-        scope->named = list;
-        scope->names = ARENA_ARRAY(scope->arena, struct schema_property, json_count(list));
-        JSON_FOREACH(list, variable)
-            scope->names[index++] =
-                (struct schema_property){json_str(json_get(variable, "name")), &any, false};
-    }
-    *schema = (struct schema){.type = SCHEMA_OBJECT,
-                              .min_length = -1,
-                              .max_length = -1,
-                              .properties = scope->names,
-                              .property_count = count};
-    scope->variables[VARIABLES].schema = schema;
+    *typed = (struct typed){
+        .type = CEL_MAP, .object = true, .fields = scope->fields, .field_count = count};
+    scope->variables[VARIABLES].typed = typed;
 }
 
 static int scope_compile(const struct scope *scope,
@@ -195,7 +182,8 @@ static int scope_compile(const struct scope *scope,
     return cel_compile(&(struct cel_compile){.arena = scope->arena,
                                              .text = text,
                                              .variables = scope->variables,
-                                             .variable_count = COUNT},
+                                             .variable_count = COUNT,
+                                             .loose = scope->loose},
                        ret, err);
 }
 
@@ -334,6 +322,7 @@ static void scope_take(struct scope *scope, const struct policy_request *request
 {
     struct arena *arena = request->arena;
 
+    scope->loose = true;
     scope->values[OBJECT] = cel_from_json(arena, request->object, NULL);
     scope->values[OLD_OBJECT] = cel_from_json(arena, request->old, NULL);
     scope->values[REQUEST] = cel_from_json(arena, request_json(request), NULL);
@@ -393,25 +382,31 @@ static void warn(struct arena *arena, struct str *warnings, const char *words)
         str_printf(arena, STR_FMT "%s%s", STR_ARG(*warnings), warnings->len ? "\n" : "", words);
 }
 
-static void check_expression(struct admit *admit,
-                             const struct scope *scope,
-                             const struct json *value,
-                             struct str path,
-                             enum cel_type wanted)
+/* What it gives: dyn, where it is wrong. */
+static const struct typed *check_expression(struct admit *admit,
+                                            const struct scope *scope,
+                                            const struct json *value,
+                                            struct str path,
+                                            enum cel_type wanted)
 {
     struct cel_program *program = NULL;
     struct err err = {0};
 
     if (!str_trim(json_str(value)).len) {
         admit_required(admit, path, "expression is not specified");
-        return;
+        return typed_simple(CEL_DYN);
     }
     if (scope_compile(scope, json_str(value), &program, &err) < 0)
         admit_invalid(admit, path, value,
                       str_printf(admit->arena, "compilation failed: %s", err.text).p);
-    else if (wanted != CEL_DYN && program->result != wanted && program->result != CEL_DYN)
+    else if (wanted != CEL_DYN && program->result != wanted &&
+             !(scope->loose && program->result == CEL_DYN))
         admit_invalid(admit, path, value,
-                      wanted == CEL_BOOL ? "must evaluate to bool" : "must evaluate to string");
+                      str_printf(admit->arena, "must evaluate to " STR_FMT " but got " STR_FMT,
+                                 STR_ARG(cel_type_name(wanted)),
+                                 STR_ARG(typed_text(admit->arena, program->typed)))
+                          .p);
+    return program ? program->typed : typed_simple(CEL_DYN);
 }
 
 static void check_list(struct admit *admit,
@@ -428,7 +423,7 @@ static void check_list(struct admit *admit,
 
         /* No messageExpression is none. */
         if (json_str(value).len || wanted != CEL_STRING)
-            check_expression(admit, scope, value, path, wanted);
+            (void)check_expression(admit, scope, value, path, wanted);
     }
 }
 
@@ -541,14 +536,18 @@ static void check_variables(struct admit *admit, struct scope *scope)
     const struct json *list = json_at(admit->object, "spec.variables");
     size_t index = 0;
 
+    scope->fields = ARENA_ARRAY(admit->arena, struct typed_field, json_count(list));
     JSON_FOREACH(list, variable) {
         struct str path = str_printf(admit->arena, "spec.variables[%zu].name", index);
         const struct json *name = json_get(variable, "name");
 
-        scope_name(scope, list, index);
-        check_expression(admit, scope, json_get(variable, "expression"),
-                         str_printf(admit->arena, "spec.variables[%zu].expression", index++),
-                         CEL_DYN);
+        scope_name(scope, index);
+        scope->fields[index] = (struct typed_field){
+            json_str(name),
+            check_expression(admit, scope, json_get(variable, "expression"),
+                             str_printf(admit->arena, "spec.variables[%zu].expression", index),
+                             CEL_DYN)};
+        index++;
 
         if (!json_str(name).len)
             admit_required(admit, path, "name is not specified");
@@ -604,6 +603,7 @@ void policy_check(struct admit *admit, struct str *warnings)
     struct scope *scope = ARENA_NEW(admit->arena, struct scope);
 
     scope_declare(scope, admit->arena, json_get(spec, "paramKind") != NULL);
+    scope->loose = admit->old && json_equal(json_get(admit->old, "spec"), spec);
     check_param_kind(admit, json_get(spec, "paramKind"));
     if (!json_count(json_at(spec, "matchConstraints.resourceRules")))
         admit_required(admit, STR("spec.matchConstraints.resourceRules"), "");
@@ -613,11 +613,11 @@ void policy_check(struct admit *admit, struct str *warnings)
         !json_count(json_get(spec, "auditAnnotations")))
         admit_required(admit, STR("spec.validations"),
                        "validations or auditAnnotations must be set");
-    scope_name(scope, NULL, 0); /* conditions are before them */
+    scope_name(scope, 0); /* conditions are before them */
     check_list(admit, scope, "matchConditions", "expression", CEL_BOOL);
     check_names(admit);
     check_variables(admit, scope);
-    scope_name(scope, json_get(spec, "variables"), json_count(json_get(spec, "variables")));
+    scope_name(scope, json_count(json_get(spec, "variables")));
     check_list(admit, scope, "validations", "expression", CEL_BOOL);
     check_list(admit, scope, "validations", "messageExpression", CEL_STRING);
     check_told(admit);
@@ -694,6 +694,8 @@ void policy_check_webhooks(struct admit *admit, struct str *warnings)
     size_t index = 0;
 
     scope_declare(scope, admit->arena, false);
+    scope->loose = admit->old && json_equal(json_get(admit->old, "webhooks"),
+                                            json_get(admit->object, "webhooks"));
     JSON_FOREACH(json_get(admit->object, "webhooks"), webhook) {
         size_t at = 0;
 
@@ -705,9 +707,9 @@ void policy_check_webhooks(struct admit *admit, struct str *warnings)
 
             if (!json_str(json_get(condition, "name")).len)
                 admit_required(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)), "");
-            check_expression(admit, scope, json_get(condition, "expression"),
-                             str_printf(admit->arena, STR_FMT ".expression", STR_ARG(path)),
-                             CEL_BOOL);
+            (void)check_expression(admit, scope, json_get(condition, "expression"),
+                                   str_printf(admit->arena, STR_FMT ".expression", STR_ARG(path)),
+                                   CEL_BOOL);
         }
         warn_of_rules(admit, webhook, warnings);
         index++;

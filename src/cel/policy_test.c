@@ -312,13 +312,16 @@ TEST(a_policy_that_could_not_do_what_it_says_is_refused)
         {POLICY("validations: [{expression: ' '}]"),
          "spec.validations[0].expression: Required value: expression is not specified\n", NULL},
         {POLICY("validations: [{expression: '1'}]"),
-         "spec.validations[0].expression: Invalid value: \"1\": must evaluate to bool\n", NULL},
+         "spec.validations[0].expression: Invalid value: \"1\": must evaluate to bool but got "
+         "int\n",
+         NULL},
         {POLICY("validations: [{expression: 'true', messageExpression: '1'}]"),
-         "spec.validations[0].messageExpression: Invalid value: \"1\": must evaluate to string\n",
+         "spec.validations[0].messageExpression: Invalid value: \"1\": must evaluate to string but "
+         "got int\n",
          NULL},
         {POLICY("validations: [{expression: 'true', messageExpression: 'x'}]"),
          "spec.validations[0].messageExpression: Invalid value: \"x\": compilation failed: ERROR: "
-         "<input>:1:1: undeclared reference to 'x'\n",
+         "<input>:1:1: undeclared reference to 'x' (in container '')\n",
          NULL},
         {POLICY("validations: [{expression: 'true', reason: Maybe}]"),
          "spec.validations[0].reason: Unsupported value: \"Maybe\": supported values: "
@@ -345,18 +348,33 @@ TEST(a_policy_that_could_not_do_what_it_says_is_refused)
                 "'variables.a'}, {name: c, expression: 'variables.c'}], validations: [{expression: "
                 "'variables.b == 1'}, {expression: 'variables.d == 1'}]"),
          "spec.variables[0].expression: Invalid value: \"variables.b\": compilation failed: ERROR: "
-         "<input>:1:11: undefined field 'b'\n"
+         "<input>:1:10: undefined field 'b'\n"
          "spec.variables[2].expression: Invalid value: \"variables.c\": compilation failed: ERROR: "
-         "<input>:1:11: undefined field 'c'\n"
+         "<input>:1:10: undefined field 'c'\n"
          "spec.validations[1].expression: Invalid value: \"variables.d == 1\": compilation failed: "
-         "ERROR: <input>:1:11: undefined field 'd'\n",
+         "ERROR: <input>:1:10: undefined field 'd'\n",
          NULL},
         {POLICY(
              "variables: [{name: a, expression: '1'}], matchConditions: [{name: a/b, expression: "
              "'variables.a == 1'}, {name: '', expression: 'true'}], " GOOD),
          "spec.matchConditions[0].expression: Invalid value: \"variables.a == 1\": compilation "
-         "failed: ERROR: <input>:1:11: undefined field 'a'\n"
+         "failed: ERROR: <input>:1:10: undefined field 'a'\n"
          "spec.matchConditions[1].name: Required value\n",
+         NULL},
+        {POLICY("variables: [{name: a, expression: '[1]'}, {name: b, expression: 'variables.a[0] > "
+                "0'}], validations: [{expression: 'variables.b'}, {expression: 'variables.a'}, "
+                "{expression: 'variables.a.all(x, x == object.x)'}]"),
+         "spec.validations[1].expression: Invalid value: \"variables.a\": must evaluate to bool "
+         "but "
+         "got list(int)\n",
+         NULL},
+        {POLICY("validations: [{expression: 'object.spec.ok'}, {expression: 'request.name == 1'}, "
+                "{expression: 'bool(object.spec.ok)'}]"),
+         "spec.validations[0].expression: Invalid value: \"object.spec.ok\": must evaluate to bool "
+         "but got dyn\n"
+         "spec.validations[1].expression: Invalid value: \"request.name == 1\": compilation "
+         "failed: "
+         "ERROR: <input>:1:14: found no matching overload for '_==_' applied to '(string, int)'\n",
          NULL},
         {POLICY("paramKind: {}, " GOOD),
          "spec.paramKind.apiVersion: Required value\nspec.paramKind.kind: Required value\n", NULL},
@@ -456,8 +474,9 @@ TEST(the_conditions_of_webhooks_are_compiled_and_rules_without_effect_are_told)
         {"webhooks: [{}, {matchConditions: [{expression: 'x'}, {name: b, expression: '1'}]}]",
          "webhooks[1].matchConditions[0].name: Required value\n"
          "webhooks[1].matchConditions[0].expression: Invalid value: \"x\": compilation failed: "
-         "ERROR: <input>:1:1: undeclared reference to 'x'\n"
-         "webhooks[1].matchConditions[1].expression: Invalid value: \"1\": must evaluate to bool\n",
+         "ERROR: <input>:1:1: undeclared reference to 'x' (in container '')\n"
+         "webhooks[1].matchConditions[1].expression: Invalid value: \"1\": must evaluate to bool "
+         "but got int\n",
          NULL},
         {"webhooks: [{rules: [{resources: [pods/proxy, deployments/scale]}]}]", "",
          "webhooks are not asked here about pods/proxy\n"

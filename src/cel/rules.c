@@ -55,6 +55,7 @@ struct compiling {
     struct arena *arena;
     struct admit *admit;   /* NULL: nobody is told */
     struct budget *budget; /* NULL: costs are not estimated */
+    bool loose;            /* it was taken before, when less was known of types */
     VEC(struct rule_list) lists;
 };
 
@@ -144,6 +145,12 @@ static const struct cel_variable *variables_of(const struct compiling *c,
     return variables;
 }
 
+/* What is dyn may be it; who writes a rule must say so. */
+static bool gives(const struct compiling *c, const struct cel_program *program, enum cel_type type)
+{
+    return program->result == type || (c->loose && program->result == CEL_DYN);
+}
+
 static int compile_text(const struct compiling *c,
                         struct str text,
                         const struct cel_variable *variables,
@@ -151,10 +158,12 @@ static int compile_text(const struct compiling *c,
                         struct err *err)
 {
     struct cel_program *program = NULL;
-    int r = cel_compile(
-        &(struct cel_compile){
-            .arena = c->arena, .text = text, .variables = variables, .variable_count = VARIABLES},
-        &program, err);
+    int r = cel_compile(&(struct cel_compile){.arena = c->arena,
+                                              .text = text,
+                                              .variables = variables,
+                                              .variable_count = VARIABLES,
+                                              .loose = c->loose},
+                        &program, err);
 
     *ret = program;
     return r;
@@ -173,7 +182,7 @@ static void compile_message(const struct compiling *c,
         return;
     if (compile_text(c, text, variables, &rule->words, &err) < 0)
         compile_wrong(c, path, source, "messageExpression compilation failed: ", err.text);
-    else if (rule->words->result != CEL_STRING && rule->words->result != CEL_DYN)
+    else if (!gives(c, rule->words, CEL_STRING))
         compile_wrong(c, path, source, "", "messageExpression must evaluate to a string");
 }
 
@@ -242,7 +251,7 @@ static struct rule compile_rule(const struct compiling *c,
     if (compile_text(c, rule.text, variables, &rule.program, &err) < 0) {
         rule.wrong = str_dup(c->arena, str_from(err.text));
         compile_wrong(c, where, source, "compilation failed: ", err.text);
-    } else if (rule.program->result != CEL_BOOL && rule.program->result != CEL_DYN) {
+    } else if (!gives(c, rule.program, CEL_BOOL)) {
         rule.wrong = STR("cel expression must evaluate to a bool");
         compile_wrong(c, where, source, "", rule.wrong.p);
     } else {
@@ -338,7 +347,7 @@ const struct rules *rules_compile(struct arena *arena,
                                   struct admit *admit,
                                   struct str path)
 {
-    struct compiling c = {.arena = arena, .admit = admit};
+    struct compiling c = {.arena = arena, .admit = admit, .loose = !admit};
     struct place place = {.path = path, .root = true};
 
     if (!schema || !schema->rules_inside)
@@ -362,8 +371,10 @@ static bool is_unchanged(const struct admit *admit, const struct json *version)
 static void check_version(struct admit *admit, const struct json *version, struct str path)
 {
     const struct schema *schema = NULL;
-    struct budget budget = {.one_may_be_over = is_unchanged(admit, version)};
-    struct compiling c = {.arena = admit->arena, .admit = admit, .budget = &budget};
+    bool unchanged = is_unchanged(admit, version);
+    struct budget budget = {.one_may_be_over = unchanged};
+    struct compiling c = {
+        .arena = admit->arena, .admit = admit, .budget = &budget, .loose = unchanged};
     struct place place = {.path = path, .root = true, .times = {.count = 1}};
 
     if (schema_compile(admit->arena, json_at(version, "schema.openAPIV3Schema"), &schema, NULL) <

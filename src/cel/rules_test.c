@@ -185,7 +185,7 @@ TEST(a_crd_with_a_wrong_rule_is_refused)
          ">\"}: compilation failed: ERROR: <input>:1:9: Syntax error: mismatched input '<EOF>'\n"},
         {"{rule: 'self.z > 1'}",
          "s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {\"rule\":\"self.z > "
-         "1\"}: compilation failed: ERROR: <input>:1:6: undefined field 'z'\n"},
+         "1\"}: compilation failed: ERROR: <input>:1:5: undefined field 'z'\n"},
         {"{rule: 'self.x + 1'}",
          "s.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {\"rule\":\"self.x + "
          "1\"}: cel expression must evaluate to a bool\n"},
@@ -220,7 +220,7 @@ TEST(a_crd_with_a_wrong_rule_is_refused)
         {"{rule: 'true', messageExpression: 'x'}",
          "s.properties[spec].x-kubernetes-validations[0].messageExpression: Invalid value: "
          "{\"rule\":\"true\",\"messageExpression\":\"x\"}: messageExpression compilation failed: "
-         "ERROR: <input>:1:1: undeclared reference to 'x'\n"},
+         "ERROR: <input>:1:1: undeclared reference to 'x' (in container '')\n"},
         {"{rule: 'true', fieldPath: .x}", ""},
         {"{rule: 'true', fieldPath: x}", "s.properties[spec].x-kubernetes-validations[0].fieldPath:"
                                          " Invalid value: \"x\": fieldPath must be a valid path\n"},
@@ -313,7 +313,7 @@ TEST(a_rule_that_fails_is_told_as_it_asks)
          "<nil>: Invalid value: \"object\": 'no such overload': call arguments did not match a "
          "supported operator, function or macro signature for rule: m\n"},
         {SPEC("{rule: 'self.nope'}"), "<nil>: Invalid value: \"object\": rule compile error: "
-                                      "ERROR: <input>:1:6: undefined field "
+                                      "ERROR: <input>:1:5: undefined field "
                                       "'nope'\n"},
         {SPEC("{rule: 'self.spec.x'}, {rule: ''}, {rule: 'true', optionalOldSelf: true}"),
          "<nil>: Invalid value: \"object\": rule compile error: cel expression must evaluate to a "
@@ -331,6 +331,226 @@ TEST(a_rule_that_fails_is_told_as_it_asks)
                 "<nil>: Invalid value: \"object\": failed rule: self.spec.x > 1\n"
                 "<nil>: Invalid value: \"object\": m");
     expect_said("{type: object}", "{}", NULL, "", "");
+}
+
+static const char typed_schema_text[] =
+    "type: object\n"
+    "properties:\n"
+    "  num: {type: integer}\n"
+    "  real: {type: number}\n"
+    "  ok: {type: boolean}\n"
+    "  text: {type: string}\n"
+    "  maybe: {type: string, nullable: true}\n"
+    "  when: {type: string, format: date-time}\n"
+    "  port: {x-kubernetes-int-or-string: true}\n"
+    "  tags: {type: array, maxItems: 9, items: {type: string, maxLength: 9}}\n"
+    "  nums: {type: array, maxItems: 9, items: {type: integer}}\n"
+    "  labels: {type: object, maxProperties: 9, additionalProperties: {type: string, maxLength: "
+    "9}}\n"
+    "  inner: {type: object, properties: {x: {type: integer}}}\n"
+    "  other: {type: object, properties: {x: {type: integer}}}\n"
+    "  loose: {type: object, x-kubernetes-preserve-unknown-fields: true}\n"
+    "  anything: {x-kubernetes-preserve-unknown-fields: true}\n"
+    "  items: {type: array, maxItems: 9, items: {type: object, properties: {x: {type: "
+    "integer}}}}\n";
+
+/* A CRD's schema with one rule: `words` are in what is said about it; NULL: it is taken. */
+static void expect_typed(const char *member, const char *text, const char *words)
+{
+    struct arena arena = {0};
+    const struct schema *schema = NULL;
+    struct admit admit = {.arena = &arena};
+    struct json *source = parsed(&arena, typed_schema_text);
+    struct json *rule = json_new_object(&arena);
+
+    test_case(text);
+    (void)json_set(rule, STR("rule"), json_new_str(&arena, STR("true")));
+    (void)json_set(rule, str_from(member), json_new_str(&arena, str_from(text)));
+    (void)json_push(json_add_array(&arena, source, "x-kubernetes-validations"), rule);
+    EXPECT(schema_compile(&arena, source, &schema, NULL) == 0);
+    (void)rules_compile(&arena, schema, &admit, STR("s"));
+    struct str said = causes(&arena, &admit);
+    EXPECT(words ? str_contains(said, str_from(words)) : !said.len);
+    if (words ? !str_contains(said, str_from(words)) : said.len > 0)
+        (void)fprintf(stderr, "%s: " STR_FMT "\n", text, STR_ARG(said));
+    arena_done(&arena);
+}
+
+static void expect_rule(const char *rule, const char *words)
+{
+    expect_typed("rule", rule, words);
+}
+
+static void expect_words(const char *expression, const char *words)
+{
+    expect_typed("messageExpression", expression, words);
+}
+
+/* Known when the CRD is made, in the words of cel-go; an object has the type of its schema. */
+TEST(a_rule_whose_types_do_not_fit_is_refused_with_the_crd)
+{
+    static const struct {
+        const char *rule;
+        const char *words;
+    } rows[] = {
+        {"self.num > 'a'",
+         "<input>:1:10: found no matching overload for '_>_' applied to '(int, string)'"},
+        {"self.num == 'a'",
+         "<input>:1:10: found no matching overload for '_==_' applied to '(int, string)'"},
+        {"self.num != self.text",
+         "<input>:1:10: found no matching overload for '_!=_' applied to '(int, string)'"},
+        {"self.num == 1.0",
+         "<input>:1:10: found no matching overload for '_==_' applied to '(int, double)'"},
+        {"self.num == null",
+         "<input>:1:10: found no matching overload for '_==_' applied to '(int, null)'"},
+        {"self.maybe == null",
+         "<input>:1:12: found no matching overload for '_==_' applied to '(string, null)'"},
+        {"self.num + self.real > 1.0",
+         "<input>:1:10: found no matching overload for '_+_' applied to '(int, double)'"},
+        {"self.text - 'a' == ''",
+         "<input>:1:11: found no matching overload for '_-_' applied to '(string, string)'"},
+        {"self.real % 2.0 == 0.0",
+         "<input>:1:11: found no matching overload for '_%_' applied to '(double, double)'"},
+        {"!self.num", "<input>:1:1: found no matching overload for '!_' applied to '(int)'"},
+        {"-self.text == ''",
+         "<input>:1:1: found no matching overload for '-_' applied to '(string)'"},
+        {"self.num in self.tags",
+         "<input>:1:10: found no matching overload for '@in' applied to '(int, list(string))'"},
+        {"'a' in self.num",
+         "<input>:1:5: found no matching overload for '@in' applied to '(string, int)'"},
+        {"self.tags[0] == 1",
+         "<input>:1:14: found no matching overload for '_==_' applied to '(string, int)'"},
+        {"self.tags['a'] == ''",
+         "<input>:1:10: found no matching overload for '_[_]' applied to '(list(string), string)'"},
+        {"self.labels[0] == ''", "<input>:1:12: found no matching overload for '_[_]' applied to "
+                                 "'(map(string, string), int)'"},
+        {"self.labels == self.tags", "<input>:1:13: found no matching overload for '_==_' applied "
+                                     "to '(map(string, string), list(string))'"},
+        {"self.tags + self.nums == []", "<input>:1:11: found no matching overload for '_+_' "
+                                        "applied to '(list(string), list(int))'"},
+        {"self.num ? true : false",
+         "<input>:1:10: found no matching overload for '_?_:_' applied to '(int, bool, bool)'"},
+        {"self.ok ? true : 'no'",
+         "<input>:1:9: found no matching overload for '_?_:_' applied to '(bool, bool, string)'"},
+        {"self.num.startsWith('a')",
+         "<input>:1:20: found no matching overload for 'startsWith' applied to 'int.(string)'"},
+        {"self.text.startsWith(1)",
+         "<input>:1:21: found no matching overload for 'startsWith' applied to 'string.(int)'"},
+        {"self.text.matches(self.nums)",
+         "<input>:1:18: found no matching overload for 'matches' applied to 'string.(list(int))'"},
+        {"size(self.num) > 1",
+         "<input>:1:5: found no matching overload for 'size' applied to '(int)'"},
+        {"self.text.size(1) > 1",
+         "<input>:1:15: found no matching overload for 'size' applied to 'string.(int)'"},
+        {"self.tags.sum() > 1",
+         "<input>:1:14: found no matching overload for 'sum' applied to 'list(string).()'"},
+        {"self.nums.join(',') == ''",
+         "<input>:1:15: found no matching overload for 'join' applied to 'list(int).(string)'"},
+        {"quantity(self.num).sign() > 0",
+         "<input>:1:9: found no matching overload for 'quantity' applied to '(int)'"},
+        {"self.text.isGreaterThan(quantity('1'))",
+         "<input>:1:24: found no matching overload for 'isGreaterThan' applied to "
+         "'string.(kubernetes.Quantity)'"},
+        {"self.when + 1 > self.when",
+         "<input>:1:11: found no matching overload for '_+_' applied to '(timestamp, int)'"},
+        {"self.when.getHours(1) == 1",
+         "<input>:1:19: found no matching overload for 'getHours' applied to 'timestamp.(int)'"},
+        {"self.?text.orValue(1) == 'a'", "<input>:1:19: found no matching overload for 'orValue' "
+                                         "applied to 'optional_type(string).(int)'"},
+        {"self.nums.filter(x, x).size() > 0", "<input>:1:17: found no matching overload for "
+                                              "'_?_:_' applied to '(int, list(int), list(int))'"},
+        {"self.nums.exists_one(x, x)",
+         "<input>:1:21: found no matching overload for '_?_:_' applied to '(int, int, int)'"},
+        {"self.inner == self.other",
+         "<input>:1:12: found no matching overload for '_==_' applied to '(object, object)'"},
+        {"self.inner.x == self.tags",
+         "<input>:1:14: found no matching overload for '_==_' applied to '(int, list(string))'"},
+        {"self.tags.first() == 'a'", "<input>:1:19: found no matching overload for '_==_' applied "
+                                     "to '(optional_type(string), string)'"},
+        {"self.nope == 1", "<input>:1:5: undefined field 'nope'"},
+        {"self.inner.nope", "<input>:1:11: undefined field 'nope'"},
+        {"self.tags.all(t, t.nope)",
+         "<input>:1:19: type 'string' does not support field selection"},
+        {"self.items.all(i, i.nope > 1)", "<input>:1:20: undefined field 'nope'"},
+        {"self.items.map(i, i.x)[0].nope > 1",
+         "<input>:1:26: type 'int' does not support field selection"},
+        {"self.?inner.nope.hasValue()", "<input>:1:12: undefined field 'nope'"},
+        {"self.loose.x == 1", "<input>:1:11: undefined field 'x'"},
+        {"self.anything == 1", "<input>:1:5: undefined field 'anything'"},
+        {"self.num.all(x, true)", "<input>:1:5: expression of type 'int' cannot be range of a "
+                                  "comprehension (must be list, map, or dynamic)"},
+        {"self.inner.all(x, true)", "<input>:1:5: expression of type 'object' cannot be range of a "
+                                    "comprehension (must be list, map, or dynamic)"},
+        {"self.num && true", "<input>:1:5: expected type 'bool' but found 'int'"},
+        {"self.ok || self.text", "<input>:1:16: expected type 'bool' but found 'string'"},
+        {"self.tags.all(t, t)", "<input>:1:18: expected type 'bool' but found 'string'"},
+        {"[1, 'a'] == self.nums", "<input>:1:5: expected type 'int' but found 'string'"},
+        {"{'a': 1, 'b': 'c'} == {}", "<input>:1:15: expected type 'int' but found 'string'"},
+        {"self.text in ['a', dyn('b')]", "<input>:1:23: expected type 'string' but found 'dyn'"},
+        {"self.num in [1, 2.0]", "<input>:1:17: expected type 'int' but found 'double'"},
+        {"self.text.matches('(')", "<input>:1:19: invalid matches argument"},
+        {"duration('1x') > duration('1s')", "<input>:1:10: invalid duration argument"},
+        {"timestamp('today') == self.when", "<input>:1:11: invalid timestamp argument"},
+        {"oldself == 1", "<input>:1:1: undeclared reference to 'oldself' (in container '')"},
+        {"self.text.startswith('a')",
+         "<input>:1:21: undeclared reference to 'startswith' (in container '')"},
+        {"self.num", "cel expression must evaluate to a bool"},
+        {"dyn(self.num)", "cel expression must evaluate to a bool"},
+        {"self.port", "cel expression must evaluate to a bool"},
+        {"self.text", "cel expression must evaluate to a bool"},
+        {"self.tags", "cel expression must evaluate to a bool"},
+        {"optional.of(true)", "cel expression must evaluate to a bool"},
+        {"self.ok ? dyn(true) : false", "cel expression must evaluate to a bool"},
+    };
+    static const char *const taken[] = {
+        "self.port == 1 || self.port == 'a'",
+        "self.num < 1.0 && self.num >= 1u && self.real > 1",
+        "self.inner == oldSelf.inner && self.inner != null && self.when != null",
+        "self.tags + [] == self.tags && self.nums.all(n, n in self.nums)",
+        "self.labels.all(k, self.labels[k].startsWith(k)) && 'a' in self.labels",
+        "self.items.map(i, i.x).sum() > 0 && self.items.filter(i, i.x > 1).size() == 0",
+        "self.items.exists(i, i.x == 1) && self.items[0].x + 1 == 2",
+        "[] == [] && {} == {} && [[]] == [[1]] && size([]) == 0 && [].all(x, x)",
+        "(self.ok ? [] : self.tags).size() == 0 && (self.ok ? self.tags : []).size() == 0",
+        "'%s %d'.format([self.text, self.num]) == '' || '%s %d'.format(['a', dyn(1)]) == ''",
+        "self.?inner.x.orValue(0) == 0 && self.?inner.?x.optMap(x, x + 1).orValue(1) == 1",
+        "self.nums.first().orValue(1) == 1 && optional.none().orValue('a') == 'a'",
+        "cel.bind(x, [], x + self.tags == self.tags) && type(self.num) == int",
+        "dyn(self.num) == 'a' || dyn(self.text) > 1 || self.nums.min() == self.nums.max()",
+        "self.labels.transformMap(k, v, v.size()).all(k, n, n > 0) && oldSelf.num == self.num",
+        "[1, ?optional.of(2)] == self.nums && {?'a': self.?text} != {'b': 'c'}",
+        "has(self.inner.x) && has(self.labels.a) && !has(self.maybe) && self.maybe == ''",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        expect_rule(rows[i].rule, rows[i].words);
+    for (size_t i = 0; i < COUNT_OF(taken); i++)
+        expect_rule(taken[i], NULL);
+}
+
+TEST(words_of_a_rule_that_are_no_text_are_refused_with_the_crd)
+{
+    expect_words("'a' + self.text", NULL);
+    expect_words("self.num", "messageExpression must evaluate to a string");
+    expect_words("dyn('a')", "messageExpression must evaluate to a string");
+    expect_words("'a' + self.num",
+                 "messageExpression compilation failed: ERROR: <input>:1:5: found "
+                 "no matching overload for '_+_' applied to '(string, int)'");
+}
+
+/* What was taken when less was known of types still is, and shows itself when it is evaluated. */
+TEST(a_rule_that_was_stored_is_not_refused_for_its_types)
+{
+    static const char schema[] =
+        "{type: object, properties: {p: {type: integer, nullable: true}}, "
+        "x-kubernetes-validations: [{rule: 'self.p == null || dyn(self.p)'}]}";
+
+    expect_said(
+        schema, "{p: 1}", NULL,
+        "<nil>: Invalid value: \"object\": 'no such overload': call arguments did not match "
+        "a supported operator, function or macro signature for rule: self.p == null || "
+        "dyn(self.p)\n",
+        "");
 }
 
 #define ALL_OF_MANY "self.many.all(a, self.many.all(b, self.many.all(c, a + b + c > 0)))"
@@ -388,7 +608,7 @@ TEST(rules_below_lists_and_maps_see_each_member)
         "x-kubernetes-validations: [{rule: self.tags.size() >= oldSelf.tags.size()}]}}, "
         "plain: {type: array, items: {type: integer}}, "
         "map: {type: object, additionalProperties: {type: integer, nullable: true, "
-        "x-kubernetes-validations: [{rule: self == null || self > 0}]}}}}";
+        "x-kubernetes-validations: [{rule: self > 0}]}}}}";
 
     expect_said(lists,
                 "{ports: [{name: a, tags: [good, bad]}, {name: b, tags: []}], plain: [1], map: {k: "
@@ -397,7 +617,24 @@ TEST(rules_below_lists_and_maps_see_each_member)
                 "ports[0].tags[1]: Invalid value: \"string\": failed rule: self != 'bad'\n"
                 "ports[1]: Invalid value: \"object\": failed rule: self.tags.size() >= "
                 "oldSelf.tags.size()\n"
-                "map[k]: Invalid value: \"integer\": failed rule: self == null || self > 0\n",
+                "map[k]: Invalid value: \"integer\": failed rule: self > 0\n",
+                "");
+}
+
+/* As in Kubernetes: a null of a field that may be null is as if nothing were said. */
+TEST(a_field_that_is_null_is_not_there_and_a_key_is)
+{
+    static const char schema[] =
+        "{type: object, properties: {p: {type: integer, nullable: true}, o: {type: object, "
+        "nullable: true, properties: {x: {type: integer}}}, m: {type: object, "
+        "additionalProperties: {type: integer, nullable: true}}}, x-kubernetes-validations: ["
+        "{rule: '!has(self.p) || self.p > 0', message: p}, {rule: '!has(self.o)', message: o}, "
+        "{rule: '!has(self.m) || has(self.m.a)', message: m}]}";
+
+    expect_said(schema, "{p: null, o: null, m: {a: null}}", NULL, "", "");
+    expect_said(schema, "{p: 0, o: {}, m: {}}", NULL,
+                "<nil>: Invalid value: \"object\": p\n<nil>: Invalid value: \"object\": o\n"
+                "<nil>: Invalid value: \"object\": m\n",
                 "");
 }
 

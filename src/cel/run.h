@@ -1,5 +1,6 @@
 #pragma once
 
+#include "api/zone.h"
 #include "base/str.h"
 #include "cel/cel.h"
 #include "cel/value.h"
@@ -12,6 +13,7 @@ struct arena;
 struct regex;
 
 #define RUN_PATTERNS 4
+#define RUN_ZONES    4
 
 /* run: one evaluation, and what the functions know of it. */
 struct cel_run {
@@ -26,6 +28,12 @@ struct cel_run {
         const struct regex *regex;
     } patterns[RUN_PATTERNS];
     size_t pattern_next;
+    cel_zone_reader *read_zone; /* NULL: there are none */
+    struct {
+        struct str name;
+        struct zone zone;
+    } zones[RUN_ZONES]; /* that were last used */
+    size_t zone_next;
     struct cel_value slots[CEL_VARIABLES_MAX + 2 * CEL_SCOPES_MAX];
 };
 
@@ -37,6 +45,7 @@ struct cel_function {
     unsigned char most;
     enum cel_type result; /* CEL_DYN: by its arguments */
     struct cel_value (*call)(struct cel_run *run, const struct cel_value *args, size_t count);
+    const char *ways; /* to call it, as typed_call() has them */
 };
 
 /* The functions of each file, which end with one that has no name. */
@@ -54,6 +63,10 @@ const struct cel_function *cel_function_find(struct str name,
                                              bool member,
                                              size_t count,
                                              bool *ret_known);
+
+/* The ways to call all functions of that name, of whatever number of arguments. */
+#define CEL_FUNCTION_WAYS_MAX 8
+size_t cel_function_ways(struct str name, bool member, const char *ret[CEL_FUNCTION_WAYS_MAX]);
 
 /* False: the evaluation has cost all it may, or would take more memory than it may. It is stopped
  * then, and whatever the caller returns does not count. */

@@ -228,7 +228,7 @@ const struct shape *shape_of(struct arena *arena, const struct schema *schema, b
 {
     struct shape *shape = ARENA_NEW(arena, struct shape);
 
-    *shape = (struct shape){.type = field_type_unless_null(schema), .bytes_min = NUMBER_BYTES_MIN};
+    *shape = (struct shape){.type = field_type(schema), .bytes_min = NUMBER_BYTES_MIN};
     if (schema->int_or_string) {
         shape->max = REQUEST_TEXT_MAX;
         return shape;

@@ -341,13 +341,13 @@ static struct cel_value fn_query(struct cel_run *run, const struct cel_value *ar
 }
 
 const struct cel_function cel_functions_url[] = {
-    {"url", false, 1, 1, CEL_URL, fn_url},
-    {"isURL", false, 1, 1, CEL_BOOL, fn_is_url},
-    {"getScheme", true, 1, 1, CEL_STRING, fn_scheme},
-    {"getHost", true, 1, 1, CEL_STRING, fn_host},
-    {"getHostname", true, 1, 1, CEL_STRING, fn_hostname},
-    {"getPort", true, 1, 1, CEL_STRING, fn_port},
-    {"getEscapedPath", true, 1, 1, CEL_STRING, fn_path},
-    {"getQuery", true, 1, 1, CEL_MAP, fn_query},
+    {"url", false, 1, 1, CEL_URL, fn_url, "s>U"},
+    {"isURL", false, 1, 1, CEL_BOOL, fn_is_url, "s>b"},
+    {"getScheme", true, 1, 1, CEL_STRING, fn_scheme, "U>s"},
+    {"getHost", true, 1, 1, CEL_STRING, fn_host, "U>s"},
+    {"getHostname", true, 1, 1, CEL_STRING, fn_hostname, "U>s"},
+    {"getPort", true, 1, 1, CEL_STRING, fn_port, "U>s"},
+    {"getEscapedPath", true, 1, 1, CEL_STRING, fn_path, "U>s"},
+    {"getQuery", true, 1, 1, CEL_MAP, fn_query, "U>{s[s]}"},
     {0},
 };

@@ -255,7 +255,9 @@ bool cel_map_at(struct arena *arena,
         const struct json *member =
             key.type == CEL_STRING ? json_get_str(map.map->json, key.s) : NULL;
 
-        if (!member)
+        /* A field that is null is as if it were not there; a key of a map is. */
+        if (!member ||
+            (json_is_null(member) && map.map->schema && field_is_object(map.map->schema)))
             return false;
         *ret = member_value(arena, map.map, member);
         return true;

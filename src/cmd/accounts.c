@@ -80,7 +80,7 @@ struct part {
 /* What jobs of a queue that are over have spent since the start. */
 struct queue_sums {
     struct account_sums sums;
-    struct str name; /* behind this struct */
+    struct str key; /* behind this struct: its namespace, a slash and its name */
     char bytes[];
 };
 
@@ -95,28 +95,38 @@ struct accounts {
     struct map pods;    /* uid -> pod_place */
     struct map parts;   /* uid -> part */
     struct map over;    /* uid of jobs that have their last line -> itself */
-    struct map queues;  /* name -> queue_sums */
-    struct map told;    /* name -> queue_sums: the highest that metrics have said */
+    struct map queues;  /* NAMESPACE/NAME -> queue_sums */
+    struct map told;    /* the same: the highest that metrics have said */
     struct arena arena; /* of `over` */
     int64_t started_ms;
     size_t shorten_at; /* bytes of the file; 0: not yet */
 };
 
-static struct queue_sums *queue_get(struct map *queues, struct str name)
+static struct queue_sums *queue_get(struct map *queues, struct str key)
 {
-    struct queue_sums *queue = map_get(queues, name);
+    struct queue_sums *queue = map_get(queues, key);
 
     if (!queue && queues->count >= QUEUES_MAX) {
-        name = STR(QUEUE_OTHER);
-        queue = map_get(queues, name);
+        key = STR("/" QUEUE_OTHER);
+        queue = map_get(queues, key);
     }
     if (!queue) {
-        queue = mem_alloc(sizeof(*queue) + name.len + 1);
-        memcpy(queue->bytes, name.p, name.len);
-        queue->name = (struct str){queue->bytes, name.len};
-        (void)map_set(queues, queue->name, queue);
+        queue = mem_alloc(sizeof(*queue) + key.len + 1);
+        memcpy(queue->bytes, key.p, key.len);
+        queue->key = (struct str){queue->bytes, key.len};
+        (void)map_set(queues, queue->key, queue);
     }
     return queue;
+}
+
+/* Of each namespace its own: everybody may have a queue `default`. */
+static struct queue_sums *queue_of(struct map *queues, const struct spent *spent)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str ns = spent_queue_ns(spent);
+
+    return queue_get(queues,
+                     str_printf(&arena, STR_FMT "/" STR_FMT, STR_ARG(ns), STR_ARG(spent->queue)));
 }
 
 static struct entry *entry_get(struct accounts *accounts, struct str uid)
@@ -236,7 +246,7 @@ static void accounts_write(struct accounts *accounts, const struct spent *spent)
 static void entry_end(struct accounts *accounts, struct entry *entry, int64_t end_ms)
 {
     struct account *account = &entry->spent.account;
-    struct queue_sums *queue = queue_get(&accounts->queues, entry->spent.queue);
+    struct queue_sums *queue = queue_of(&accounts->queues, &entry->spent);
     int64_t last = account->count ? account->events[account->count - 1].at_ms : 0;
 
     account->end_ms = end_ms > last ? end_ms : last;
@@ -671,7 +681,7 @@ void accounts_tell(const struct accounts *accounts, struct str uid, struct buf *
  * until it has caught up; it never goes back. */
 static int64_t metric_of(struct accounts *accounts, const struct queue_sums *queue, size_t state)
 {
-    int64_t *told_ms = &queue_get(&accounts->told, queue->name)->sums.gpu_ms[state];
+    int64_t *told_ms = &queue_get(&accounts->told, queue->key)->sums.gpu_ms[state];
 
     if (queue->sums.gpu_ms[state] > *told_ms)
         *told_ms = queue->sums.gpu_ms[state];
@@ -692,16 +702,21 @@ void accounts_metrics(struct accounts *accounts, struct buf *out)
 
         if (spent->account.count)
             account_add(&spent->account, accounts->started_ms, now_ms,
-                        &queue_get(&queues, spent->queue)->sums);
+                        &queue_of(&queues, spent)->sums);
     }
     buf_add(out, STR("# HELP " METRIC " GPU seconds of jobs, by what they were spent on\n"
                      "# TYPE " METRIC " counter\n"));
     MAP_FOREACH(&queues, item) {
         const struct queue_sums *queue = item->value;
+        size_t slash = str_find(queue->key, '/');
 
         for (size_t i = 0; i < ACCOUNT_STATES; i++) {
             buf_add(out, STR(METRIC "{queue_name=\""));
-            buf_add_label(out, queue->name);
+            buf_add_label(out, str_sub(queue->key, slash + 1, queue->key.len));
+            if (slash) {
+                buf_add(out, STR("\",namespace=\""));
+                buf_add_label(out, str_sub(queue->key, 0, slash));
+            }
             int64_t ms = metric_of(accounts, queue, i);
             buf_addf(out, "\",state=\"%s\"} %lld.%03lld\n", account_words[i],
                      (long long)(ms / 1000), (long long)(ms % 1000));

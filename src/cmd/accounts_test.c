@@ -206,7 +206,7 @@ TEST(a_trainjob_is_one_job_with_what_is_made_of_it)
     struct str line = last_line(&stage, &out);
     EXPECT(state_is(&stage, ACCOUNT_TRAINING, 4));
     EXPECT(str_contains(line, STR("\"kind\":\"TrainJob\"")));
-    EXPECT(str_contains(line, STR("\"queue\":\"red\",\"user\":\"ann\"")));
+    EXPECT(str_contains(line, STR("\"queue\":\"red\",\"user\":\"ns\"")));
     EXPECT(str_contains(line, STR("\"nodes\":[\"n0\",\"n1\"]")));
     EXPECT(state_is(&stage, ACCOUNT_TRAINING, 4));
     tell_trainjob(&stage, API_MODIFIED,

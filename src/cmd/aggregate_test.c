@@ -122,12 +122,15 @@ static void make_certificates(struct world *world)
     buf_done(&unused);
 }
 
+/* A pod's: what leads to the machine's own loopback is refused of a slice. */
+#define OTHER_ADDRESS "127.64.0.9"
+
 static void start_other(struct world *world, uint16_t port)
 {
     struct err err = {0};
 
     EXPECT(http_server_start(&(struct http_server_options){.loop = &world->harness.loop,
-                                                           .address = "127.0.0.1",
+                                                           .address = OTHER_ADDRESS,
                                                            .port = port,
                                                            .tls = world->identity,
                                                            .begin = other_begin,
@@ -237,7 +240,7 @@ static void put_service(struct world *world)
     (void)snprintf(slice, sizeof(slice),
                    "{\"metadata\":{\"name\":\"s\",\"labels\":{\"kubernetes.io/service-name\":"
                    "\"s\"}},\"addressType\":\"IPv4\",\"endpoints\":[{\"addresses\":"
-                   "[\"127.0.0.1\"]}],\"ports\":[{\"port\":%u}]}",
+                   "[\"" OTHER_ADDRESS "\"]}],\"ports\":[{\"port\":%u}]}",
                    (unsigned)http_server_port(world->other));
     EXPECT(harness_create(&world->harness, &kind_endpointslice, "default", slice) == 0);
 }

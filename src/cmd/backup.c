@@ -66,7 +66,7 @@ struct backup_values {
 
 static const struct option backup_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct backup_values, data_dir), .value = "DIR",
-     .help = "data folder of muster up (default: the same as for up)"},
+     .help = "data folder of muster up (default: that of $KUBECONFIG, else the same as for up)"},
     {0},
 };
 
@@ -333,7 +333,7 @@ static int restore_into(struct arena *arena, const char *from, const char *folde
 static int backup_run(struct invocation *invocation)
 {
     const struct backup_values *values = invocation->values;
-    const char *folder = values->data_dir ? values->data_dir : datadir_default(invocation->arena);
+    const char *folder = values->data_dir ? values->data_dir : datadir_meant(invocation->arena);
     struct err err = {0};
 
     if (backup(invocation->arena, folder, invocation->args[0], &err) == 0)
@@ -345,7 +345,7 @@ static int backup_run(struct invocation *invocation)
 static int restore_run(struct invocation *invocation)
 {
     const struct backup_values *values = invocation->values;
-    const char *folder = values->data_dir ? values->data_dir : datadir_default(invocation->arena);
+    const char *folder = values->data_dir ? values->data_dir : datadir_meant(invocation->arena);
     struct datadir dir = {.lock_fd = -1};
     struct err err = {0};
     int r = datadir_hold(invocation->arena, folder, &dir, &err);

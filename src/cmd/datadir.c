@@ -34,6 +34,18 @@ const char *datadir_default(struct arena *arena)
     return local_folder(arena);
 }
 
+const char *datadir_meant(struct arena *arena)
+{
+    const char *file = getenv("KUBECONFIG");
+    const char *slash = file ? strrchr(file, '/') : NULL;
+
+    if (!slash || slash == file || strcmp(slash, "/kubeconfig") != 0)
+        return datadir_default(arena);
+    const char *folder = str_printf(arena, "%.*s", (int)(slash - file), file).p;
+    bool ours = access(str_printf(arena, "%s/store.db", folder).p, F_OK) == 0;
+    return ours ? folder : datadir_default(arena);
+}
+
 const char *datadir_file(struct arena *arena, const struct datadir *dir, const char *name)
 {
     return str_printf(arena, "%s/%s", dir->path, name).p;

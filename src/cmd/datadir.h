@@ -35,6 +35,8 @@ struct datadir {
 
 /* ~/.local/share/muster ($XDG_DATA_HOME honoured), /var/lib/muster for root. */
 const char *datadir_default(struct arena *arena);
+/* The folder whose kubeconfig $KUBECONFIG is, where it is one's, else the default: of the muster that is meant. */
+const char *datadir_meant(struct arena *arena);
 
 /* Make the folder and what is missing in it, with a certificate for `hosts` (see tls_make()), lock it, and read the rest. Strings live in the arena.
  * One line says what is wrong: not writable, in use by another muster, ... */

@@ -45,13 +45,12 @@ struct hollow_values {
     int64_t time_slices;
     int images;
     bool unobserved;
+    bool taint;
     int log_level;
 };
 
 static const char *const pod_networks[] = {"auto", "host", "bridge", NULL};
 static const char *const image_kinds[] = {"host", "oci", NULL};
-
-static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 #define HOUR_MS ((int64_t)3600 * 1000)
 
@@ -77,6 +76,9 @@ static const struct option hollow_options[] = {
      .min = 1, .max = 10000, .value = "N", .help = "pods that fit on each node"},
     {"label", 0, OPTION_LIST, offsetof(struct hollow_values, labels), .value = "KEY=VALUE",
      .help = "label of every node; can be repeated"},
+    {"taint", 0, OPTION_BOOL, offsetof(struct hollow_values, taint), .fallback = "true",
+     .help = "keep pods away that do not tolerate " HOLLOW_TAINT ":NoSchedule, the cluster's own; "
+             "false: every pod may come. Not with --processes, whose nodes run pods"},
     {"racks", 0, OPTION_I64, offsetof(struct hollow_values, racks), .fallback = "0", .min = 0,
      .max = 10000, .value = "N", .help = "spread the nodes over N values of muster.dev/rack"},
     {"heartbeat", 0, OPTION_DURATION, offsetof(struct hollow_values, heartbeat_ms),
@@ -114,7 +116,7 @@ static const struct option hollow_options[] = {
      .help = "with --processes: do not look at ranks; pods tell of them, as where a kubelet runs "
              "them"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct hollow_values, log_level), .fallback = "info",
-     .choices = log_levels, .value = "LEVEL", .help = "log level"},
+     .choices = log_level_names, .value = "LEVEL", .help = "log level"},
     {0},
 };
 
@@ -179,7 +181,6 @@ static int hollow_run(struct invocation *invocation)
     struct err err = {0};
     uint64_t count = 0;
     uv_loop_t loop;
-    int r;
 
     (void)signal(SIGPIPE, SIG_IGN);
     if (!str_to_u64(str_from(invocation->args[0]), &count)) {
@@ -194,7 +195,7 @@ static int hollow_run(struct invocation *invocation)
                                       .per_second = 5000,
                                       .whole = values->processes != NULL,
                                       .log = &log};
-    r = connect_kube(invocation->arena, &loop, &connect, &kube, &err);
+    int r = connect_kube(invocation->arena, &loop, &connect, &kube, &err);
     if (r == 0 && values->processes)
         r = serve_processes(invocation,
                             &(struct processes_options){
@@ -228,6 +229,7 @@ static int hollow_run(struct invocation *invocation)
                                            .pods = values->pods,
                                            .labels = values->labels.items,
                                            .racks = values->racks,
+                                           .taint = values->taint,
                                            .heartbeat_ms = values->heartbeat_ms,
                                            .start_ms = values->start_ms,
                                            .stop_ms = values->stop_ms,
@@ -253,7 +255,7 @@ const struct command command_hollow_nodes = {
              "become Running, end and are removed, but no process runs. Use it to test and measure "
              "a scheduler without machines. Annotations of a pod say what it does: "
              "hollow.muster.dev/run-ms, exit-code, "
-             "start-ms, stuck.",
+             "start-ms, stuck. Pods for these nodes tolerate the taint " HOLLOW_TAINT ".",
     .example = "muster hollow-nodes 100 --gpus-per-node 8",
     .options = hollow_options,
     .values_size = sizeof(struct hollow_values),

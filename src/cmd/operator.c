@@ -38,9 +38,9 @@
 /* muster operator: the controllers and the scheduler of `muster up`, on a Kubernetes cluster.
  *
  * Several replicas may run: they hold a connection and wait for the lease; the one that holds it
- * starts the controllers and the scheduler. A replica that loses the lease ends at once with status
- * 1, because what it has sent cannot be taken back and nothing more may be sent; its pod is started
- * again. */
+ * starts the controllers and the scheduler. One that cannot renew it in time holds them still, and
+ * everything that they would write; its watches and webhooks go on. Is the lease still its own once the
+ * API server answers, they go on too; has another led meanwhile, they are stopped, and it waits. */
 
 struct operator_values {
     const char *kubeconfig;
@@ -48,6 +48,7 @@ struct operator_values {
     const char *ns;
     const char *lease_name;
     bool leader_elect;
+    struct lease_times lease;
     bool shadow;
     const char *scheduler_name;
     struct scheduling_values scheduling;
@@ -79,6 +80,7 @@ struct operator_values {
     const char *test_image;
     const char *test_command;
     int log_level;
+    int log_format;
 };
 
 enum others {
@@ -88,7 +90,6 @@ enum others {
 
 static const char *const others_words[] = {"auto", "ignore", NULL};
 static const char *const notify_words[] = {"public", "any", NULL};
-static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 static const struct option operator_options[] = {
     {"kubeconfig", 0, OPTION_STR, offsetof(struct operator_values, kubeconfig), .value = "FILE",
@@ -103,6 +104,18 @@ static const struct option operator_options[] = {
     {"leader-elect", 0, OPTION_BOOL, offsetof(struct operator_values, leader_elect),
      .fallback = "true",
      .help = "work only while holding the lease; false: work at once, for a single replica"},
+    {"leader-elect-lease-duration", 0, OPTION_DURATION,
+     offsetof(struct operator_values, lease.duration_ms), .fallback = "8s", .min = 3000,
+     .max = 600000, .value = "TIME",
+     .help = "another replica takes the lease that was not renewed for so long"},
+    {"leader-elect-renew-deadline", 0, OPTION_DURATION,
+     offsetof(struct operator_values, lease.renew_ms), .fallback = "5s", .min = 1000, .max = 600000,
+     .value = "TIME",
+     .help = "a leader that could not renew the lease for so long writes nothing until it is clear "
+             "who leads"},
+    {"leader-elect-retry-period", 0, OPTION_DURATION,
+     offsetof(struct operator_values, lease.retry_ms), .fallback = "1s", .min = 100, .max = 60000,
+     .value = "TIME", .help = "the lease is renewed, and looked at, that often"},
     {"shadow", 0, OPTION_BOOL, offsetof(struct operator_values, shadow), .fallback = "false",
      .help = "decide beside another scheduler of --scheduler-name, write nothing, and report where "
              "decisions differ: in the log, in /metrics and at /shadow of --debug-listen"},
@@ -120,7 +133,7 @@ static const struct option operator_options[] = {
     {"keep-results", 0, OPTION_DURATION, offsetof(struct operator_values, results_ms),
      .fallback = "24h", .min = 0, .max = 365 * SCHEDULING_DAY_MS, .value = "TIME",
      .help = "after its end the sync pod of a job stays this long and keeps what the first pod "
-             "wrote in its folder; 0s: it keeps nothing"},
+             "wrote in its folder, and the logs of earlier generations; 0s: it keeps nothing"},
     {"controllers", 0, OPTION_STR, offsetof(struct operator_values, controllers),
      .value = "[-]NAME,...",
      .help = "controllers to run: NAME,... runs only these, -NAME,... runs all but these (default: "
@@ -196,14 +209,18 @@ static const struct option operator_options[] = {
      .help = "taint nodes that several jobs fail on, and test them; needs deploy/rbac/health.yaml"},
     {"self-test-image", 0, OPTION_STR, offsetof(struct operator_values, test_image),
      .value = "IMAGE",
-     .help = "image of the pods that test suspect nodes, with PyTorch if GPUs are to be tested "
-             "(default: none; a suspect node stays so until somebody takes the taint away)"},
+     .help = "image of the pods that test suspect nodes, with PyTorch if GPUs are to be tested; "
+             "needs deploy/rbac/self-test.yaml (default: none; a suspect node stays so until "
+             "somebody takes the taint away)"},
     {"self-test-command", 0, OPTION_STR, offsetof(struct operator_values, test_command),
      .value = "COMMAND",
      .help = "a further test of a suspect node, for /bin/sh -c in that image; 0 is well"},
     OPERATOR_PAGE_OPTIONS(struct operator_values, page),
+    {"log-format", 0, OPTION_CHOICE, offsetof(struct operator_values, log_format),
+     .fallback = "logfmt", .choices = log_format_names, .value = "FORMAT",
+     .help = "how logs are written: logfmt, or json, an object a line"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct operator_values, log_level), .fallback = "info",
-     .choices = log_levels, .value = "LEVEL", .help = "log level"},
+     .choices = log_level_names, .value = "LEVEL", .help = "log level"},
     {0},
 };
 
@@ -328,6 +345,7 @@ static int set_up(struct operator* op, struct err *err)
                                                .config = &sched,
                                                .sharing = values->gpu_sharing ? &sharing : NULL,
                                                .inside = operator_inside_calls(op),
+                                               .autoscalers = true,
                                                .log = &op->log,
                                                .seed = op->seed,
                                                .recorder = recorder_calls(op->recorder),
@@ -373,12 +391,25 @@ static int check_shadow(const struct operator_values *values, struct err *err)
     return 0;
 }
 
+static void hold(struct operator* op, bool held)
+{
+    if (op->runner)
+        runner_hold(op->runner, held);
+    if (op->scheduler)
+        scheduler_hold(op->scheduler, held);
+    op->in_doubt = held;
+    op->leading = !held;
+}
+
 static void on_others(struct operator* op)
 {
     struct err err = {0};
 
-    if (set_up(op, &err) == 0)
+    if (set_up(op, &err) == 0) {
+        if (op->in_doubt)
+            hold(op, true);
         return;
+    }
     log_error(&op->log, "operator.start", LOG_ERR(&err));
     stop(op, EXIT_FAILURE);
 }
@@ -386,11 +417,22 @@ static void on_others(struct operator* op)
 static int lead(struct operator* op, struct err *err)
 {
     op->leading = true;
-    operator_webhook_lead(op);
+    operator_webhook_lead(op, true);
     if (op->values->others == OTHERS_IGNORE)
         return set_up(op, err);
     operator_others_start(op, on_others);
     return 0;
+}
+
+static void stop_parts(struct operator* op)
+{
+    operator_others_stop(op);
+    scheduler_stop(op->scheduler);
+    op->scheduler = NULL;
+    runner_stop(op->runner);
+    op->runner = NULL;
+    op->leading = false;
+    op->in_doubt = false;
 }
 
 static void on_won(void *user)
@@ -398,17 +440,34 @@ static void on_won(void *user)
     struct operator* op = user;
     struct err err = {0};
 
+    if (op->in_doubt) {
+        hold(op, false);
+        kube_hold(op->kube, false);
+        return;
+    }
     if (lead(op, &err) == 0)
         return;
     log_error(&op->log, "operator.start", LOG_ERR(&err));
     stop(op, EXIT_FAILURE);
 }
 
-static _Noreturn void on_lost(void *user)
+static void on_doubt(void *user)
 {
-    (void)user;
-    /* Not an orderly stop: nothing may be sent any more. */
-    _exit(EXIT_FAILURE);
+    struct operator* op = user;
+
+    hold(op, true);
+    kube_hold(op->kube, true);
+}
+
+static void on_lost(void *user)
+{
+    struct operator* op = user;
+
+    kube_hold(op->kube, true); /* nothing that ends here is begun anew */
+    stop_parts(op);
+    operator_webhook_lead(op, false);
+    operator_inside_stop(op);
+    kube_give_up(op->kube);
 }
 
 static bool is_busy(void *user)
@@ -431,12 +490,10 @@ static void on_signal(uv_signal_t *handle, int number)
         _exit(EXIT_FAILURE);
     op->stopping = true;
     log_info(&op->log, "operator.stopping", LOG_I64("signal", number));
-    operator_others_stop(op);
-    scheduler_stop(op->scheduler);
-    op->scheduler = NULL;
-    runner_stop(op->runner);
-    op->runner = NULL;
-    op->leading = false;
+    bool in_doubt = op->in_doubt;
+    stop_parts(op);
+    if (in_doubt)
+        kube_give_up(op->kube);
     if (op->lease)
         lease_release(op->lease, on_released, op);
     else
@@ -509,6 +566,8 @@ static int start(struct operator* op, struct err *err)
         r = check_sharing(values, err);
     if (r == 0)
         r = check_health(op, err);
+    if (r == 0)
+        r = lease_check(&values->lease, err);
     if (r < 0)
         return r;
     const struct connect_options connect = {
@@ -557,7 +616,9 @@ static int start(struct operator* op, struct err *err)
         .name = values->lease_name,
         .identity = make_identity(op),
         .won = on_won,
+        .doubt = on_doubt,
         .lost = on_lost,
+        .times = values->lease,
         .busy = is_busy,
         .user = op,
         .log = &op->log,
@@ -604,6 +665,7 @@ static int operator_run(struct invocation *invocation)
         .values = values,
         .log = {.fd = STDERR_FILENO,
                 .level = (enum log_level)values->log_level,
+                .json = values->log_format == LOG_FORMAT_JSON,
                 .repeats = &repeats},
     };
     struct err err = {0};

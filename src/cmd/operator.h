@@ -55,6 +55,7 @@ struct operator
     struct ranks_elsewhere ranks;
     uint64_t seed;
     bool leading;
+    bool in_doubt; /* it leads or another does: nothing is decided until that is clear */
     bool stopping;
     int status;
 };
@@ -98,7 +99,7 @@ struct operator_webhook_options {
 int operator_webhook_start(struct operator* op,
                            const struct operator_webhook_options *options,
                            struct err *err);
-void operator_webhook_lead(struct operator* op);
+void operator_webhook_lead(struct operator* op, bool leads);
 /* Tells op->runner where trainings tell their progress, as soon as that is known. */
 void operator_webhook_tell(struct operator* op);
 /* It answers, or there is none. */

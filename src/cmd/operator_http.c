@@ -105,8 +105,10 @@ static void write_unready(struct buf *buf, const struct operator* op)
         buf_addf(buf, "a permission is missing: %s\n", refusals->items[i].text);
     if (refusals->count)
         buf_addf(buf, "Apply deploy/rbac/role.yaml, and webhook.yaml beside it for "
-                      "--webhook-listen, sharing.yaml for --gpu-sharing, health.yaml for "
-                      "--node-health\n");
+                      "--webhook-listen, sharing.yaml for --gpu-sharing, suspend.yaml for "
+                      "--gpu-suspend, health.yaml for --node-health, mpi.yaml for MPIJobs (or "
+                      "leave these out: --controllers=-mpijob), secrets.yaml for Secrets that "
+                      "TorchrunQueues make\n");
 }
 
 static void on_request(void *user, struct http_exchange *x)

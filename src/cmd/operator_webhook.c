@@ -161,6 +161,8 @@ int operator_webhook_start(struct operator* op,
         .runtime_class = str_from(options->runtime_class),
         .namespace = str_from(options->ns),
         .administrators = str_from(options->administrators ? options->administrators : ""),
+        .without = op->without.items,
+        .without_count = op->without.count,
         .own_devices = options->own_devices,
     };
     webhook->certificates =
@@ -186,10 +188,10 @@ void operator_webhook_tell(struct operator* op)
                            buf_str(&op->webhook->authorities));
 }
 
-void operator_webhook_lead(struct operator* op)
+void operator_webhook_lead(struct operator* op, bool leads)
 {
     if (op->webhook)
-        certificates_lead(op->webhook->certificates);
+        certificates_lead(op->webhook->certificates, leads);
 }
 
 bool operator_webhook_is_ready(const struct operator* op)

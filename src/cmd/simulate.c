@@ -82,7 +82,7 @@ static struct sim_pod *pod_of(struct sim *sim, struct str ns, struct str name)
 static const char *pod_state(const struct sim_pod *pod)
 {
     if (pod->spec.phase == SCHED_PENDING || pod->spec.phase == SCHED_GATED)
-        return "Waiting";
+        return "Queued";
     if (pod->spec.phase == SCHED_FAILED)
         return "Failed";
     return pod->ends ? "Ending" : "Running";

@@ -19,7 +19,7 @@ struct store_values {
 
 static const struct option store_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct store_values, data_dir), .value = "DIR",
-     .help = "data folder of muster up (default: the same as for up)"},
+     .help = "data folder of muster up (default: that of $KUBECONFIG, else the same as for up)"},
     {0},
 };
 
@@ -66,7 +66,7 @@ static int backup(const char *path, const char *target)
 static int store_run(struct invocation *invocation)
 {
     const struct store_values *values = invocation->values;
-    const char *folder = values->data_dir ? values->data_dir : datadir_default(invocation->arena);
+    const char *folder = values->data_dir ? values->data_dir : datadir_meant(invocation->arena);
     const char *path = str_printf(invocation->arena, "%s/store.db", folder).p;
     struct str action = str_from(invocation->args[0]);
 

@@ -41,7 +41,7 @@ struct support_values {
 static const struct option support_options[] = {
     COMMON_OPTIONS,
     {"data-dir", 0, OPTION_STR, offsetof(struct support_values, data_dir), .value = "DIR",
-     .help = "data folder of muster up (default: the same as for up)"},
+     .help = "data folder of muster up (default: that of $KUBECONFIG, else the same as for up)"},
     {"log", 0, OPTION_STR, offsetof(struct support_values, log), .value = "FILE",
      .help = "log of muster up; journalctl -u muster > FILE writes one"},
     {0},
@@ -232,7 +232,7 @@ static int support_run(struct invocation *invocation)
     const char *file = invocation->args[0];
     struct err err = {0};
 
-    support.folder = values->data_dir ? values->data_dir : datadir_default(invocation->arena);
+    support.folder = values->data_dir ? values->data_dir : datadir_meant(invocation->arena);
     add_version(&support);
     add_flags(&support);
     add_doctor(&support);

@@ -19,6 +19,7 @@
 #include "cmd/gauges.h"
 #include "cmd/idle.h"
 #include "cmd/muster.h"
+#include "cmd/oidc_values.h"
 #include "cmd/reach.h"
 #include "cmd/record.h"
 #include "cmd/scheduling.h"
@@ -34,6 +35,7 @@
 #include "plugin/past.h"
 #include "plugin/spent.h"
 #include "sched/sched.h"
+#include "server/oidc.h"
 #include "server/server.h"
 #include "store/store.h"
 #include "tool/clock.h"
@@ -81,6 +83,7 @@ struct up_values {
     bool allow_privileged;
     bool accept_lost_writes;
     const char *audit_log;
+    struct oidc_values oidc;
     struct option_list page_names;
     struct option_list tls_names;
     const char *tls_certificate;
@@ -91,12 +94,12 @@ struct up_values {
     int images;
     int notify_to;
     int log_level;
+    int log_format;
 };
 
 static const char *const image_kinds[] = {"host", "oci", NULL};
 static const char *const pod_networks[] = {"auto", "host", "bridge", NULL};
 static const char *const notify_words[] = {"public", "any", NULL};
-static const char *const log_levels[] = {"error", "warn", "info", "debug", NULL};
 
 static const struct option up_options[] = {
     {"data-dir", 0, OPTION_STR, offsetof(struct up_values, data_dir), .value = "DIR",
@@ -175,6 +178,7 @@ static const struct option up_options[] = {
     {"audit-log", 0, OPTION_STR, offsetof(struct up_values, audit_log), .value = "FILE",
      .help = "write down who changed what over the API, and when: a line of JSON a request, up to "
              "four files of 64 MiB (default: nothing is written down)"},
+    OIDC_OPTIONS(struct up_values, oidc),
     {"page-name", 0, OPTION_LIST, offsetof(struct up_values, page_names), .value = "NAME",
      .help =
          "name under which browsers may open the web page, besides localhost and addresses; can "
@@ -190,8 +194,11 @@ static const struct option up_options[] = {
     {"tls-private-key-file", 0, OPTION_STR, offsetof(struct up_values, tls_key), .value = "FILE",
      .help = "key of --tls-cert-file, PEM"},
     SCHEDULING_OPTIONS(struct up_values, scheduling),
+    {"log-format", 0, OPTION_CHOICE, offsetof(struct up_values, log_format), .fallback = "logfmt",
+     .choices = log_format_names, .value = "FORMAT",
+     .help = "how logs are written: logfmt, or json, an object a line"},
     {"log-level", 0, OPTION_CHOICE, offsetof(struct up_values, log_level), .fallback = "info",
-     .choices = log_levels, .value = "LEVEL", .help = "log level; logs go to standard error"},
+     .choices = log_level_names, .value = "LEVEL", .help = "log level; logs go to standard error"},
     {0},
 };
 
@@ -306,6 +313,11 @@ static int start_server(struct up *up, struct err *err)
         .page_names = names,
         .audit_log = up->values->audit_log,
     };
+    struct oidc_options oidc;
+    r = oidc_values_read(&up->values->oidc, up->arena, &oidc, err);
+    if (r < 0)
+        return r;
+    options.oidc = &oidc;
     r = server_start(&up->loop, hooks_api(up->hooks), &options, &up->server, err);
     if (r == 0)
         up->port = server_port(up->server);
@@ -347,6 +359,15 @@ static void on_reported(void *user)
         runner_hold(up->runner, false);
     if (up->scheduler)
         scheduler_hold(up->scheduler, false);
+}
+
+/* Of CronJobs and of rules; a name leads nowhere else. */
+static bool read_zone(struct arena *arena, struct str name, struct str *ret_bytes)
+{
+    const char *path =
+        str_c(arena, str_printf(arena, "/usr/share/zoneinfo/" STR_FMT, STR_ARG(name)));
+
+    return zone_is_name(name) && file_read(arena, path, ret_bytes, NULL) == 0;
 }
 
 static int start_agent(struct up *up, const char *url, struct err *err)
@@ -401,6 +422,7 @@ static int start_agent(struct up *up, const char *url, struct err *err)
     if (!str_is(str_from(up->address), "0.0.0.0") && !str_is(str_from(up->address), "::"))
         store_set_api_address(up->store, str_from(up->address));
     store_set_pod_tokens(up->store);
+    store_set_zones(read_zone);
     server_set_podio(up->server, agent_podio(up->agent));
     return 0;
 }
@@ -410,15 +432,6 @@ static void on_renamed(void *user, const struct scheduler_names *names)
     const struct up *up = user;
 
     runner_rename(up->runner, names->scheduler_name, names->queue_label);
-}
-
-/* Names were looked at when they were written (zone_is_name()): they lead nowhere else. */
-static bool read_zone(struct arena *arena, struct str name, struct str *ret_bytes)
-{
-    const char *path =
-        str_c(arena, str_printf(arena, "/usr/share/zoneinfo/" STR_FMT, STR_ARG(name)));
-
-    return zone_is_name(name) && file_read(arena, path, ret_bytes, NULL) == 0;
 }
 
 /* Nodes are tested unless that controller is off, or the test would have no file system. */
@@ -685,7 +698,9 @@ static int up_run(struct invocation *invocation)
                     .started_ms = clock_now_ms()};
     struct err err = {0};
 
-    up.log = (struct log){.fd = 2, .level = (enum log_level)up.values->log_level};
+    up.log = (struct log){.fd = 2,
+                          .level = (enum log_level)up.values->log_level,
+                          .json = up.values->log_format == LOG_FORMAT_JSON};
     option_unknown_environment(invocation->program, invocation->command, environ, on_unknown, &up);
     raise_limits();
     if (uv_loop_init(&up.loop) < 0)

@@ -16,6 +16,7 @@
 #include "cmd/credential.h"
 #include "cmd/look.h"
 #include "cmd/muster.h"
+#include "cmd/user_queue.h"
 #include "http/tls.h"
 #include "kube/kubeconfig.h"
 #include "plugin/job.h"
@@ -38,7 +39,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* muster user add | list | renew | revoke | remove: several people on one machine. What a person is stands in
+/* muster user add | set | list | renew | revoke | remove: several people on one machine. What a person is stands in
  * the annotations of her namespace (api/people.h); her credentials are tokens of a ServiceAccount in
  * a namespace where she has no rights, so she can neither renew nor keep them. */
 
@@ -55,6 +56,7 @@ struct user_values {
     const char *home;
     const char *paths;
     const char *ports;
+    const char *time;
     const char *valid;
     const char *out;
     bool yes;
@@ -62,9 +64,9 @@ struct user_values {
 
 static const struct option user_options[] = {
     {"queue", 0, OPTION_STR, offsetof(struct user_values, queue), .value = "QUEUE",
-     .help =
-         "add: the one queue of the person's jobs; it is made (default: any, and one named default "
-         "is made)"},
+     .help = "add, set: the one queue of the person's jobs; it is made (default: any, and one "
+             "named default "
+             "is made)"},
     {"namespace", 'n', OPTION_STR, offsetof(struct user_values, ns), .value = "NS",
      .help = "add: the person's namespace (default: the name)"},
     {"uid", 0, OPTION_I64, offsetof(struct user_values, uid), .min = 0, .max = UINT32_MAX - 1,
@@ -74,10 +76,14 @@ static const struct option user_options[] = {
     {"home", 0, OPTION_STR, offsetof(struct user_values, home), .value = "DIR",
      .help = "add: home folder (default: that of the account)"},
     {"paths", 0, OPTION_STR, offsetof(struct user_values, paths), .value = "DIR,...",
-     .help = "add: folders that pods may mount as hostPath, besides the home folder"},
+     .help = "add, set: folders that pods may mount as hostPath, besides the home folder"},
     {"ports", 0, OPTION_STR, offsetof(struct user_values, ports), .value = "N-N,...",
-     .help = "add: ports of this machine that pods may have as hostPort, from 1024 on and without "
-             "30000-32767 (default: none)"},
+     .help =
+         "add, set: ports of this machine that pods may have as hostPort, from 1024 on and without "
+         "30000-32767 (default: none)"},
+    {"time", 't', OPTION_STR, offsetof(struct user_values, time), .value = "TIME",
+     .help = "add, set: the longest that a job of the person may run, such as 8h; jobs that say "
+             "nothing get it (default: no end)"},
     {"valid", 0, OPTION_STR, offsetof(struct user_values, valid), .fallback = "30d",
      .value = "TIME", .help = "add, renew: how long the credentials are good, 10m to 365d"},
     {"out", 0, OPTION_STR, offsetof(struct user_values, out), .value = "FILE",
@@ -208,6 +214,7 @@ static int user_put_space(struct user *user, const struct user_account *account,
     json_add_str(arena, notes, PERSON_PATHS, str_from(values->paths ? values->paths : ""));
     json_add_str(arena, notes, PERSON_PORTS, str_from(values->ports ? values->ports : ""));
     json_add_str(arena, notes, PERSON_QUEUE, str_from(values->queue ? values->queue : ""));
+    json_add_str(arena, notes, PERSON_TIME, str_from(values->time ? values->time : ""));
     return credential_put(&user->look, &kind_namespace, STR(""), space, err);
 }
 
@@ -240,49 +247,13 @@ static int user_put_rights(struct user *user, struct err *err)
     return r;
 }
 
-/* GPUs of the largest node. */
-static int user_node_gpus(struct user *user, int64_t *ret, struct err *err)
-{
-    struct look_list nodes = {0};
-    int r = look_all(&user->look, &kind_node, STR(""), &nodes, err);
-
-    *ret = 0;
-    for (size_t i = 0; r == 0 && i < nodes.count; i++) {
-        int64_t gpus = job_gpus(json_at(nodes.items[i], "status.allocatable"));
-
-        *ret = gpus > *ret ? gpus : *ret;
-    }
-    return r;
-}
-
-/* What she submits to, as large as a node of this machine. One that is there is left as it is. */
+/* What she submits to. */
 static int user_put_queue(struct user *user, struct err *err)
 {
-    struct str name = user->values->queue ? str_from(user->values->queue) : STR("default");
-    struct json *queue = credential_object(user->arena, user->ns, name);
-    struct err own = {0};
-    int64_t gpus = 0;
-    int r = user_node_gpus(user, &gpus, err);
+    const char *queue = user->values->queue;
 
-    if (r < 0)
-        return r;
-    json_fill(user->arena, queue, "{spec: {nodeResources: {gpus: $}, kaiQueue: $}}", gpus, name);
-    r = look_call(&user->look,
-                  &(struct api_request){.verb = API_CREATE,
-                                        .kind = &kind_torchrunqueue,
-                                        .ns = user->ns,
-                                        .body = json_text(user->arena, queue)},
-                  NULL, &own);
-    if (r < 0 && own.http_status != 409) {
-        *err = own;
-        return r;
-    }
-    (void)fprintf(stderr,
-                  r == 0 ? "queue " STR_FMT " was made for " STR_FMT
-                           ", for jobs of up to %lld GPUs a node\n"
-                         : "queue " STR_FMT " of " STR_FMT " is there already\n",
-                  STR_ARG(name), STR_ARG(user->name), (long long)gpus);
-    return 0;
+    return user_queue_put(&user->look, user->name, user->ns,
+                          str_from(queue && queue[0] ? queue : "default"), err);
 }
 
 /* To the administrator: the kubeconfig is a password. */
@@ -437,11 +408,11 @@ static int user_give_credentials(struct user *user,
     return r;
 }
 
-static int user_add(struct user *user, struct err *err)
+/* What would mean nothing in the annotations of her namespace. */
+static int user_check_values(const struct user_values *values, struct err *err)
 {
-    const struct user_values *values = user->values;
-    struct user_account account = {0};
     struct person_ports ports;
+    int64_t ms = 0;
 
     if (!person_ports_parse(str_from(values->ports ? values->ports : ""), &ports))
         return err_set(
@@ -449,7 +420,20 @@ static int user_add(struct user *user, struct err *err)
             "--ports: \"%s\" is not ports and ranges such as 8000-8010,9000, from 1024 on "
             "and without the nodePorts of Services, 30000-32767",
             values->ports);
-    int r = user_find_account(user, &account, err);
+    if (values->time && values->time[0] &&
+        (!time_parse_duration(str_from(values->time), &ms) || ms <= 0))
+        return err_set(err, -EINVAL, "--time: \"%s\" is not a time such as 90m or 8h",
+                       values->time);
+    return 0;
+}
+
+static int user_add(struct user *user, struct err *err)
+{
+    struct user_account account = {0};
+    int r = user_check_values(user->values, err);
+
+    if (r == 0)
+        r = user_find_account(user, &account, err);
     if (r == 0)
         r = user_check_others(user, &account, err);
     if (r == 0)
@@ -465,13 +449,56 @@ static int user_add(struct user *user, struct err *err)
     return r;
 }
 
+/* What is named here is different from now on; credentials and the rest stay as they are. */
+static int user_set(struct user *user, struct err *err)
+{
+    const struct user_values *values = user->values;
+    const struct {
+        const char *key;
+        const char *text;
+    } given[] = {{PERSON_TIME, values->time},
+                 {PERSON_QUEUE, values->queue},
+                 {PERSON_PATHS, values->paths},
+                 {PERSON_PORTS, values->ports}};
+    struct user_account account = {0};
+    bool any = false;
+    int r = user_check_values(values, err);
+
+    if (r == 0)
+        r = user_find_space(user, &account, err);
+    if (r < 0)
+        return r;
+    struct json *space = credential_object(user->arena, STR(""), user->ns);
+    struct json *notes = json_add_object(user->arena, json_get(space, "metadata"), "annotations");
+    for (size_t i = 0; i < COUNT_OF(given); i++) {
+        any = any || given[i].text;
+        if (given[i].text)
+            json_add_c(user->arena, notes, given[i].key, given[i].text);
+    }
+    if (!any)
+        return err_set(
+            err, -EINVAL,
+            "set: say what is to be different, with --time, --queue, --paths or --ports");
+    r = credential_put(&user->look, &kind_namespace, STR(""), space, err);
+    if (r == 0 && values->queue && values->queue[0])
+        r = user_put_queue(user, err);
+    return r;
+}
+
 /* New credentials; what the person may do stays as it is. */
 static int user_renew(struct user *user, struct err *err)
 {
     struct user_account account = {0};
     int r = user_find_space(user, &account, err);
 
-    return r < 0 ? r : user_give_credentials(user, &account, err);
+    if (r == 0)
+        r = user_give_credentials(user, &account, err);
+    if (r < 0 && err->http_status == 404)
+        return err_set(err, r,
+                       "the credentials of " STR_FMT " were revoked: `muster user add " STR_FMT
+                       "` gives new ones",
+                       STR_ARG(user->name), STR_ARG(user->name));
+    return r;
 }
 
 /* ---- list, revoke, remove ---- */
@@ -489,9 +516,9 @@ static void user_add_row(struct arena *arena,
                          const struct look_list *accounts,
                          struct look_found *found)
 {
-    static const char *const keys[] = {PERSON_UID, PERSON_QUEUE, PERSON_HOME, PERSON_PATHS,
-                                       PERSON_PORTS};
-    static const char *const names[] = {"uid", "queue", "home", "paths", "ports"};
+    static const char *const keys[] = {PERSON_UID,   PERSON_QUEUE, PERSON_HOME,
+                                       PERSON_PATHS, PERSON_PORTS, PERSON_TIME};
+    static const char *const names[] = {"uid", "queue", "home", "paths", "ports", "time"};
     const struct json *notes = json_at(space, "metadata.annotations");
     struct str name = json_str(json_get(notes, PERSON_NAME));
     struct str until = json_str(json_get(notes, PERSON_UNTIL));
@@ -581,6 +608,8 @@ static int user_revoke(struct user *user, bool with_space, struct err *err)
         r = credential_delete(&user->look, &kind_serviceaccount, STR(PEOPLE_NAMESPACE), user->name,
                               err);
     if (r == 0 && with_space)
+        r = user_queue_drop(&user->look, user->ns, err);
+    if (r == 0 && with_space)
         r = credential_delete(&user->look, &kind_namespace, STR(""), user->ns, err);
     if (r == 0)
         (void)printf(with_space
@@ -598,13 +627,13 @@ static int user_run(struct invocation *invocation)
     struct str action = str_from(invocation->args[0]);
     bool list = str_is(action, "list"), add = str_is(action, "add");
     bool revoke = str_is(action, "revoke"), remove = str_is(action, "remove");
-    bool renew = str_is(action, "renew");
+    bool renew = str_is(action, "renew"), set = str_is(action, "set");
     struct err err = {0};
 
     if (!(list && invocation->arg_count == 1) &&
-        !((add || renew || revoke || remove) && invocation->arg_count == 2)) {
-        (void)fprintf(stderr, "muster user: use `add NAME`, `list`, `renew NAME`, `revoke NAME` or "
-                              "`remove NAME`\n");
+        !((add || set || renew || revoke || remove) && invocation->arg_count == 2)) {
+        (void)fprintf(stderr, "muster user: use `add NAME`, `set NAME`, `list`, `renew NAME`, "
+                              "`revoke NAME` or `remove NAME`\n");
         return EXIT_USAGE;
     }
     user.name = list ? STR("") : str_from(invocation->args[1]);
@@ -618,6 +647,7 @@ static int user_run(struct invocation *invocation)
     if (r == 0) {
         r = list    ? user_list(&user, &values->look, &err)
             : add   ? user_add(&user, &err)
+            : set   ? user_set(&user, &err)
             : renew ? user_renew(&user, &err)
                     : user_revoke(&user, remove, &err);
         look_close(&user.look);
@@ -630,11 +660,12 @@ static int user_run(struct invocation *invocation)
 const struct command command_user = {
     .name = "user",
     .summary = "let other people use muster up on this machine",
-    .usage = "add NAME | list | renew NAME | revoke NAME | remove NAME",
+    .usage = "add NAME | set NAME | list | renew NAME | revoke NAME | remove NAME",
     .about =
         "add prints a kubeconfig for the person: rights in one namespace, pods that run with the "
         "person's user id and see no other home folder. Calling it again makes new credentials. "
-        "add makes a queue for her, too. revoke makes all credentials of the person useless at "
+        "add makes a queue for her, too. set changes what is named and nothing else. revoke makes "
+        "all credentials of the person useless at "
         "once; remove also deletes the "
         "namespace with everything in it. It needs the kubeconfig of muster up's owner.",
     .example = "muster user add alice --queue vision --out ~alice/.kube/config\nmuster user list\n"

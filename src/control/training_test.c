@@ -125,12 +125,29 @@ static bool rules_name(const struct json *rules, struct str resource)
     return false;
 }
 
+/* Appends the objects of all files of deploy/rbac but users.yaml, which is not about the operator. */
+static struct json_vec read_roles(struct arena *arena)
+{
+    static const char *const files[] = {"role.yaml",    "mpi.yaml",       "secrets.yaml",
+                                        "health.yaml",  "self-test.yaml", "webhook.yaml",
+                                        "sharing.yaml", "suspend.yaml",   NULL};
+    struct json_vec roles = {0};
+
+    for (size_t i = 0; files[i]; i++) {
+        struct json_vec more = read_manifests(arena, str_printf(arena, "rbac/%s", files[i]).p);
+
+        for (size_t k = 0; k < more.count; k++)
+            VEC_PUSH(arena, &roles, more.items[k]);
+    }
+    return roles;
+}
+
 TEST(training_kinds_are_in_the_webhooks_and_the_roles)
 {
     static const char *const parts[] = {"", "/status", "/finalizers"};
     _cleanup_(arena_done) struct arena arena = {0};
     struct json_vec hooks = read_manifests(&arena, "webhooks.yaml");
-    struct json_vec roles = read_manifests(&arena, "rbac/role.yaml");
+    struct json_vec roles = read_roles(&arena);
 
     for (size_t i = 0; i < TRAININGS; i++) {
         const char *plural = training_kinds[i].kind->plural;
@@ -148,6 +165,103 @@ TEST(training_kinds_are_in_the_webhooks_and_the_roles)
                 allowed |= rules_name(json_get(roles.items[k], "rules"), resource);
             EXPECT(allowed);
         }
+    }
+}
+
+/* ---- the roles of the operator's controllers ---- */
+
+static struct str controller_of(const struct json *object)
+{
+    return json_str(json_get(json_at(object, "metadata.annotations"), "muster.dev/controllers"));
+}
+
+static bool rule_allows(const struct json *rule, const struct kind *kind, const char *verb)
+{
+    return has(json_get(rule, "apiGroups"), str_from(kind->group)) &&
+           has(json_get(rule, "resources"), str_from(kind->plural)) &&
+           has(json_get(rule, "verbs"), str_from(verb));
+}
+
+/* Whether a ClusterRole that is the controller's own allows it. */
+static bool may(const struct json_vec *roles,
+                const struct controller *controller,
+                const struct kind *kind,
+                const char *verb)
+{
+    for (size_t i = 0; i < roles->count; i++) {
+        if (!str_is(json_str_at(roles->items[i], "kind"), "ClusterRole") ||
+            !str_is(controller_of(roles->items[i]), controller->name))
+            continue;
+        JSON_FOREACH(json_get(roles->items[i], "rules"), rule)
+            if (rule_allows(rule, kind, verb))
+                return true;
+    }
+    return false;
+}
+
+TEST(each_controller_of_the_operator_may_watch_its_kinds_by_a_role_of_its_own)
+{
+    static const char *const verbs[] = {"get", "list", "watch"};
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json_vec roles = read_roles(&arena);
+
+    for (size_t i = 0; controllers[i]; i++)
+        for (size_t k = 0; !controllers[i]->embedded && controllers[i]->watches[k]; k++)
+            for (size_t v = 0; v < COUNT_OF(verbs); v++) {
+                const struct kind *kind = controllers[i]->watches[k];
+
+                test_case(
+                    str_printf(&arena, "%s: %s %s", controllers[i]->name, verbs[v], kind->plural)
+                        .p);
+                EXPECT(may(&roles, controllers[i], kind, verbs[v]));
+            }
+}
+
+/* The chart leaves both out where the controller is off. */
+TEST(a_role_of_a_controller_and_its_binding_name_it)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json_vec roles = read_roles(&arena);
+
+    for (size_t i = 0; i < roles.count; i++) {
+        struct str bound = json_str_at(roles.items[i], "roleRef.name");
+        struct str kind = json_str_at(roles.items[i], "roleRef.kind");
+        struct str names = controller_of(roles.items[i]);
+        bool known = !names.len;
+
+        test_case(str_dup(&arena, json_str_at(roles.items[i], "metadata.name")).p);
+        for (size_t k = 0; controllers[k]; k++)
+            known |= str_is(names, controllers[k]->name) && !controllers[k]->embedded;
+        EXPECT(known);
+        for (size_t k = 0; bound.len && k < roles.count; k++)
+            if (str_eq(json_str_at(roles.items[k], "metadata.name"), bound) &&
+                str_eq(json_str_at(roles.items[k], "kind"), kind))
+                EXPECT(str_eq(controller_of(roles.items[k]), names));
+    }
+}
+
+TEST(nobody_runs_commands_or_reads_secrets_unless_an_option_asks_for_it)
+{
+    static const char *const files[] = {"rbac/role.yaml", "rbac/health.yaml", "rbac/self-test.yaml",
+                                        "rbac/sharing.yaml", "rbac/webhook.yaml"};
+    static const char *const reading[] = {"get", "list", "watch", "patch", "update", "delete"};
+    static const struct kind exec = {.group = "", .plural = "pods/exec"};
+    static const struct kind rolebindings = {.group = "rbac.authorization.k8s.io",
+                                             .plural = "rolebindings"};
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    for (size_t f = 0; f < COUNT_OF(files); f++) {
+        struct json_vec roles = read_manifests(&arena, files[f]);
+
+        test_case(files[f]);
+        for (size_t i = 0; i < roles.count; i++)
+            JSON_FOREACH(json_get(roles.items[i], "rules"), rule) {
+                EXPECT(!rule_allows(rule, &exec, "get") && !rule_allows(rule, &exec, "create"));
+                EXPECT(!rule_allows(rule, &rolebindings, "create"));
+                /* its own certificates have a name */
+                for (size_t v = 0; v < COUNT_OF(reading) && !json_get(rule, "resourceNames"); v++)
+                    EXPECT(!rule_allows(rule, &kind_secret, reading[v]));
+            }
     }
 }
 

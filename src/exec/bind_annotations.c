@@ -1,8 +1,10 @@
 #include "exec/bind_annotations.h"
 
+#include "api/autoscale.h"
 #include "api/gpu.h"
 #include "api/group.h"
 #include "api/numa.h"
+#include "api/object.h"
 #include "api/suspend.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -35,14 +37,35 @@ static struct str zones_text(const struct sched_bind_more *more, struct arena *a
     return json_text(arena, list);
 }
 
-struct str bind_annotations(const struct sched_bind *bind, struct str group, struct arena *arena)
+/* A pod that names its group in its spec is told what stands for it with its node: one write less
+ * than to tell it before. */
+static void add_group(struct json *annotations, const struct object *pod, struct arena *arena)
+{
+    if (pod && pod->group.len && !object_annotation(pod, GROUP_ANNOTATION).len)
+        json_add_str(arena, annotations, GROUP_ANNOTATION, pod->group);
+}
+
+/* What a person has said of the pod counts, whatever it is. */
+static void add_stays(struct json *annotations, const struct object *pod, struct arena *arena)
+{
+    if (!pod || !object_annotation(pod, AUTOSCALE_SAFE).len)
+        json_add_c(arena, annotations, AUTOSCALE_SAFE, AUTOSCALE_SAFE_NOT);
+    if (!pod || !object_annotation(pod, AUTOSCALE_DISRUPT).len)
+        json_add_c(arena, annotations, AUTOSCALE_DISRUPT, AUTOSCALE_DISRUPT_NEVER);
+}
+
+struct str bind_annotations(const struct sched_bind *bind,
+                            const struct object *pod,
+                            bool stays,
+                            struct arena *arena)
 {
     struct json *annotations = json_new_object(arena);
     struct str devices = STR_NONE;
     bool zones = bind->more && bind->more->zone_part_count;
 
-    if (group.len)
-        json_add_str(arena, annotations, GROUP_ANNOTATION, group);
+    add_group(annotations, pod, arena);
+    if (stays)
+        add_stays(annotations, pod, arena);
     if (zones)
         json_add_str(arena, annotations, NUMA_ANNOTATION_PREDICTED, zones_text(bind->more, arena));
     if (!bind->device_count && !bind->gpu_group_count)

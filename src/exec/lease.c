@@ -5,6 +5,7 @@
 #include "api/object.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/mem.h"
@@ -14,6 +15,7 @@
 #include "tool/timer.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 
 #define RELEASE_MS      1500 /* an orderly stop does not wait longer for the server */
@@ -22,7 +24,7 @@
 enum held {
     HELD_NO,
     HELD_YES,
-    HELD_LOST,
+    HELD_DOUBT, /* it was ours, and may still be */
     HELD_RELEASING,
 };
 
@@ -39,7 +41,9 @@ struct lease {
     int64_t renewed_ms;  /* monotonic: when the last renewal that succeeded was sent */
     int64_t sent_ms;     /* when the request under way was sent */
     struct object *seen; /* the lease as last read or written */
-    int64_t seen_ms;     /* when it last changed */
+    int64_t seen_ms;     /* when it last changed, as far as the server could tell us */
+    int64_t heard_ms;    /* when it was last read */
+    bool deaf;           /* since then the server has told nothing */
     int64_t due_ms;      /* of the timer, where there is none */
     int64_t give_up_ms;  /* handing it back */
     bool handed;         /* it has been tried */
@@ -81,25 +85,44 @@ static void forget(struct lease *lease)
 
 static void won(struct lease *lease)
 {
-    if (lease->held != HELD_NO)
+    bool again = lease->held == HELD_DOUBT;
+
+    if (lease->held == HELD_YES)
         return;
     lease->held = HELD_YES;
-    log_info(lease->options.log, "lease.won", LOG_C("identity", lease->options.identity));
+    if (again)
+        log_info(lease->options.log, "lease.renewed", LOG_C("identity", lease->options.identity));
+    else
+        log_info(lease->options.log, "lease.won", LOG_C("identity", lease->options.identity));
     lease->options.won(lease->options.user);
+}
+
+static void doubt(struct lease *lease)
+{
+    lease->held = HELD_DOUBT;
+    log_warn(lease->options.log, "lease.doubt", LOG_C("identity", lease->options.identity),
+             LOG_C("why", "it could not be renewed in time; nothing is written until it is clear "
+                          "who leads"));
+    lease->options.doubt(lease->options.user);
 }
 
 static void lost(struct lease *lease, const char *why)
 {
-    lease->held = HELD_LOST;
-    lease->due_ms = INT64_MAX;
-    if (lease->timer)
-        timer_cancel(lease->timer);
+    if (lease->held != HELD_YES && lease->held != HELD_DOUBT)
+        return;
+    lease->held = HELD_NO;
     log_error(lease->options.log, "lease.lost", LOG_C("identity", lease->options.identity),
               LOG_C("why", why));
     lease->options.lost(lease->options.user);
 }
 
 /* ---- requests ---- */
+
+/* One that gets no answer leaves time for another before the doubt. */
+static int64_t request_ms(const struct lease *lease)
+{
+    return lease->options.times.renew_ms * 3 / 5;
+}
 
 static void send_request(struct lease *lease, const struct api_request *request, api_done_fn *done)
 {
@@ -126,7 +149,7 @@ static void on_write(void *user, const struct api_result *result)
 {
     struct lease *lease = landed(user);
 
-    if (!lease || lease->held == HELD_LOST)
+    if (!lease)
         return;
     if (lease->held == HELD_RELEASING) { /* a renewal that was under way when we began to stop */
         see(lease, result->object);
@@ -136,7 +159,7 @@ static void on_write(void *user, const struct api_result *result)
     if (result->code == 0) {
         see(lease, result->object);
         lease->renewed_ms = lease->sent_ms;
-        if (now_ms(lease) - lease->sent_ms < LEASE_RENEW_MS)
+        if (now_ms(lease) - lease->sent_ms < lease->options.times.renew_ms)
             won(lease);
         else
             forget(lease); /* an answer that took so long: others may have waited for it to end */
@@ -172,7 +195,8 @@ static struct str lease_body(struct arena *arena, const struct lease *lease, boo
               "{holderIdentity: $, leaseDurationSeconds: $, renewTime: $, "
               "acquireTime: $, leaseTransitions: $}",
               release ? "" : lease->options.identity,
-              release ? LEASE_RELEASED_S : LEASE_DURATION_MS / 1000, str_dup(arena, str_from(now)),
+              release ? LEASE_RELEASED_S : lease->options.times.duration_ms / 1000,
+              str_dup(arena, str_from(now)),
               mine && acquired.len > 0 ? acquired : str_dup(arena, str_from(now)),
               old && !mine ? transitions + 1 : transitions);
     return json_text(arena, root);
@@ -189,13 +213,14 @@ static void write_lease(struct lease *lease, bool release, api_done_fn *done)
                      .ns = str_from(lease->options.ns),
                      .name = lease->seen ? str_from(lease->options.name) : STR_NONE,
                      .body = lease_body(&arena, lease, release),
+                     .timeout_ms = request_ms(lease),
                  },
                  done);
     arena_done(&arena);
 }
 
 /* Whether nobody holds it, or we do, or its holder has not been heard of for too long. */
-static bool is_free(const struct lease *lease)
+static bool is_free(const struct lease *lease, bool *ret_mine)
 {
     struct arena arena = {0};
     struct json *root = object_json(lease->seen, &arena);
@@ -205,27 +230,38 @@ static bool is_free(const struct lease *lease)
     bool empty = holder.len == 0;
 
     arena_done(&arena);
+    *ret_mine = mine;
     return mine || empty || now_ms(lease) - lease->seen_ms >= seconds * 1000;
 }
 
 static void on_read(void *user, const struct api_result *result)
 {
     struct lease *lease = landed(user);
+    bool mine = false;
 
-    if (!lease || lease->held == HELD_LOST || lease->held == HELD_RELEASING)
+    if (!lease || lease->held == HELD_RELEASING)
         return;
-    if (result->code == 0) {
-        see(lease, result->object);
-        if (is_free(lease))
-            write_lease(lease, false, on_write);
-        else if (lease->held == HELD_YES)
-            lost(lease, "another replica holds the lease");
-    } else if (result->err->http_status == 404) {
-        forget(lease);
-        write_lease(lease, false, on_write);
-    } else {
+    if (result->code && result->err->http_status != 404) {
+        lease->deaf = true;
         log_warn(lease->options.log, "lease.read", LOG_ERR(result->err));
+        return;
     }
+    if (lease->deaf) /* whether the holder renewed it meanwhile, nobody could have told us */
+        lease->seen_ms += now_ms(lease) - lease->heard_ms;
+    lease->deaf = false;
+    lease->heard_ms = now_ms(lease);
+    if (result->code) {
+        forget(lease);
+        lost(lease, "it was deleted");
+        write_lease(lease, false, on_write);
+        return;
+    }
+    see(lease, result->object);
+    bool is_ours_to_take = is_free(lease, &mine);
+    if (!mine)
+        lost(lease, "another replica holds it, or has held it");
+    if (is_ours_to_take)
+        write_lease(lease, false, on_write);
 }
 
 static void read_lease(struct lease *lease)
@@ -234,7 +270,8 @@ static void read_lease(struct lease *lease)
                  &(struct api_request){.verb = API_GET,
                                        .kind = &kind_lease,
                                        .ns = str_from(lease->options.ns),
-                                       .name = str_from(lease->options.name)},
+                                       .name = str_from(lease->options.name),
+                                       .timeout_ms = request_ms(lease)},
                  on_read);
 }
 
@@ -279,11 +316,9 @@ static void on_timer(void *user)
         hand_back(lease);
         return;
     }
-    if (lease->held == HELD_YES && age_ms >= LEASE_RENEW_MS) {
-        lost(lease, "it could not be renewed in time");
-        return;
-    }
-    in(lease, LEASE_RETRY_MS);
+    if (lease->held == HELD_YES && age_ms >= lease->options.times.renew_ms)
+        doubt(lease);
+    in(lease, lease->options.times.retry_ms);
     if (lease->flight)
         return;
     if (lease->held == HELD_YES && lease->seen)
@@ -301,7 +336,8 @@ int64_t lease_turn(struct lease *lease)
 
 void lease_release(struct lease *lease, void (*done)(void *user), void *user)
 {
-    lease->handed = lease->held != HELD_YES; /* there is nothing to hand back */
+    lease->handed =
+        lease->held != HELD_YES && lease->held != HELD_DOUBT; /* there is nothing to hand back */
     lease->held = HELD_RELEASING;
     lease->released = done;
     lease->released_user = user;
@@ -309,11 +345,33 @@ void lease_release(struct lease *lease, void (*done)(void *user), void *user)
     in(lease, 0);
 }
 
+int lease_check(const struct lease_times *times, struct err *err)
+{
+    if (times->duration_ms % 1000)
+        return err_set(err, -EINVAL,
+                       "--leader-elect-lease-duration: a Lease has whole seconds, not %lld ms",
+                       (long long)times->duration_ms);
+    if (times->renew_ms < 2 * times->retry_ms)
+        return err_set(err, -EINVAL,
+                       "--leader-elect-renew-deadline: it must be at least twice "
+                       "--leader-elect-retry-period, or one lost answer stops the leader");
+    if (times->duration_ms < times->renew_ms + times->retry_ms + LEASE_GAP_MS)
+        return err_set(err, -EINVAL,
+                       "--leader-elect-lease-duration: it must be at least "
+                       "--leader-elect-renew-deadline, --leader-elect-retry-period and %d s, or "
+                       "another replica could lead while requests of the last leader arrive",
+                       LEASE_GAP_MS / 1000);
+    return 0;
+}
+
 struct lease *lease_start(const struct lease_options *options)
 {
     struct lease *lease = MEM_NEW(struct lease);
 
     lease->options = *options;
+    if (!options->times.duration_ms)
+        lease->options.times =
+            (struct lease_times){LEASE_DURATION_MS, LEASE_RENEW_MS, LEASE_RETRY_MS};
     if (options->loop)
         lease->timer = timer_new(options->loop, lease);
     in(lease, 0);

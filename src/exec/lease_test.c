@@ -1,13 +1,16 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "base/arena.h"
+#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "exec/lease.h"
 #include "store/harness.h"
 #include "test.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -21,6 +24,8 @@ struct replica {
     struct bench *bench;
     struct lease *lease;
     bool leads;
+    unsigned won;
+    bool doubts;
     bool lost;
     bool released;
     bool busy;
@@ -33,14 +38,24 @@ static int64_t now(void *user)
 
 static void on_won(void *user)
 {
-    ((struct replica *)user)->leads = true;
+    struct replica *replica = user;
+
+    replica->leads = true;
+    replica->doubts = false;
+    replica->won++;
+}
+
+static void on_doubt(void *user)
+{
+    ((struct replica *)user)->leads = false;
+    ((struct replica *)user)->doubts = true;
 }
 
 static void on_lost(void *user)
 {
     struct replica *replica = user;
 
-    replica->leads = false;
+    replica->leads = replica->doubts = false;
     replica->lost = true;
 }
 
@@ -69,6 +84,7 @@ static void start(struct bench *bench, struct replica *replica, const char *iden
                                                          .name = "l",
                                                          .identity = identity,
                                                          .won = on_won,
+                                                         .doubt = on_doubt,
                                                          .lost = on_lost,
                                                          .busy = is_busy,
                                                          .now = now,
@@ -121,9 +137,16 @@ TEST(lease_one_of_two_leads_and_the_other_follows_when_it_is_gone)
     pass(&bench, 2 * LEASE_RETRY_MS + 200, &b, NULL);
     EXPECT(b.leads);
     (void)lease_turn(a.lease); /* its timer is overdue: before anything else it knows */
-    EXPECT(a.lost);
+    EXPECT(a.doubts && !a.lost);
+    pass(&bench, 2 * LEASE_RETRY_MS, &a, &b);
+    EXPECT(a.lost && b.leads);
     close_bench(&bench, &a, &b);
 }
+
+struct waiting {
+    api_done_fn *done;
+    void *user;
+};
 
 /* An API server that takes its time for a write, and what was last written. */
 struct slow {
@@ -131,6 +154,9 @@ struct slow {
     struct api *below;
     struct bench *bench;
     int64_t ms;
+    bool away; /* nobody answers */
+    struct waiting waiting[2];
+    size_t waiting_count;
     struct arena arena;
     struct str body;
 };
@@ -142,11 +168,39 @@ static void slow_call(struct api *api,
 {
     struct slow *slow = (struct slow *)api;
 
+    if (slow->away) {
+        EXPECT(slow->waiting_count < 2);
+        slow->waiting[slow->waiting_count++] = (struct waiting){done, user};
+        return;
+    }
     if (request->verb != API_GET) {
         slow->bench->now_ms += slow->ms;
         slow->body = str_dup(&slow->arena, request->body);
     }
     api_call(slow->below, request, done, user);
+}
+
+static void slow_time_out(struct slow *slow)
+{
+    struct err err = {0};
+
+    (void)err_set(&err, -ETIMEDOUT, "nobody answered");
+    while (slow->waiting_count) {
+        struct waiting *waiting = &slow->waiting[--slow->waiting_count];
+
+        waiting->done(waiting->user, &(struct api_result){.code = -ETIMEDOUT, .err = &err});
+    }
+}
+
+static void pass_away(struct slow *slow, int64_t ms, struct replica *a, struct replica *b)
+{
+    slow->away = true;
+    for (; ms > 0; ms -= 200) {
+        pass(slow->bench, 20, a, b);
+        slow_time_out(slow);
+        slow->bench->now_ms += 180;
+    }
+    slow->away = false;
 }
 
 static void slow_open(struct slow *slow, struct bench *bench, int64_t ms)
@@ -179,6 +233,62 @@ TEST(lease_that_is_answered_too_late_is_not_won_by_that)
     EXPECT(a.leads);
     close_bench(&bench, &a, &b);
     arena_done(&slow.arena);
+}
+
+TEST(lease_stays_where_it_was_when_the_server_was_away)
+{
+    struct bench bench;
+    struct replica a, b;
+    struct slow slow;
+
+    open_bench(&bench);
+    slow_open(&slow, &bench, 0);
+    bench.h.api = &slow.api;
+    start(&bench, &a, "a");
+    pass(&bench, 100, &a, NULL);
+    start(&bench, &b, "b");
+    pass(&bench, 1200, &a, &b);
+    bench.h.api = slow.below;
+    pass_away(&slow, LEASE_RENEW_MS - LEASE_RETRY_MS, &a, &b);
+    EXPECT(a.leads && !b.leads);
+    pass_away(&slow, 2 * LEASE_RETRY_MS, &a, &b);
+    EXPECT(a.doubts && !a.leads && !a.lost);
+    pass_away(&slow, 120000, &a, &b);
+    EXPECT(!a.leads && !b.leads && !a.lost);
+    pass(&bench, LEASE_RETRY_MS, &b, NULL); /* it is the first to hear that the server is back */
+    pass(&bench, 2 * LEASE_RETRY_MS, &a, &b);
+    EXPECT(a.leads && a.won == 2 && !a.lost && !b.leads);
+    close_bench(&bench, &a, &b);
+    arena_done(&slow.arena);
+}
+
+TEST(lease_that_another_took_meanwhile_is_lost_and_competed_for)
+{
+    struct bench bench;
+    struct replica a, b;
+
+    open_led(&bench, &a, &b);
+    pass(&bench, LEASE_DURATION_MS + LEASE_RETRY_MS, &b, NULL); /* a stands still */
+    EXPECT(b.leads && a.leads);
+    pass(&bench, 20, &a, &b); /* it goes on, and before anything else it knows */
+    EXPECT(!a.leads);
+    pass(&bench, 2 * LEASE_RETRY_MS, &a, &b);
+    EXPECT(a.lost && !a.leads && b.leads);
+    lease_release(b.lease, on_released, &b);
+    pass(&bench, 2 * LEASE_RETRY_MS, &a, &b);
+    EXPECT(a.leads && a.won == 2);
+    close_bench(&bench, &a, &b);
+}
+
+TEST(lease_times_that_could_let_two_lead_are_refused)
+{
+    struct err err = {0};
+
+    EXPECT(lease_check(&(struct lease_times){8000, 5000, 1000}, &err) == 0);
+    EXPECT(lease_check(&(struct lease_times){15000, 10000, 2000}, &err) == 0);
+    EXPECT(lease_check(&(struct lease_times){8500, 5000, 1000}, &err) < 0);
+    EXPECT(lease_check(&(struct lease_times){6000, 5000, 1000}, &err) < 0);
+    EXPECT(lease_check(&(struct lease_times){60000, 5000, 3000}, &err) < 0);
 }
 
 /* Of what was last written: who leads, since when, how often that changed, and for how long. */

@@ -627,6 +627,7 @@ int64_t runner_turn(struct runner *runner)
     size_t count = runner->queue.count;
     size_t kept = 0;
     size_t done = 0;
+    bool over = false; /* what this turn may do */
     for (size_t i = 0; i < count; i++) {
         struct work *work = runner->queue.items[i];
 
@@ -635,14 +636,14 @@ int64_t runner_turn(struct runner *runner)
             due_at(work, work->not_before_ms); /* it may be here by an earlier moment of its own */
             continue;
         }
-        if (done >= RUNNER_TURN_KEYS_MAX || runner->under_way >= RUNNER_UNDER_WAY_MAX ||
-            !sees_own_writes(work, now_ms)) {
+        if (over || runner->under_way >= RUNNER_UNDER_WAY_MAX || !sees_own_writes(work, now_ms)) {
             runner->queue.items[kept++] = work;
             continue;
         }
         work->queued = false;
         done++;
         reconcile(work, now_ms);
+        over = done >= RUNNER_TURN_KEYS_MAX || runner_clock(runner) - now_ms >= RUNNER_TURN_MS;
     }
     /* Behind them comes what was queued meanwhile. */
     for (size_t i = count; i < runner->queue.count; i++)
@@ -650,7 +651,7 @@ int64_t runner_turn(struct runner *runner)
     runner->queue.count = kept;
 
     bool more = kept && runner->under_way < RUNNER_UNDER_WAY_MAX;
-    int64_t next = more && done >= RUNNER_TURN_KEYS_MAX ? 0 : runner->next_due_ms;
+    int64_t next = more && over ? 0 : runner->next_due_ms;
     if ((more || runner->lingering.count) && next > now_ms + RUNNER_OWN_WRITE_MS)
         next = now_ms + RUNNER_OWN_WRITE_MS;
     if (next != INT64_MAX)

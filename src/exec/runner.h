@@ -29,6 +29,7 @@ struct object;
 #define RUNNER_BACKOFF_MAX_MS 30000
 #define RUNNER_UNDER_WAY_MAX  512  /* keys whose actions are under way; the rest waits its turn */
 #define RUNNER_TURN_KEYS_MAX  1024 /* reconciles of one turn, so that others get the loop */
+#define RUNNER_TURN_MS        20   /* of them as well, where the clock goes on meanwhile */
 #define RUNNER_OWN_WRITE_MS   5000 /* longest wait for the cache to see a write of ours */
 #define RUNNER_LEARN_AGAIN_MS 5000 /* a kind that the server does not have is asked for again */
 #define RUNNER_SETTLE_STEP_MS 50   /* what waits to settle is looked at in such steps */

@@ -439,6 +439,42 @@ TEST(runner_takes_no_newer_object_of_a_list_for_its_own_write)
     close_bench(&bench);
 }
 
+static int64_t busy(void *user)
+{
+    return ((struct bench *)user)->now_ms++;
+}
+
+/* Others wait for the loop meanwhile. */
+TEST(runner_leaves_to_the_next_turn_what_one_has_no_time_for)
+{
+    struct bench bench = {.now_ms = 1000000};
+    char body[256];
+
+    harness_open(&bench.h, NULL);
+    EXPECT(runner_start(NULL, bench.h.api,
+                        &(struct runner_options){
+                            .now = busy, .now_user = &bench, .seed = 1, .embedded = true},
+                        &bench.runner, NULL) == 0);
+    settle(&bench);
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(body, sizeof(body),
+                       "{\"metadata\":{\"name\":\"j%d\"},\"spec\":{\"template\":{\"spec\":{"
+                       "\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"c\","
+                       "\"image\":\"x\"}]}}}}",
+                       i);
+        EXPECT(harness_create(&bench.h, &kind_job, "default", body) == 0);
+    }
+    harness_settle(&bench.h);
+    EXPECT(runner_turn(bench.runner) != INT64_MAX);
+    harness_settle(&bench.h);
+    EXPECT(harness_list(&bench.h, &kind_pod, "default") == 0);
+    EXPECT(bench.h.item_count > 0 && bench.h.item_count < 50);
+    for (int i = 0; i < 20; i++)
+        settle(&bench);
+    EXPECT(harness_list(&bench.h, &kind_pod, "default") == 0 && bench.h.item_count == 100);
+    close_bench(&bench);
+}
+
 /* A pod group would make a pod of kube-scheduler's look like one of ours, a reservation pod too. */
 TEST(on_a_cluster_pods_of_other_schedulers_are_not_grouped)
 {

@@ -57,6 +57,7 @@ struct scheduler_options {
     const struct suspender_inside *inside;
     const struct log *log;      /* may be NULL */
     uint64_t seed;              /* of hash tables */
+    bool autoscalers;           /* there may be some: see applier_options */
     bool taught;                /* scheduler_teach() tells of jobs that have ended before */
     int64_t (*now)(void *user); /* the clock; NULL: the wall clock */
     void *now_user;

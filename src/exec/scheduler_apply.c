@@ -20,6 +20,7 @@
 #include "control/cluster/suspension.h"
 #include "control/core/group_name.h"
 #include "control/core/status.h"
+#include "control/job/job.h"
 #include "exec/bind_annotations.h"
 #include "exec/claims_write.h"
 #include "exec/event.h"
@@ -259,14 +260,15 @@ static void call_share(struct call *call, const struct sched_bind *binds, size_t
     }
 }
 
-/* A pod that names its group in its spec is told what stands for it with its node: one write less
- * than to tell it before. Empty: it knows. */
-static struct str group_to_tell(const struct applier *applier, const struct sched_bind *bind)
+/* Whether the group is a gang of several pods: if one of them is moved, all of them begin anew. */
+static bool is_gang(const struct applier *applier, struct str ns, struct str name)
 {
-    const struct object *pod =
-        cache_get(applier->options.cache, &kind_pod, bind->pod.ns, bind->pod.name);
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct object *group = cache_get(applier->options.cache, &kind_podgroup, ns, name);
+    const struct json *spec = group ? json_get(object_json(group, &arena), "spec") : NULL;
 
-    return pod && !object_annotation(pod, GROUP_ANNOTATION).len ? pod->group : STR_NONE;
+    return json_i64_or(json_get(spec, "minMember"), 0) > 1 ||
+           json_count(json_get(spec, "subGroups"));
 }
 
 static struct call *bind_call(struct applier *applier,
@@ -279,8 +281,12 @@ static struct call *bind_call(struct applier *applier,
     call->ns = str_dup(&call->arena, binds[0].pod.ns);
     call->group = str_dup(&call->arena, binds[0].group);
     call->first_start = binds[0].first_start;
+    bool gang = applier->options.autoscalers && is_gang(applier, call->ns, call->group);
     call->bindings = ARENA_ARRAY(&call->arena, struct api_binding, count);
     for (size_t i = 0; i < count; i++) {
+        const struct object *pod =
+            cache_get(applier->options.cache, &kind_pod, binds[i].pod.ns, binds[i].pod.name);
+        bool job = applier->options.autoscalers && pod && object_label(pod, JOB_LABEL_ROLE).len;
         struct sched_bind bind = binds[i];
 
         bind.may_suspend = may_suspend(applier, &binds[i]);
@@ -290,7 +296,7 @@ static struct call *bind_call(struct applier *applier,
             .pod = call->pods[i].name,
             .uid = call->pods[i].uid,
             .node = call->nodes[i],
-            .annotations = bind_annotations(&bind, group_to_tell(applier, &bind), &call->arena)};
+            .annotations = bind_annotations(&bind, pod, gang || job, &call->arena)};
     }
     call_share(call, binds, count);
     call->claims = claims_write_new(&call->arena, binds, count, now_ms);

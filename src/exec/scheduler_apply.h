@@ -35,7 +35,8 @@ struct applier_options {
     struct api *api;
     const struct cache *cache;         /* pods and pod groups */
     struct reservations *reservations; /* of shared devices on a cluster; NULL: none are needed */
-    bool suspends; /* with them: pods that share devices may be suspended (exec/suspender.h) */
+    bool autoscalers; /* pods of gangs and jobs are told to stay where they are (api/autoscale.h) */
+    bool suspends;    /* with them: pods that share devices may be suspended (exec/suspender.h) */
     void (*done)(void *user, const struct applier_outcome *outcome);
     /* Asked about a gang whose binds waited for evictions: does it still fit into its queue? */
     bool (*may_bind)(void *user, struct str ns, struct str group);

@@ -1,6 +1,7 @@
 #include "exec/scheduler_report.h"
 
 #include "api/api.h"
+#include "api/autoscale.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -346,6 +347,12 @@ static void patch_status(struct gang *gang,
 
 /* ---- who waits, and why ---- */
 
+/* An autoscaler adds nodes for what says that it wants some, and for nothing else. */
+static const char *condition_reason(enum sched_reason reason)
+{
+    return sched_reason_wants_nodes(reason) ? AUTOSCALE_WANTS_NODES : sched_reason_word(reason);
+}
+
 static void mark_pod(struct gang *gang,
                      const struct object *pod,
                      const struct sched_waiting *waiting,
@@ -353,7 +360,8 @@ static void mark_pod(struct gang *gang,
 {
     _cleanup_(arena_done) struct arena arena = {0};
     const struct json *root = object_json(pod, &arena);
-    struct condition condition = {"PodScheduled", "False", "Unschedulable", waiting->message};
+    struct condition condition = {"PodScheduled", "False", condition_reason(waiting->reason),
+                                  waiting->message};
     struct json *body = json_new_object(&arena);
 
     if (pod->deleted_ms || json_str_at(root, "spec.nodeName").len)

@@ -208,7 +208,7 @@ static void close_bench(struct bench *bench)
 static bool is_told(struct bench *bench, const char *pod)
 {
     EXPECT(harness_get(&bench->h, &kind_pod, "default", pod) == 0);
-    return strcmp(harness_text(&bench->h, "status.conditions.0.reason"), "Unschedulable") == 0;
+    return strcmp(harness_text(&bench->h, "status.conditions.0.status"), "False") == 0;
 }
 
 static bool is_bound(struct bench *bench, const char *pod)

@@ -403,9 +403,15 @@ struct certificates *certificates_start(const struct certificates_options *optio
     return certificates;
 }
 
-void certificates_lead(struct certificates *certificates)
+void certificates_lead(struct certificates *certificates, bool leads)
 {
-    certificates->leading = true;
+    certificates->leading = leads;
+    if (leads && certificates->watched[WATCHED_MUTATING].watch) {
+        certificates_step(certificates);
+        return;
+    }
+    if (!leads)
+        return;
     certificates_watch(certificates, WATCHED_MUTATING, &kind_mutating,
                        certificates->options.configuration);
     certificates_watch(certificates, WATCHED_VALIDATING, &kind_validating,

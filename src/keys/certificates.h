@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct api;
@@ -41,7 +42,7 @@ struct certificates_options {
 
 /* Strings must outlive it. */
 struct certificates *certificates_start(const struct certificates_options *options);
-/* This replica leads from now on: it writes. */
-void certificates_lead(struct certificates *certificates);
+/* This replica leads from now on, and writes; or another does. */
+void certificates_lead(struct certificates *certificates, bool leads);
 /* NULL is fine. Calls under way are not waited for. */
 void certificates_stop(struct certificates *certificates);

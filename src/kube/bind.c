@@ -219,8 +219,11 @@ static void send_step(struct member *member)
     struct kube *kube = member->gang->kube;
     struct arena arena = {0};
     _cleanup_(buf_done) struct buf path = {0};
-    struct client_request request = {
-        .class = LIMITER_BIND, .method = "GET", .done = on_reply, .user = member};
+    struct client_request request = {.class = LIMITER_BIND,
+                                     .method = "GET",
+                                     .led = member->step != STEP_CHECK,
+                                     .done = on_reply,
+                                     .user = member};
 
     kube_path(&path, &kind_pod, binding->ns, binding->pod,
               member->step == STEP_BIND ? STR("binding") : STR_NONE);

@@ -19,9 +19,6 @@
 /* One request of struct api: its address and body, and what the answer means. What bind.c, feed.c
  * and source.c need of that for their own requests is exported. */
 
-/* Limit of a request about a lease: a renewal later than that is worthless. */
-#define LEASE_MS 3000
-
 #define TRIM_MS       1000  /* after a burst */
 #define TRIM_PAUSE_MS 10000 /* between two times, whatever happens */
 
@@ -33,6 +30,7 @@ struct kube_call {
     const struct kind *kind;
     enum api_verb verb;
     bool subresource;
+    bool led; /* only a leader may send it */
     api_done_fn *done;
     void *user;
 };
@@ -394,6 +392,13 @@ static void on_reply(void *user, const struct transport_reply *reply)
     arena_done(&answer.arena);
 }
 
+/* What changes objects, leases and events aside: the first decide who leads, the others nothing. */
+static bool is_led(const struct api_request *request)
+{
+    return request->verb != API_GET && request->verb != API_LIST && !request->of_any_replica &&
+           request->kind != &kind_lease && request->kind != &kind_event;
+}
+
 void kube_call(struct api *api, const struct api_request *request, api_done_fn *done, void *user)
 {
     struct kube *kube = (struct kube *)api;
@@ -406,6 +411,7 @@ void kube_call(struct api *api, const struct api_request *request, api_done_fn *
     call->kube = kube;
     call->kind = request->kind;
     call->verb = request->verb;
+    call->led = is_led(request);
     call->subresource = request->subresource.len > 0 && !request->connect;
     call->done = done;
     call->user = user;
@@ -423,24 +429,34 @@ void kube_call(struct api *api, const struct api_request *request, api_done_fn *
         arena_done(&arena);
         return;
     }
-    call->request =
-        client_send(kube->client, &(struct client_request){
-                                      .class = class_of(request),
-                                      .method = method_of(request->verb),
-                                      .path = buf_str(&path),
-                                      .content_type = content_of(request),
-                                      .body = body,
-                                      .timeout_ms = request->kind == &kind_lease ? LEASE_MS : 0,
-                                      .done = on_reply,
-                                      .user = call,
-                                  });
+    call->request = client_send(kube->client, &(struct client_request){
+                                                  .class = class_of(request),
+                                                  .method = method_of(request->verb),
+                                                  .path = buf_str(&path),
+                                                  .content_type = content_of(request),
+                                                  .body = body,
+                                                  .timeout_ms = request->timeout_ms,
+                                                  .led = call->led,
+                                                  .done = on_reply,
+                                                  .user = call,
+                                              });
     arena_done(&arena);
 }
 
-void kube_calls_close(struct kube *kube, const struct err *err)
+static struct kube_call *first_call(const struct kube *kube, bool led_only)
 {
-    while (kube->calls) {
-        struct kube_call *call = kube->calls;
+    struct kube_call *call = kube->calls;
+
+    while (call && led_only && !call->led)
+        call = call->next;
+    return call;
+}
+
+void kube_calls_close(struct kube *kube, bool led_only, const struct err *err)
+{
+    struct kube_call *call;
+
+    while ((call = first_call(kube, led_only))) {
         api_done_fn *done = call->done;
         void *user = call->user;
 

@@ -20,6 +20,7 @@
 
 enum call_state {
     CALL_WAITING,   /* for the limiter or for a credential */
+    CALL_HELD,      /* for client_hold() */
     CALL_UNDER_WAY, /* holds a slot unless it is a stream */
     CALL_FAILED,    /* to be told from the loop */
 };
@@ -48,6 +49,8 @@ struct client {
     struct limiter limiter;
     struct queue waiting[LIMITER_CLASSES];
     struct queue under_way;
+    struct queue held;
+    bool holding;
     struct timer *pump_timer;
     struct timer *watchman;
     struct client_call *probe;
@@ -55,6 +58,9 @@ struct client {
     int64_t back_ms;       /* when it was back after it had been away; 0: it never was */
     struct client_stats stats;
     bool of_many;
+    void (*back)(void *user);
+    void *user;
+    struct timer *back_timer;
     const struct log *log;
 };
 
@@ -77,8 +83,15 @@ static void queue_remove(struct queue *queue, struct client_call *call)
 
 static struct queue *queue_of(struct client_call *call)
 {
-    return call->state == CALL_UNDER_WAY ? &call->client->under_way
-                                         : &call->client->waiting[call->request.class];
+    struct client *client = call->client;
+
+    switch (call->state) {
+    case CALL_UNDER_WAY: return &client->under_way;
+    case CALL_HELD: return &client->held;
+    case CALL_WAITING:
+    case CALL_FAILED: break;
+    }
+    return &client->waiting[call->request.class];
 }
 
 static void call_free(struct client_call *call)
@@ -88,6 +101,13 @@ static void call_free(struct client_call *call)
         limiter_give(&call->client->limiter);
     transport_cancel(call->exchange);
     mem_free(call);
+}
+
+static void move_call(struct client_call *call, enum call_state state)
+{
+    queue_remove(queue_of(call), call);
+    call->state = state;
+    queue_append(queue_of(call), call);
 }
 
 static void pump(struct client *client);
@@ -113,6 +133,13 @@ static void wait_again(struct client_call *call)
     queue_append(&call->client->waiting[call->request.class], call);
 }
 
+static void on_back(void *user)
+{
+    struct client *client = user;
+
+    client->back(client->user);
+}
+
 /* Whoever reads that the server was away wants to read that it is back. */
 static void note_answer(struct client *client, const struct transport_reply *reply)
 {
@@ -127,6 +154,8 @@ static void note_answer(struct client *client, const struct transport_reply *rep
         client->back_ms = now_ms;
         log_info(client->log, "api.answers", LOG_C("server", auth_server(client->auth)),
                  LOG_I64("after_ms", now_ms - client->away_since_ms));
+        if (client->back)
+            timer_in(client->back_timer, 0, on_back);
     }
     client->away_since_ms = 0;
 }
@@ -233,6 +262,10 @@ static void pump(struct client *client)
                 fail(call, -EBUSY, "too many requests wait for the API server");
                 continue;
             }
+            if (client->holding && call->request.led) {
+                move_call(call, CALL_HELD);
+                continue;
+            }
             if (r == -EAGAIN) /* the credential is being fetched: auth calls us back */
                 return;
             if (r < 0) {
@@ -287,6 +320,27 @@ void client_pause(struct client_call *call, bool paused)
 {
     if (call->exchange)
         transport_pause(call->exchange, paused);
+}
+
+static struct client_call *first_led(const struct client *client)
+{
+    struct client_call *call = client->under_way.first;
+
+    while (call && !call->request.led)
+        call = call->next;
+    return call;
+}
+
+void client_hold(struct client *client, bool held)
+{
+    struct client_call *call;
+
+    client->holding = held;
+    while (held && (call = first_led(client)))
+        fail(call, -ECONNRESET, "who leads is not clear: the answer is not waited for");
+    while (!held && client->held.first)
+        move_call(client->held.first, CALL_WAITING);
+    pump_in(client, 0);
 }
 
 /* ---- the watchman ---- */
@@ -357,6 +411,9 @@ int client_new(const struct client_options *options, struct client **ret, struct
     }
     transport_set_tls(client->transport, auth_tls(client->auth));
     client->pump_timer = timer_new(client->loop, client);
+    client->back = options->back;
+    client->user = options->user;
+    client->back_timer = timer_new(client->loop, client);
     client->watchman = timer_new(client->loop, client);
     timer_every(client->watchman, WATCHMAN_MS, WATCHMAN_MS, on_watchman);
     *ret = client;
@@ -370,11 +427,14 @@ void client_free(struct client *client)
     for (size_t class = 0; class < LIMITER_CLASSES; class ++)
         while (client->waiting[class].first)
             call_free(client->waiting[class].first);
+    while (client->held.first)
+        call_free(client->held.first);
     while (client->under_way.first)
         call_free(client->under_way.first);
     transport_free(client->transport);
     auth_free(client->auth);
     timer_free(client->pump_timer);
+    timer_free(client->back_timer);
     timer_free(client->watchman);
     mem_free(client);
 }
@@ -384,6 +444,7 @@ void client_stats(const struct client *client, struct client_stats *ret)
     *ret = client->stats;
     for (size_t class = 0; class < LIMITER_CLASSES; class ++)
         ret->waiting += client->waiting[class].count;
+    ret->waiting += client->held.count;
     ret->under_way = client->limiter.under_way;
 }
 
@@ -399,7 +460,7 @@ static size_t queue_writes(const struct queue *queue)
 
 size_t client_writes(const struct client *client)
 {
-    size_t count = queue_writes(&client->under_way);
+    size_t count = queue_writes(&client->under_way) + queue_writes(&client->held);
 
     for (size_t class = 0; class < LIMITER_CLASSES; class ++)
         count += queue_writes(&client->waiting[class]);

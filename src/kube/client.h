@@ -34,6 +34,9 @@ struct client_options {
     int64_t per_second;
     int64_t burst;
     size_t under_way_max;
+    void (*back)(
+        void *user); /* from the loop: the server answers after it was away; NULL: nobody asks */
+    void *user;
     bool of_many; /* requests of many users: who is told to wait (429) does so alone */
     const struct log *log;
 };
@@ -48,6 +51,7 @@ struct client_request {
     struct str header; /* more, "Name: value", one a line; lives until the call has ended */
     int64_t
         timeout_ms; /* counted from the moment it is sent; 0: CLIENT_REQUEST_MS, none for streams */
+    bool led;       /* client_hold() is about it */
     void (*data)(void *user,
                  struct str bytes); /* set: a stream, which holds no slot of the limiter */
     void (*done)(void *user, const struct transport_reply *reply);
@@ -73,6 +77,9 @@ struct client_call *client_send(struct client *client, const struct client_reque
 void client_cancel(struct client_call *call);
 /* Of a stream: transport_pause(). */
 void client_pause(struct client_call *call, bool paused);
+/* Held: what is `led` is not sent, and what of it was sent and has no answer ends with -ECONNRESET, told
+ * from here. */
+void client_hold(struct client *client, bool held);
 /* Requests without an answer that are no GET, also those that wait; leases and events
  * do not count. */
 size_t client_writes(const struct client *client);

@@ -64,8 +64,7 @@ int inside_status(struct arena *arena, struct str text, struct err *err)
 static void query_add(struct buf *out, const char *key, const char *value)
 {
     buf_addf(out, "&%s=", key);
-    for (; *value; value++)
-        buf_addf(out, "%%%02X", (unsigned char)*value);
+    buf_add_percent(out, str_from(value));
 }
 
 static struct str inside_path(struct buf *out, const struct inside_request *request)

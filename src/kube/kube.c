@@ -19,6 +19,11 @@ static const struct api_ops kube_ops = {
     .learn = kube_learn,
 };
 
+static void on_back(void *user)
+{
+    kube_watches_hurry(user);
+}
+
 int kube_open(struct uv_loop_s *loop,
               const struct kube_options *options,
               struct kube **ret,
@@ -41,6 +46,8 @@ int kube_open(struct uv_loop_s *loop,
             .per_second = options->per_second ? options->per_second : KUBE_PER_SECOND,
             .burst = options->burst ? options->burst : KUBE_BURST,
             .under_way_max = KUBE_UNDER_WAY,
+            .back = on_back,
+            .user = kube,
             .log = options->log,
         },
         &kube->client, err);
@@ -73,6 +80,21 @@ bool kube_is_writing(const struct kube *kube)
     return kube->gangs || client_writes(kube->client) > 0;
 }
 
+void kube_hold(struct kube *kube, bool held)
+{
+    client_hold(kube->client, held);
+}
+
+void kube_give_up(struct kube *kube)
+{
+    struct err err = {0};
+
+    (void)err_set(&err, -ECANCELED, "this replica does not lead any more");
+    kube_gangs_close(kube, &err);
+    kube_calls_close(kube, true, &err);
+    client_hold(kube->client, false);
+}
+
 const struct refusals *kube_refusals(const struct kube *kube)
 {
     return &kube->refusals;
@@ -88,7 +110,7 @@ void kube_close(struct kube *kube)
     kube_watches_free(kube);
     (void)err_set(&err, -ECANCELED, "the connection to the API server is being closed");
     kube_gangs_close(kube, &err);
-    kube_calls_close(kube, &err);
+    kube_calls_close(kube, false, &err);
     kube_lessons_close(kube, &err);
     client_free(kube->client);
     timer_free(kube->trim);

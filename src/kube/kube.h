@@ -77,6 +77,12 @@ void kube_stats(const struct kube *kube, struct kube_stats *ret);
 /* Something that changes objects has no answer yet, or waits to be sent; leases and events do
  * not count. */
 bool kube_is_writing(const struct kube *kube);
+/* Held: what changes objects, leases, events and what is of any replica aside, waits; what was sent and
+ * has no answer is given up, as if the connection had broken. Not held any more: it is sent. */
+void kube_hold(struct kube *kube, bool held);
+/* Another leads: such writes are told -ECANCELED and forgotten, binds among them. Nothing is held any
+ * more; whoever made them must have been stopped. */
+void kube_give_up(struct kube *kube);
 /* What the API server refuses for want of a right, and has not allowed since (kube/refusals.h). */
 const struct refusals *kube_refusals(const struct kube *kube);
 /* Walk the objects of a kind that a watch of all namespaces, without selectors, has told so far;

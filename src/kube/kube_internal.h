@@ -75,14 +75,16 @@ int64_t kube_jitter(struct kube *kube, int64_t ms);
 
 /* ---- the files that serve struct api: call.c, watch.c, bind.c, learn.c ---- */
 void kube_call(struct api *api, const struct api_request *request, api_done_fn *done, void *user);
-/* Those under way are told of `err`, and forgotten. */
-void kube_calls_close(struct kube *kube, const struct err *err);
+/* Those under way, or of them those of a leader, are told of `err`, and forgotten. */
+void kube_calls_close(struct kube *kube, bool led_only, const struct err *err);
 struct api_watch *kube_watch(struct api *api,
                              const struct api_watch_request *request,
                              api_watch_fn *fn,
                              void *user);
 void kube_watch_stop(struct api *api, struct api_watch *watch);
 void kube_watches_free(struct kube *kube);
+/* The server is back: whoever waits to try again does so now. */
+void kube_watches_hurry(struct kube *kube);
 void kube_watches_count(const struct kube *kube, struct kube_stats *ret);
 void kube_bind(struct api *api,
                const struct api_binding *bindings,

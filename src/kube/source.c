@@ -187,6 +187,15 @@ static void back_off(struct source *source)
         source->backoff_ms = KUBE_BACKOFF_MAX_MS;
 }
 
+void source_hurry(struct source *source)
+{
+    if (source->call || source->stopped || source->closed || source->missing_since_ms ||
+        source->backoff_ms == KUBE_BACKOFF_MIN_MS)
+        return;
+    source->backoff_ms = KUBE_BACKOFF_MIN_MS;
+    again_in(source, kube_jitter(source->kube, KUBE_BACKOFF_MIN_MS));
+}
+
 static void list_again(struct source *source)
 {
     source->phase = PHASE_LIST;

@@ -31,6 +31,8 @@ struct source *source_new(struct kube *kube,
 /* Nothing is told any more. May be called from inside `tell`. */
 void source_free(struct source *source);
 
+/* If it waits to try again after a failure, it does so now. */
+void source_hurry(struct source *source);
 /* Whether SYNCED was told; whether it also has what the server has now, as far as one can know. */
 bool source_synced(const struct source *source);
 bool source_current(const struct source *source);

@@ -194,6 +194,12 @@ const struct object *kube_known(const struct kube *kube, const struct kind *kind
     return NULL;
 }
 
+void kube_watches_hurry(struct kube *kube)
+{
+    for (struct kube_hub *hub = kube->hubs; hub; hub = hub->next)
+        source_hurry(hub->source);
+}
+
 void kube_watches_count(const struct kube *kube, struct kube_stats *ret)
 {
     ret->watches = ret->watches_synced = 0;

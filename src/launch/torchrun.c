@@ -4,6 +4,7 @@
 #include "api/place.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "launch/batch.h"
 #include "launch/python.h"
 #include "launch/reach.h"
 #include "launch/shell.h"
@@ -220,6 +221,7 @@ void torchrun_environment(const struct python *python)
 {
     int64_t nproc = 1;
 
+    batch_environment();
     (void)setenv("PYTHONUNBUFFERED", "1", 0); /* a log that comes when it is printed */
     (void)str_to_i64(str_from(env_or(LAUNCH_ENV_NPROC, "1")), &nproc);
     if (nproc > 1)

@@ -9,6 +9,7 @@
 #include "net/address.h"
 #include "net/dns_message.h"
 #include "net/service.h"
+#include "net/slices.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -18,8 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LABELS_MAX  8 /* of a name below the zone: _port._proto.host.svc.ns.svc has six */
-#define ALIASES_MAX 4 /* an ExternalName may name another */
+#define LABELS_MAX  8  /* of a name below the zone: _port._proto.host.svc.ns.svc has six */
+#define ENDS_MAX    64 /* of a Service without a selector, in an answer */
+#define ALIASES_MAX 4  /* an ExternalName may name another */
 
 struct asked {
     const struct dns_zone *zone;
@@ -80,6 +82,7 @@ static struct str label_of(struct arena *arena, const struct net_pod *pod, struc
 struct service {
     struct str name;
     struct str ns;
+    const struct object *object;
     const struct json *root;
     bool headless;
 };
@@ -94,7 +97,8 @@ static bool find_service(const struct asked *asked,
     if (!object)
         return false;
     arena_defer(asked->arena, object_release, object_ref(object));
-    *ret = (struct service){object->name, object->ns, object_json(object, asked->arena), false};
+    *ret = (struct service){object->name, object->ns, object, object_json(object, asked->arena),
+                            false};
     ret->headless = str_is(json_str_at(ret->root, "spec.clusterIP"), "None");
     return true;
 }
@@ -112,6 +116,21 @@ static bool next_endpoint(const struct asked *asked,
             service_selects(service->root, ret->object))
             return true;
     return false;
+}
+
+/* The addresses that were written for one without a selector, and how they are known below it. */
+static size_t written_ends(const struct asked *asked,
+                           const struct service *service,
+                           const struct json *port,
+                           struct slice_end out[static ENDS_MAX])
+{
+    size_t count =
+        slices_ends(asked->arena, asked->zone->cache, service->object, port, out, ENDS_MAX);
+
+    for (size_t i = 0; i < count; i++)
+        if (!out[i].hostname.len)
+            out[i].hostname = dashed(asked->arena, str_c(asked->arena, out[i].ip));
+    return count;
 }
 
 static void add_address(const struct asked *asked, const char *ip)
@@ -166,6 +185,12 @@ static void add_port(const struct asked *asked,
                         str_printf(asked->arena, STR_FMT "." STR_FMT,
                                    STR_ARG(label_of(asked->arena, &pod, service->name)),
                                    STR_ARG(below)));
+    struct slice_end ends[ENDS_MAX];
+    size_t count = written_ends(asked, service, port, ends);
+    for (size_t i = 0; i < count; i++)
+        dns_add_srv(asked->writer, asked->owner, ends[i].port,
+                    str_printf(asked->arena, STR_FMT "." STR_FMT, STR_ARG(ends[i].hostname),
+                               STR_ARG(below)));
 }
 
 static bool is_api(struct str ns, struct str name)
@@ -207,8 +232,12 @@ static enum dns_found answer_service(const struct asked *asked,
     } else if (!service->headless) {
         add_address(asked, str_c(asked->arena, ip));
     } else {
+        struct slice_end ends[ENDS_MAX];
+        size_t count = written_ends(asked, service, NULL, ends);
         for (size_t cursor = 0; next_endpoint(asked, service, &cursor, &pod);)
             add_address(asked, pod.ip);
+        for (size_t i = 0; i < count; i++)
+            add_address(asked, str_c(asked->arena, ends[i].ip));
     }
     if (wants(asked, DNS_SRV))
         JSON_FOREACH(json_at(service->root, "spec.ports"), port)
@@ -253,6 +282,13 @@ static enum dns_found answer_host(const struct asked *asked,
     for (size_t cursor = 0; next_endpoint(asked, &service, &cursor, &pod);)
         if (str_eq(dashed(asked->arena, pod.ip), host)) {
             add_address(asked, pod.ip);
+            found = true;
+        }
+    struct slice_end ends[ENDS_MAX];
+    size_t count = written_ends(asked, &service, NULL, ends);
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(ends[i].hostname, host)) {
+            add_address(asked, str_c(asked->arena, ends[i].ip));
             found = true;
         }
     return found ? DNS_FOUND : DNS_NOT_FOUND;

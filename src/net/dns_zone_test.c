@@ -41,7 +41,15 @@ static const char *const services_text[] = {
     "\"spec\":{\"type\":\"ExternalName\",\"externalName\":\"www.example.com\"}}",
     "{\"metadata\":{\"name\":\"round\",\"namespace\":\"b\",\"uid\":\"9\"},"
     "\"spec\":{\"type\":\"ExternalName\",\"externalName\":\"round.b.svc.cluster.local\"}}",
+    "{\"metadata\":{\"name\":\"db\",\"namespace\":\"b\",\"uid\":\"10\"},\"spec\":{\"clusterIP\":"
+    "\"None\",\"ports\":[{\"name\":\"pg\",\"port\":5432,\"protocol\":\"TCP\"}]}}",
 };
+static const char *const slice_text =
+    "{\"metadata\":{\"name\":\"db-1\",\"namespace\":\"b\",\"uid\":\"11\",\"labels\":{"
+    "\"kubernetes.io/service-name\":\"db\"}},\"addressType\":\"IPv4\",\"ports\":[{\"name\":\"pg\","
+    "\"port\":6432}],\"endpoints\":[{\"addresses\":[\"192.168.3.5\"],\"hostname\":\"one\"},{"
+    "\"addresses\":[\"192.168.3.6\"],\"conditions\":{\"ready\":true}},{\"addresses\":["
+    "\"192.168.3.7\"],\"conditions\":{\"ready\":false}}]}";
 
 struct bench {
     struct arena arena;
@@ -83,6 +91,10 @@ static void bench_open(struct bench *bench)
         cache_put(bench->cache, object);
         object_unref(object);
     }
+    struct object *slice = NULL;
+    EXPECT(object_new(&kind_endpointslice, str_from(slice_text), &slice, NULL) == 0);
+    cache_put(bench->cache, slice);
+    object_unref(slice);
     bench->zone = (struct dns_zone){.cache = bench->cache,
                                     .pods = {next_pod, bench},
                                     .api_address = 0x0a018001u,
@@ -146,6 +158,13 @@ TEST(names_of_the_cluster_mean_what_kubernetes_says)
          "or its name, before it is ready: gangs meet that way"},
         {"10-1-0-4.w.a.svc.cluster.local", DNS_A, DNS_FOUND, "A 10.1.0.4", "or its address"},
         {"two.w.a.svc.cluster.local", DNS_A, DNS_NOT_FOUND, "", "nobody"},
+        {"db.b.svc.cluster.local", DNS_A, DNS_FOUND, "A 192.168.3.5 A 192.168.3.6",
+         "what somebody wrote for one without a selector, as far as it is ready"},
+        {"_pg._tcp.db.b.svc.cluster.local", DNS_SRV, DNS_FOUND, "SRV 6432:one SRV 6432:192-168-3-6",
+         "with the port that is written there"},
+        {"one.db.b.svc.cluster.local", DNS_A, DNS_FOUND, "A 192.168.3.5", "by its hostname"},
+        {"192-168-3-6.db.b.svc.cluster.local", DNS_A, DNS_FOUND, "A 192.168.3.6", "or address"},
+        {"192-168-3-7.db.b.svc.cluster.local", DNS_A, DNS_NOT_FOUND, "", "which is not ready"},
         {"10-1-0-2.a.pod.cluster.local", DNS_A, DNS_FOUND, "A 10.1.0.2", "a pod"},
         {"10-1-0-2.b.pod.cluster.local", DNS_A, DNS_NOT_FOUND, "", "it is in another namespace"},
         {"alias.b.svc.cluster.local", DNS_A, DNS_FOUND,

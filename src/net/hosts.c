@@ -13,12 +13,14 @@
 #include "net/address.h"
 #include "net/bridge.h"
 #include "net/service.h"
+#include "net/slices.h"
 #include "tool/files.h"
 
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 
+#define ENDS_MAX        64 /* of a Service without a selector */
 #define HOSTS_BYTES_MAX ((size_t)16 << 20)
 
 struct hosts {
@@ -115,11 +117,21 @@ static void hosts_add_service(const struct hosts *hosts,
             line_add_names(out, ip, service->name, service->ns, near);
         return;
     }
-    /* Headless: the name leads to the pods themselves. */
+    /* Headless: the name leads to the pods themselves, or to what was written. */
     struct net_pod pod;
     for (size_t cursor = 0; near && hosts->pods.next(hosts->pods.user, &cursor, &pod);)
         if (pod.named && str_eq(pod.object->ns, ns) && service_selects(root, pod.object))
             line_add_names(out, str_from(pod.ip), service->name, service->ns, near);
+    struct slice_end ends[ENDS_MAX];
+    size_t count = near ? slices_ends(arena, hosts->cache, service, NULL, ends, ENDS_MAX) : 0;
+    for (size_t i = 0; i < count; i++) {
+        line_add_names(out, ends[i].ip, service->name, service->ns, near);
+        if (ends[i].hostname.len)
+            line_add_names(out, ends[i].ip,
+                           str_printf(arena, STR_FMT "." STR_FMT, STR_ARG(ends[i].hostname),
+                                      STR_ARG(service->name)),
+                           service->ns, near);
+    }
 }
 
 static struct str pod_hostname(const struct net_pod *pod)

@@ -139,6 +139,30 @@ TEST(hosts_name_the_pod_its_gang_its_services_and_the_api_server)
     bench_close(&bench);
 }
 
+TEST(hosts_name_what_was_written_for_a_headless_service)
+{
+    struct bench bench;
+    bench_open(&bench);
+    struct object *service = object_of(
+        &kind_service, "{\"metadata\":{\"name\":\"db\",\"namespace\":\"a\",\"uid\":\"8\"},"
+                       "\"spec\":{\"clusterIP\":\"None\"}}");
+    struct object *slice =
+        object_of(&kind_endpointslice,
+                  "{\"metadata\":{\"name\":\"db-1\",\"namespace\":\"a\",\"uid\":\"9\",\"labels\":{"
+                  "\"kubernetes.io/service-name\":\"db\"}},\"addressType\":\"IPv4\",\"endpoints\":["
+                  "{\"addresses\":[\"10.9.0.5\"],\"hostname\":\"one\"}]}");
+    cache_put(bench.cache, service);
+    cache_put(bench.cache, slice);
+    object_unref(service);
+    object_unref(slice);
+    EXPECT(hosts_are(&bench, 2,
+                     LOCAL
+                     "127.64.0.3\tx\n" ZERO ONE "127.64.0.1" HEADLESS "127.64.0.2" HEADLESS WEB
+                     "10.9.0.5\tdb db.a db.a.svc db.a.svc.cluster.local\n"
+                     "10.9.0.5\tone.db one.db.a one.db.a.svc one.db.a.svc.cluster.local\n" SERVER));
+    bench_close(&bench);
+}
+
 TEST(hosts_follow_a_pod_that_ends_once_they_are_told)
 {
     struct bench bench;

@@ -3,10 +3,12 @@
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/selector.h"
 #include "api/service.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/mem.h"
 #include "base/share.h"
 #include "base/str.h"
@@ -14,6 +16,7 @@
 #include "net/address.h"
 #include "net/bridge.h"
 #include "net/datagrams.h"
+#include "net/slices.h"
 #include "tool/log.h"
 
 #include <netinet/in.h>
@@ -25,12 +28,14 @@
 
 #define BACKLOG     128
 #define RELAY_BYTES 65536
-#define READY_MAX   64   /* pods of a service that take turns */
+#define READY_MAX   64   /* pods, or addresses, of a service that take turns */
 #define RELAYS_MAX  4096 /* connections passed on at a time, over all services */
+#define LISTENS_MAX 1024 /* ports of one namespace: each is a descriptor of this process */
 
 struct services {
     struct services_options options;
     struct port *ports;  /* listened on */
+    char full[256];      /* the namespace that was told last that it has too many of them */
     size_t handles_open; /* ports and relays */
     size_t relays_open;
     struct relay *relays; /* those that are not closing */
@@ -46,10 +51,12 @@ struct port {
     char pod[64];   /* uid: it is a hostPort; empty: it is a service's */
     char ip[ADDRESS_BYTES];
     uint16_t number;
+    char label[64];           /* its name in the service */
     char target[64];          /* port number or name in the pods */
     struct sockaddr_in fixed; /* where to pass on to, when it is no pod; family 0: a pod */
     unsigned turn;
     bool udp;
+    bool unwanted;               /* while its service is looked at */
     struct datagrams *datagrams; /* of UDP */
     uv_tcp_t listener;           /* of TCP */
 };
@@ -235,31 +242,80 @@ static uint32_t peer_of(const uv_tcp_t *tcp)
                : 0;
 }
 
+/* Somebody may write any address: not one that only this machine may reach, and none where we would
+ * pass it on to ourselves, without end. */
+static bool end_is_refused(const struct port *port, struct str ip, uint16_t number)
+{
+    const struct services *services = port->services;
+    bool refused =
+        service_end_wrong(ip) || (services->options.bridge && str_starts(ip, STR("127.")));
+    refused = refused || (port->number == number && str_is(ip, port->ip));
+    for (const struct port *at = services->ports; at && !refused; at = at->next)
+        refused = !at->fixed.sin_family && at->udp == port->udp && at->number == number &&
+                  str_is(ip, at->ip);
+    return refused;
+}
+
+static size_t ends_of_slices(const struct port *port,
+                             const struct object *service,
+                             struct arena *arena,
+                             struct sockaddr_in *out,
+                             size_t max)
+{
+    struct slice_end ends[READY_MAX];
+    char ip[ADDRESS_BYTES];
+    size_t count = 0;
+    const struct json *spec = json_make(arena, "{name: $, protocol: $}", str_from(port->label),
+                                        port->udp ? STR("UDP") : STR("TCP"));
+    size_t found =
+        slices_ends(arena, port->services->options.cache, service, spec, ends, READY_MAX);
+    for (size_t i = 0; i < found && count < max; i++) {
+        (void)snprintf(ip, sizeof(ip), STR_FMT, STR_ARG(ends[i].ip));
+        if (!end_is_refused(port, ends[i].ip, ends[i].port) &&
+            uv_ip4_addr(ip, ends[i].port, &out[count]) == 0)
+            count++;
+    }
+    return count;
+}
+
+/* Where what arrives there may go. */
+static size_t port_ends(const struct port *port,
+                        const struct object *service,
+                        struct arena *arena,
+                        struct sockaddr_in *out,
+                        size_t max)
+{
+    const struct net_pods *pods = &port->services->options.pods;
+    const struct selector *selector = object_selector(service);
+    struct net_pod pod;
+    size_t count = 0;
+    if (!selector || !selector->term_count)
+        return ends_of_slices(port, service, arena, out, max);
+    for (size_t cursor = 0; count < max && pods->next(pods->user, &cursor, &pod);)
+        if (str_eq(pod.object->ns, service->ns) && pod.ready && pod.ip[0] &&
+            selector_matches(selector, pod.object->labels, pod.object->label_count) &&
+            pod_port(&pod, port->target) &&
+            uv_ip4_addr(pod.ip, pod_port(&pod, port->target), &out[count]) == 0)
+            count++;
+    return count;
+}
+
 static bool port_choose(struct port *port, uint32_t client, struct sockaddr_in *ret)
 {
     if (port->fixed.sin_family) {
         *ret = port->fixed;
         return true;
     }
-    const struct services_options *options = &port->services->options;
-    const struct object *service =
-        cache_get(options->cache, &kind_service, str_from(port->ns), str_from(port->name));
+    const struct object *service = cache_get(port->services->options.cache, &kind_service,
+                                             str_from(port->ns), str_from(port->name));
     if (!service)
         return false;
     _cleanup_(arena_done) struct arena arena = {0};
-    const struct json *root = object_json(service, &arena);
-    struct net_pod ready[READY_MAX], pod;
-    size_t count = 0;
-    for (size_t cursor = 0;
-         count < READY_MAX && options->pods.next(options->pods.user, &cursor, &pod);)
-        if (str_eq(pod.object->ns, service->ns) && pod.ready && pod.ip[0] &&
-            service_selects(root, pod.object) && pod_port(&pod, port->target))
-            ready[count++] = pod;
-    if (!count)
-        return false;
-    pod = ready[port_turn(port, root, client, count)];
-    uint16_t number = pod_port(&pod, port->target);
-    return number && uv_ip4_addr(pod.ip, number, ret) == 0;
+    struct sockaddr_in ends[READY_MAX];
+    size_t count = port_ends(port, service, &arena, ends, READY_MAX);
+    if (count)
+        *ret = ends[port_turn(port, object_json(service, &arena), client, count)];
+    return count > 0;
 }
 
 /* False: the newest one, which is for `ns`, has no room. */
@@ -339,20 +395,46 @@ static void port_close(struct port *port)
         uv_close((uv_handle_t *)&port->listener, port_closed);
 }
 
-/* NULL: those of all services. */
-static void services_drop_ports(struct services *services, const struct object *service)
+typedef bool port_meant_fn(const struct port *port, const void *of);
+
+static void services_drop_ports(struct services *services, port_meant_fn *meant, const void *of)
 {
     for (struct port **at = &services->ports; *at;) {
         struct port *port = *at;
-        bool meant = service && !port->fixed.sin_family && str_is(service->ns, port->ns) &&
-                     str_is(service->name, port->name);
-        if (service && !meant) {
+        if (!meant(port, of)) {
             at = &port->next;
             continue;
         }
         *at = port->next;
+        if (strcmp(services->full, port->ns) == 0)
+            services->full[0] = '\0';
         port_close(port);
     }
+}
+
+static bool is_any(const struct port *port, const void *of)
+{
+    (void)of;
+    return port != NULL;
+}
+
+static bool is_unwanted(const struct port *port, const void *of)
+{
+    (void)of;
+    return port->unwanted;
+}
+
+static bool is_of_service(const struct port *port, const void *of)
+{
+    const struct object *service = of;
+    return !port->fixed.sin_family && str_is(service->ns, port->ns) &&
+           str_is(service->name, port->name);
+}
+
+static bool is_of_pod(const struct port *port, const void *of)
+{
+    const struct object *pod = of;
+    return port->pod[0] && str_is(pod->uid, port->pod);
 }
 
 static bool port_choose_end(void *user, uint32_t client, struct sockaddr_in *ret)
@@ -385,24 +467,40 @@ static int port_listen_udp(struct port *port, const struct sockaddr_in *at)
     return r;
 }
 
-static void tell_trouble(const struct services *services, const struct port *port, int r)
+static void tell_trouble(const struct services *services,
+                         const struct port *port,
+                         const char *why,
+                         const char *remedy)
 {
     const struct services_options *options = &services->options;
     char words[256];
     log_warn(options->log, "service.unreachable", LOG_C("service", port->name),
-             LOG_C("address", port->ip), LOG_I64("port", port->number),
-             LOG_C("error", uv_strerror(r)));
+             LOG_C("address", port->ip), LOG_I64("port", port->number), LOG_C("error", why));
     if (!options->trouble)
         return;
     (void)snprintf(words, sizeof(words), "%s port %u of %s cannot be listened on: %s; %s",
-                   port->udp ? "UDP" : "TCP", port->number, port->ip, uv_strerror(r),
-                   port->pod[0] ? "choose another hostPort or hostIP"
-                                : "choose another port, or end what has it on this machine and "
-                                  "change the Service");
+                   port->udp ? "UDP" : "TCP", port->number, port->ip, why, remedy);
     options->trouble(options->user, &(struct services_trouble){.ns = str_from(port->ns),
                                                                .name = str_from(port->name),
                                                                .pod = str_from(port->pod),
                                                                .words = str_from(words)});
+}
+
+/* True: the namespace has as many as it may have, which is told once. */
+static bool is_full(struct services *services, const struct port *wanted)
+{
+    char words[64];
+    size_t count = 0;
+    for (const struct port *port = services->ports; port; port = port->next)
+        count += strcmp(port->ns, wanted->ns) == 0;
+    if (count < LISTENS_MAX)
+        return false;
+    (void)snprintf(words, sizeof(words), "this namespace has %d others", LISTENS_MAX);
+    if (strcmp(services->full, wanted->ns) != 0)
+        tell_trouble(services, wanted, words,
+                     "use fewer ports in its Services and fewer hostPorts in its pods");
+    (void)snprintf(services->full, sizeof(services->full), "%s", wanted->ns);
+    return true;
 }
 
 /* `port` says where; it is freed where that cannot be. */
@@ -410,6 +508,10 @@ static void port_listen(struct port *port)
 {
     struct services *services = port->services;
     struct sockaddr_in at;
+    if (is_full(services, port)) {
+        mem_free(port);
+        return;
+    }
     services->handles_open++;
     int r = uv_ip4_addr(port->ip, port->number, &at);
     if (r < 0) {
@@ -419,49 +521,58 @@ static void port_listen(struct port *port)
     struct port told = *port; /* it may be gone */
     r = port->udp ? port_listen_udp(port, &at) : port_listen_tcp(port, &at);
     if (r < 0) {
-        tell_trouble(services, &told, r);
+        /* Without a bridge a pod of it that listens on all addresses of the machine has this one. */
+        uint64_t target = 0;
+        if (r != UV_EADDRINUSE || services->options.bridge ||
+            !str_to_u64(str_from(told.target), &target) || target != told.number)
+            tell_trouble(services, &told, uv_strerror(r),
+                         told.pod[0]
+                             ? "choose another hostPort or hostIP"
+                             : "choose another port, or end what has it on this machine and "
+                               "change the Service");
         return;
     }
     port->next = services->ports;
     services->ports = port;
 }
 
-static void services_add_port(struct services *services,
-                              const struct object *service,
-                              struct str ip,
-                              int64_t at,
-                              const struct json *spec)
+/* Nobody behind it is nobody there: who connects is refused, and waits on if it waits for it. */
+static void services_want_port(struct services *services,
+                               const struct object *service,
+                               struct arena *arena,
+                               struct str ip,
+                               int64_t at,
+                               const struct json *spec)
 {
-    struct port *port = MEM_NEW(struct port);
-    port->services = services;
-    (void)snprintf(port->ns, sizeof(port->ns), STR_FMT, STR_ARG(service->ns));
-    (void)snprintf(port->name, sizeof(port->name), STR_FMT, STR_ARG(service->name));
-    (void)snprintf(port->ip, sizeof(port->ip), STR_FMT, STR_ARG(ip));
-    port->number = (uint16_t)at;
-    port->udp = str_is(json_str(json_get(spec, "protocol")), "UDP");
+    struct port wanted = {.services = services, .number = (uint16_t)at};
+    struct sockaddr_in end;
+    (void)snprintf(wanted.ns, sizeof(wanted.ns), STR_FMT, STR_ARG(service->ns));
+    (void)snprintf(wanted.name, sizeof(wanted.name), STR_FMT, STR_ARG(service->name));
+    (void)snprintf(wanted.ip, sizeof(wanted.ip), STR_FMT, STR_ARG(ip));
+    (void)snprintf(wanted.label, sizeof(wanted.label), STR_FMT,
+                   STR_ARG(json_str(json_get(spec, "name"))));
+    wanted.udp = str_is(json_str(json_get(spec, "protocol")), "UDP");
     const struct json *target = json_get(spec, "targetPort");
     int64_t number = json_i64_or(target, json_i64_or(json_get(spec, "port"), 0));
     if (json_is(target, JSON_STRING))
-        (void)snprintf(port->target, sizeof(port->target), STR_FMT, STR_ARG(json_str(target)));
+        (void)snprintf(wanted.target, sizeof(wanted.target), STR_FMT, STR_ARG(json_str(target)));
     else
-        (void)snprintf(port->target, sizeof(port->target), "%lld", (long long)number);
+        (void)snprintf(wanted.target, sizeof(wanted.target), "%lld", (long long)number);
+    if (!port_ends(&wanted, service, arena, &end, 1))
+        return;
+    for (struct port *have = services->ports; have; have = have->next)
+        if (have->unwanted && have->number == wanted.number && have->udp == wanted.udp &&
+            strcmp(have->ip, wanted.ip) == 0 && strcmp(have->label, wanted.label) == 0 &&
+            strcmp(have->target, wanted.target) == 0) {
+            have->unwanted = false;
+            return;
+        }
+    struct port *port = MEM_NEW(struct port);
+    *port = wanted;
     port_listen(port);
 }
 
 /* ---- ports of the machine that pods ask for ---- */
-
-static void services_drop_pod(struct services *services, struct str uid)
-{
-    for (struct port **at = &services->ports; *at;) {
-        struct port *port = *at;
-        if (!port->pod[0] || !str_is(uid, port->pod)) {
-            at = &port->next;
-            continue;
-        }
-        *at = port->next;
-        port_close(port);
-    }
-}
 
 static void services_add_host_port(struct services *services,
                                    const struct net_pod *pod,
@@ -494,7 +605,7 @@ static void services_add_host_port(struct services *services,
 void services_pod(struct services *services, const struct net_pod *pod, bool there)
 {
     static const char *const lists[] = {"spec.initContainers", "spec.containers"};
-    services_drop_pod(services, pod->object->uid);
+    services_drop_ports(services, is_of_pod, pod->object);
     if (!there || !pod->ip[0] || !services->options.bridge ||
         json_bool_or(json_at(pod->root, "spec.hostNetwork"), false))
         return;
@@ -568,40 +679,83 @@ struct services *services_start(const struct services_options *options)
 
 void services_stop(struct services *services)
 {
-    services_drop_ports(services, NULL);
+    services_drop_ports(services, is_any, NULL);
     services->stopping = true;
     services_maybe_free(services);
 }
 
 void services_gone(struct services *services, const struct object *service)
 {
-    services_drop_ports(services, service);
+    services_drop_ports(services, is_of_service, service);
+}
+
+static bool is_api(const struct object *service)
+{
+    return str_is(service->ns, "default") && str_is(service->name, "kubernetes");
+}
+
+/* False: its address is one of another network; the node had, or had no, bridge when it was given. */
+static bool services_want(struct services *services, const struct object *service)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct json *root = object_json(service, &arena);
+    struct str type = json_str_at(root, "spec.type"), ip = json_str_at(root, "spec.clusterIP");
+    struct service_network network = bridge_services(services->options.bridge);
+    char node[ADDRESS_BYTES];
+    if (str_is(type, "ExternalName") || str_is(ip, "None") || service->deleted_ms)
+        return true;
+    if (!service_network_has(&network, ip))
+        return false;
+    bridge_node_address(services->options.bridge, node);
+    if (is_api(service)) /* services_add_api() */
+        return true;
+    JSON_FOREACH(json_at(root, "spec.ports"), port) {
+        struct str protocol = json_str(json_get(port, "protocol"));
+        int64_t node_port = json_i64_or(json_get(port, "nodePort"), 0);
+        if (protocol.len && !str_is(protocol, "TCP") && !str_is(protocol, "UDP"))
+            continue;
+        services_want_port(services, service, &arena, ip, json_i64_or(json_get(port, "port"), 0),
+                           port);
+        if (node_port > 0)
+            services_want_port(services, service, &arena, str_from(node), node_port, port);
+    }
+    return true;
+}
+
+/* What is listened on already, and still is wanted, goes on. */
+static bool services_look(struct services *services, const struct object *service)
+{
+    for (struct port *port = services->ports; port; port = port->next)
+        port->unwanted = is_of_service(port, service);
+    bool ours = services_want(services, service);
+    services_drop_ports(services, is_unwanted, NULL);
+    return ours;
 }
 
 void services_observe(struct services *services, const struct object *service)
 {
-    _cleanup_(arena_done) struct arena arena = {0};
-    services_drop_ports(services, service);
-    const struct json *root = object_json(service, &arena);
-    struct str type = json_str_at(root, "spec.type"), ip = json_str_at(root, "spec.clusterIP");
-    if (str_is(type, "ExternalName") || str_is(ip, "None") || service->deleted_ms)
-        return;
-    /* One of another network: the node had, or had no, bridge when it was given. */
-    struct service_network network = bridge_services(services->options.bridge);
-    if (!service_network_has(&network, ip)) {
+    if (!services_look(services, service))
         services_ask_address(services, service);
-        return;
+}
+
+void services_follow(struct services *services, const struct object *changed)
+{
+    const struct object *service;
+    for (size_t cursor = 0;
+         (service = cache_next(services->options.cache, &kind_service, changed->ns, &cursor));) {
+        const struct selector *selector = object_selector(service);
+        bool selects = selector && selector->term_count;
+        if (changed->kind == &kind_pod
+                ? selects && selector_matches(selector, changed->labels, changed->label_count)
+                : !selects)
+            (void)services_look(services, service);
     }
-    char node[ADDRESS_BYTES];
-    bridge_node_address(services->options.bridge, node);
-    JSON_FOREACH(json_at(root, "spec.ports"), port) {
-        struct str protocol = json_str(json_get(port, "protocol"));
-        int64_t node_port = json_i64_or(json_get(port, "nodePort"), 0);
-        if (!json_count(json_at(root, "spec.selector")) ||
-            (protocol.len && !str_is(protocol, "TCP") && !str_is(protocol, "UDP")))
-            continue;
-        services_add_port(services, service, ip, json_i64_or(json_get(port, "port"), 0), port);
-        if (node_port > 0)
-            services_add_port(services, service, str_from(node), node_port, port);
-    }
+}
+
+bool services_listen(const struct services *services, const struct object *service, int64_t number)
+{
+    for (const struct port *port = services->ports; port; port = port->next)
+        if (port->number == number && is_of_service(port, service))
+            return true;
+    return false;
 }

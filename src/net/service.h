@@ -17,8 +17,10 @@ struct uv_loop_s;
 /* service: ClusterIPs that can be reached.
  *
  * The store gives every service that is not headless an address of the pod network
- * (net/bridge.h), or of a loopback network (api/service.h). For each TCP port we listen
- * there and pass every connection on to one of the ready pods the selector names, in turn; with
+ * (net/bridge.h), or of a loopback network (api/service.h). For each TCP port that has
+ * somebody behind it we listen there and pass every connection on: to one of the ready pods the
+ * selector names, or without a selector of the addresses that were written for it (net/slices.h), in
+ * turn; while there is nobody the machine refuses connections. With
  * sessionAffinity ClientIP to the same one for the same client. What comes to a UDP port is passed
  * on in the same way (net/datagrams.h). A port of nodes (nodePort) is
  * listened on at the node's address, which pods and this machine reach. Headless services have no
@@ -39,7 +41,7 @@ struct services_trouble {
 struct services_options {
     struct uv_loop_s *loop;
     struct api *api;           /* where services are asked to be given addresses of our network */
-    const struct cache *cache; /* of services */
+    const struct cache *cache; /* of services and EndpointSlices */
     struct net_pods pods;
     const struct bridge *bridge; /* NULL: none */
     const char *api_url;         /* of the API server; NULL: it is not passed on */
@@ -56,6 +58,10 @@ void services_stop(struct services *services);
 
 /* A service came, changed or went. */
 void services_observe(struct services *services, const struct object *service);
+/* A pod is ready now, or not any more, or has other labels; or an EndpointSlice came, changed or went. */
+void services_follow(struct services *services, const struct object *changed);
+/* Is its port `number` listened on now? */
+bool services_listen(const struct services *services, const struct object *service, int64_t number);
 void services_gone(struct services *services, const struct object *service);
 
 /* A pod came, or went (`there` false): what arrives at its hostPorts is passed on to it. They are

@@ -4,17 +4,16 @@
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/str.h"
-#include "base/vec.h"
+#include "observe/callers.h"
 #include "observe/processes.h"
+#include "stacks/unwind.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 #    define CALL_FUTEX       202
@@ -31,33 +30,7 @@
 #endif
 #define FUTEX_PRIVATE 128 /* no other process can wake it */
 
-#define STACK_WORDS    512 /* that are looked at, from the top; more may be another thread's */
-#define PYTHON_DEEP    3   /* addresses of Python's code are a call of it, */
-#define PYTORCH_DEEP   3   /* and so many of PyTorch's below them a call of that */
-#define MAPS_BYTES_MAX (4 << 20) /* of /proc/PID/maps: PyTorch has some 2,000 lines of 150 bytes */
-#define MAPS_OPENS     64        /* what reading it counts for, as it is as much work */
-
-/* Whose code it is. */
-enum owner {
-    OWNER_NOBODY, /* what all call: who called it is asked */
-    OWNER_PYTORCH,
-    OWNER_PYTHON, /* its interpreter */
-    OWNER_DRIVER, /* of the GPU */
-    OWNER_OTHERS
-};
-
-struct span {
-    uint64_t from;
-    uint64_t to;
-    enum owner owner;
-};
-
-/* The code of a process; read when it is first asked for. */
-struct code {
-    int64_t pid;
-    bool read;
-    struct spans VEC_FIELDS(struct span) spans; /* by address; heap */
-};
+#define PYTORCH_DEEP 3 /* so many calls within PyTorch are a collective of the program's */
 
 /* Of /proc/PID/task/TID/syscall: "202 0x7f0c 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f0d". */
 struct call {
@@ -110,128 +83,13 @@ static bool call_read(int64_t pid, const char *thread, struct call *ret, bool *r
 
 /* ---- who called ---- */
 
-/* Not all that begins with libtorch is PyTorch's: libtorchaudio and libtorchcodec read from anywhere. */
-static enum owner file_owner(struct str file)
-{
-    static const struct {
-        const char *begins;
-        enum owner owner;
-    } names[] = {
-        {"libtorch.", OWNER_PYTORCH},
-        {"libtorch_cpu", OWNER_PYTORCH},
-        {"libtorch_cuda", OWNER_PYTORCH},
-        {"libtorch_hip", OWNER_PYTORCH},
-        {"libtorch_python", OWNER_PYTORCH},
-        {"libgloo", OWNER_PYTORCH},
-        {"libc10", OWNER_PYTORCH},
-        {"libnccl.", OWNER_PYTORCH},
-        {"python", OWNER_PYTHON},
-        {"libpython", OWNER_PYTHON},
-        {"libcuda.", OWNER_DRIVER},
-        {"libc.", OWNER_NOBODY},
-        {"libc-", OWNER_NOBODY},
-        {"libm.", OWNER_NOBODY},
-        {"ld-", OWNER_NOBODY},
-        {"libpthread", OWNER_NOBODY},
-        {"libstdc++", OWNER_NOBODY},
-        {"libuv", OWNER_NOBODY},
-        {"[vdso]", OWNER_NOBODY},
-    };
-
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (str_starts(file, str_from(names[i].begins)))
-            return names[i].owner;
-    return OWNER_OTHERS;
-}
-
-/* "7f00-7f01 r-xp 00000000 08:01 1234    /usr/lib/libc.so.6": false, if that is no code. */
-static bool span_parse(struct str line, struct span *ret)
-{
-    struct str range = STR_NONE, from = STR_NONE, rights = STR_NONE;
-    size_t file = line.len;
-
-    while (file && line.p[file - 1] != '/' && line.p[file - 1] != ' ')
-        file--;
-    ret->owner = file_owner(str_sub(line, file, line.len));
-    return str_cut(&line, ' ', &range) && str_cut(&line, ' ', &rights) && rights.len > 2 &&
-           rights.p[2] == 'x' && str_cut(&range, '-', &from) && hex_parse(from, &ret->from) &&
-           hex_parse(range, &ret->to);
-}
-
-static void code_read(struct code *code, size_t *opens)
-{
-    _cleanup_(buf_done) struct buf text = {0};
-    struct span span = {0};
-    struct str line;
-
-    code->read = true;
-    *opens -= *opens < MAPS_OPENS ? *opens : MAPS_OPENS;
-    if (!process_read(code->pid, "maps", &text, MAPS_BYTES_MAX))
-        return;
-    for (struct str rest = buf_str(&text); str_cut(&rest, '\n', &line);)
-        if (span_parse(line, &span))
-            VEC_PUSH(NULL, &code->spans, span);
-}
-
-static enum owner code_owner(const struct code *code, uint64_t address)
-{
-    size_t low = 0, high = code->spans.count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct span *span = &code->spans.items[middle];
-
-        if (address >= span->from && address < span->to)
-            return span->owner;
-        if (address < span->from)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return OWNER_NOBODY; /* a number, an address of data */
-}
-
-/* Who called. */
-struct caller {
-    enum owner owner; /* whose code the first address on the stack is in, that is anybody's */
-    size_t pytorch;   /* so many of PyTorch's, before those of Python */
-    size_t python;    /* of Python: the thread is one of the program's */
-};
-
-static struct caller caller_find(struct code *code, uint64_t stack, size_t *opens)
-{
-    uint64_t words[STACK_WORDS];
-    struct caller ret = {.owner = OWNER_NOBODY};
-    char path[64];
-
-    if (!code->read)
-        code_read(code, opens);
-    (void)snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)code->pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ret;
-    ssize_t got = pread(fd, words, sizeof(words), (off_t)stack); /* it may end before that */
-    close(fd);
-    for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(words[0]); i++) {
-        enum owner owner = code_owner(code, words[i]);
-
-        if (ret.owner == OWNER_NOBODY)
-            ret.owner = owner;
-        ret.pytorch += owner == OWNER_PYTORCH;
-        ret.python += owner == OWNER_PYTHON;
-        if (ret.python == PYTHON_DEEP || (ret.owner != OWNER_NOBODY && ret.owner != OWNER_PYTORCH))
-            break;
-    }
-    return ret;
-}
-
 /* Threads of PyTorch that bring what others send: those of tensorpipe are named so. And the one that
  * CUDA has in every process with a GPU ("cuda0000300000d"), which waits for the device for ever and
  * opens no lock of the program's.
  *
  * A thread of the program's that waits for a socket through PyTorch waits for a key of a store, which
- * anybody may write. One that waits for a lock through PyTorch came there by several calls: a
- * single address is what an earlier call left behind on the stack of a wait of Python's own. */
+ * anybody may write. One that waits for a lock through PyTorch came there by several calls: where
+ * frames do not lead far, a single address is what an earlier call left behind on the stack. */
 static bool is_harmless(int64_t pid, const char *thread, const struct caller *caller, bool socket)
 {
     _cleanup_(buf_done) struct buf text = {0};
@@ -252,13 +110,14 @@ static bool is_harmless(int64_t pid, const char *thread, const struct caller *ca
 
 #define SIGNAL(number) (UINT64_C(1) << ((number)-1))
 /* Those whose handlers let nobody go on: what asks a program to end or tells it of its own faults, its
- * terminal, its children (looked at elsewhere) or the CPU time that it has used, and the two of glibc. */
-#define SIGNALS_OF_NO_USE                                                                        \
-    (SIGNAL(SIGHUP) | SIGNAL(SIGINT) | SIGNAL(SIGQUIT) | SIGNAL(SIGILL) | SIGNAL(SIGTRAP) |      \
-     SIGNAL(SIGABRT) | SIGNAL(SIGBUS) | SIGNAL(SIGFPE) | SIGNAL(SIGSEGV) | SIGNAL(SIGPIPE) |     \
-     SIGNAL(SIGTERM) | SIGNAL(SIGCHLD) | SIGNAL(SIGCONT) | SIGNAL(SIGTSTP) | SIGNAL(SIGTTIN) |   \
-     SIGNAL(SIGTTOU) | SIGNAL(SIGXCPU) | SIGNAL(SIGXFSZ) | SIGNAL(SIGVTALRM) | SIGNAL(SIGPROF) | \
-     SIGNAL(SIGWINCH) | SIGNAL(SIGSYS) | SIGNAL(32) | SIGNAL(33))
+ * terminal, its children (looked at elsewhere) or the CPU time that it has used, and the two of glibc. Not
+ * SIGHUP, SIGTSTP and SIGCONT: who handles these may pause, and go on by them. */
+#define SIGNALS_OF_NO_USE                                                                      \
+    (SIGNAL(SIGINT) | SIGNAL(SIGQUIT) | SIGNAL(SIGILL) | SIGNAL(SIGTRAP) | SIGNAL(SIGABRT) |   \
+     SIGNAL(SIGBUS) | SIGNAL(SIGFPE) | SIGNAL(SIGSEGV) | SIGNAL(SIGPIPE) | SIGNAL(SIGTERM) |   \
+     SIGNAL(SIGCHLD) | SIGNAL(SIGTTIN) | SIGNAL(SIGTTOU) | SIGNAL(SIGXCPU) | SIGNAL(SIGXFSZ) | \
+     SIGNAL(SIGVTALRM) | SIGNAL(SIGPROF) | SIGNAL(SIGWINCH) | SIGNAL(SIGSYS) | SIGNAL(32) |    \
+     SIGNAL(33))
 
 bool threads_handle(int64_t pid, uint64_t *ret)
 {
@@ -354,7 +213,7 @@ static bool is_cut_off(int64_t pid, size_t *opens)
 
 /* ---- threads ---- */
 
-static bool thread_waits(struct code *code,
+static bool thread_waits(struct callers *callers,
                          const char *thread,
                          bool main,
                          struct threads_wait *wait,
@@ -363,7 +222,7 @@ static bool thread_waits(struct code *code,
     struct call call;
     bool runs = false;
 
-    if (!call_read(code->pid, thread, &call, &runs)) {
+    if (!call_read(callers->pid, thread, &call, &runs)) {
         wait->unsure = wait->unsure || runs;
         return runs;
     }
@@ -374,8 +233,9 @@ static bool thread_waits(struct code *code,
         return true;
     if (!futex && (main || !socket))
         return false;
-    struct caller caller = caller_find(code, call.stack, opens);
-    if (!is_harmless(code->pid, thread, &caller, socket))
+    const struct unwind_start start = {.pc = call.returns_to, .sp = call.stack};
+    struct caller caller = callers_find(callers, &start, opens);
+    if (!is_harmless(callers->pid, thread, &caller, socket))
         return false;
     wait->meets = wait->meets || futex;
     return true;
@@ -385,7 +245,7 @@ struct threads_wait threads_look(int64_t pid, size_t *opens)
 {
     _cleanup_(buf_done) struct buf text = {0};
     struct threads_wait ret = {0};
-    struct code code = {.pid = pid};
+    struct callers callers = {.pid = pid, .memory = -1};
     char path[64];
     size_t threads = 0;
 
@@ -406,12 +266,12 @@ struct threads_wait threads_look(int64_t pid, size_t *opens)
         if (!str_to_i64(str_from(entry->d_name), &thread))
             continue;
         ret.locked = *opens && ++threads <= THREADS_MAX &&
-                     thread_waits(&code, entry->d_name, thread == pid, &ret, opens);
+                     thread_waits(&callers, entry->d_name, thread == pid, &ret, opens);
         *opens -= *opens > 0;
     }
     if (folder)
         closedir(folder);
-    VEC_DONE(&code.spans);
+    callers_done(&callers);
     ret.locked = ret.locked && !is_woken_by_signals(pid) && !is_cut_off(pid, opens);
     ret.unsure = ret.unsure && ret.locked;
     ret.locked = ret.locked && !ret.unsure;

@@ -7,7 +7,9 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -21,7 +23,9 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -30,6 +34,7 @@
 
 #define FAR_S     3600
 #define LOOKS_MAX 20000 /* at some 50 us each: until its threads have come to where they wait */
+#define SURE      100   /* looks at which none is locked: they may still be on their way */
 
 static void *wait_for_lock(void *user)
 {
@@ -97,6 +102,20 @@ static void *wait_for_user(void *user)
     return wait_for_lock(user);
 }
 
+/* It pauses when it is asked to, by SIGTSTP, and goes on by this. */
+static void *wait_to_continue(void *user)
+{
+    (void)signal(SIGCONT, on_signal);
+    return wait_for_lock(user);
+}
+
+/* It reads its settings again, and goes on with them. */
+static void *wait_for_settings(void *user)
+{
+    (void)signal(SIGHUP, on_signal);
+    return wait_for_lock(user);
+}
+
 /* It is asked to end, or a child has: nobody goes on for that. */
 static void *wait_for_end(void *user)
 {
@@ -114,10 +133,15 @@ static void *wait_for_end(void *user)
 #define LIBTORCH      "libtorch_cpu.so"
 #define LIBTORCHAUDIO "libtorchaudio.so"
 #define PYTHON        "python3.11"
-#define THROUGH_BYTES 128 /* of machine code: a call and little else */
+#define LIBSTDCXX     "libstdc++.so.6"
+#define PROGRAM       "program"
+#define THROUGH_BYTES 256 /* of machine code: a call and little else */
 #define HOPS_MAX      4
+#define LEFT_WORDS    8
 
 static char libraries[] = "/tmp/muster-threads-XXXXXX"; /* their folder, while the test runs */
+static bool tables;    /* the libraries have those of their frames */
+static uint64_t stale; /* an address that an earlier call has left behind on the stack */
 
 /* Not poll() or sem_timedwait(): these are the sanitizer's own where there is one, and call on from the
  * sanitizer's library. */
@@ -133,12 +157,18 @@ struct hop {
     long how;
     long count;
     void *until;
+    uint64_t stale;
 };
 
 /* Its bytes stand in a library of another name, so it must need nothing but its argument. */
 __attribute__((noinline, optimize("O1"), no_sanitize("address", "undefined"))) static long through(
     struct hop *hop)
 {
+    uint64_t left[LEFT_WORDS];
+
+    for (size_t i = 0; i < LEFT_WORDS; i++)
+        left[i] = hop->stale;
+    __asm__ volatile("" : : "r"(left) : "memory");
     long ret = hop->next ? hop->next->code(hop->next)
                          : hop->call(hop->number, hop->what, hop->how, hop->count, hop->until, 0L);
 
@@ -146,22 +176,52 @@ __attribute__((noinline, optimize("O1"), no_sanitize("address", "undefined"))) s
     return ret;
 }
 
+union place {
+    long (*code)(struct hop *hop);
+    void *(*main)(void *hop);
+    const void *memory;
+    uint64_t address;
+};
+
+/* A file that is this program, mapped as the loader would do it. */
+static int program_map(struct dl_phdr_info *info, size_t size, void *user)
+{
+    const uint64_t page = (uint64_t)getpagesize(), fd = *(uint64_t *)user;
+    uint64_t end = 0;
+
+    (void)size;
+    for (size_t i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            end = info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    char *base = mmap(NULL, end, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uint64_t before = part->p_vaddr % page;
+
+        if (part->p_type == PT_LOAD)
+            (void)mmap(base + part->p_vaddr - before, part->p_filesz + before,
+                       PROT_READ | (part->p_flags & PF_X ? PROT_EXEC : 0), MAP_PRIVATE | MAP_FIXED,
+                       (int)fd, (off_t)(part->p_offset - before));
+    }
+    *(uint64_t *)user = (union place){.code = through}.address - info->dlpi_addr +
+                        (union place){.memory = base}.address;
+    return 1; /* the first one is the program itself */
+}
+
 static bool hop_make(const char *library, struct hop *hop)
 {
+    const void *code = (union place){.code = through}.memory;
+    union place there = {0};
     char path[96];
-    union {
-        void *memory;
-        long (*code)(struct hop *hop);
-    } there = {0};
-    union {
-        long (*code)(struct hop *hop);
-        const void *memory;
-    } here = {.code = through};
 
-    (void)snprintf(path, sizeof(path), "%s/%s", libraries, library);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
-    if (write(fd, here.memory, THROUGH_BYTES) == THROUGH_BYTES)
+    (void)snprintf(path, sizeof(path), "%s/%s%s", libraries, tables ? "tables/" : "", library);
+    int fd = open(path, tables ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+    if (tables) {
+        there.address = (uint64_t)fd;
+        (void)dl_iterate_phdr(program_map, &there.address);
+    } else if (write(fd, code, THROUGH_BYTES) == THROUGH_BYTES) {
         there.memory = mmap(NULL, THROUGH_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    }
     (void)close(fd);
     hop->code = there.code;
     return there.memory && there.memory != MAP_FAILED;
@@ -177,6 +237,7 @@ static void *wait_through(const char *const names[HOPS_MAX],
 
     for (; count < HOPS_MAX && names[count]; count++) {
         hops[count] = *last;
+        hops[count].stale = stale;
         if (!hop_make(names[count], &hops[count]))
             return NULL;
         if (count)
@@ -270,6 +331,72 @@ static void *wait_for_event(void *user)
     return lock_through(THROUGH(PYTHON, LIBTORCH));
 }
 
+/* From here on libraries have tables, and the stack holds addresses of this one. */
+static void leave_behind(const char *library)
+{
+    struct hop hop = {0};
+
+    tables = true;
+    if (hop_make(library, &hop))
+        stale = (union place){.code = hop.code}.address;
+}
+
+/* Threads of the program's have ended, whose stack this one has now. */
+static void *wait_as_gloo_later(void *user)
+{
+    leave_behind(PYTHON);
+    return wait_as_gloo(user);
+}
+
+/* The same without tables, begun as C++ does it. */
+static void *wait_as_cpp_later(void *user)
+{
+    static struct hop hops[2];
+    static struct pollfd fds = {.events = POLLIN};
+    pthread_t thread;
+    int ends[2] = {-1, -1};
+
+    (void)user;
+    if (!hop_make(PYTHON, &hops[1]) || pipe(ends) < 0)
+        return NULL;
+    fds.fd = ends[0];
+    hops[1] = (struct hop){.call = syscall,
+                           .number = SYS_ppoll,
+                           .what = &fds,
+                           .how = 1,
+                           .stale = (union place){.code = hops[1].code}.address};
+    hops[0].next = &hops[1];
+    if (hop_make(LIBTORCH, &hops[1]) && hop_make(LIBSTDCXX, &hops[0]))
+        (void)pthread_create(&thread, NULL, (union place){.code = hops[0].code}.main, &hops[0]);
+    return NULL; /* so that the process has two threads again */
+}
+
+static void *wait_for_peers_later(void *user)
+{
+    leave_behind(PYTHON);
+    return wait_for_peers(user);
+}
+
+static void *wait_for_key_later(void *user)
+{
+    leave_behind(LIBTORCH);
+    return wait_for_key(user);
+}
+
+static void *wait_for_event_later(void *user)
+{
+    (void)user;
+    leave_behind(LIBTORCH);
+    return lock_through(THROUGH(PYTHON, LIBSTDCXX));
+}
+
+static void *wait_in_torchaudio_later(void *user)
+{
+    (void)user;
+    leave_behind(LIBTORCH);
+    return poll_through(THROUGH(LIBTORCHAUDIO, LIBSTDCXX), "python3");
+}
+
 static const struct row {
     const char *why;
     void *(*main)(void *user);
@@ -288,6 +415,8 @@ static const struct row {
     {"and a lock that processes share", wait_for_process, wait_for_lock, false, false},
     {"a timer's signal may come", wait_for_alarm, wait_for_lock, false, false},
     {"so may one that somebody sends", wait_for_user, wait_for_lock, false, false},
+    {"or that it shall go on by", wait_to_continue, wait_for_lock, false, false},
+    {"or read its settings again", wait_for_settings, wait_for_lock, false, false},
     {"but not for a request to end", wait_for_end, wait_for_lock, true, false},
     {"the thread that CUDA has in every process opens no lock", wait_for_lock, wait_as_driver, true,
      false},
@@ -301,6 +430,18 @@ static const struct row {
     {"a collective is for the gang", wait_for_peers, wait_for_lock, true, true},
     {"a wait of Python's is not, whatever was called before", wait_for_event, wait_for_lock, false,
      false},
+/* Frames of a sanitized function, or of one that is not optimized, do not lead to where it begins. */
+#if !defined(__SANITIZE_ADDRESS__) && defined(__OPTIMIZE__)
+    {"gloo's thread is not Python's for what lay on its stack before", wait_for_lock,
+     wait_as_gloo_later, true, false},
+    {"nor where frames cannot be told", wait_for_lock, wait_as_cpp_later, true, false},
+    {"nor is a collective less of one", wait_for_peers_later, wait_for_lock, true, true},
+    {"a store is asked whatever lay there", wait_for_lock, wait_for_key_later, false, false},
+    {"nor is another library PyTorch for it", wait_for_lock, wait_in_torchaudio_later, false,
+     false},
+    {"and so Python's own wait is no collective", wait_for_event_later, wait_for_lock, false,
+     false},
+#endif
 };
 
 static pid_t child_start(const struct row *row, int *ret_ready)
@@ -348,40 +489,72 @@ static bool all_sleep(pid_t pid)
     return asleep == 2;
 }
 
+static const char *library_path(const char *folder, const char *name)
+{
+    static char path[96];
+
+    (void)snprintf(path, sizeof(path), "%s/%s%s", libraries, folder, name);
+    return path;
+}
+
+/* Copies of this program, which has tables. */
+static void libraries_make(const char *const *names, size_t count)
+{
+    char program[96];
+    struct stat info = {0};
+
+    EXPECT(mkdir(library_path("tables", ""), 0700) == 0);
+    (void)snprintf(program, sizeof(program), "%s", library_path("", PROGRAM));
+    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int to = open(program, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT(fstat(from, &info) == 0);
+    while (lseek(from, 0, SEEK_CUR) < info.st_size)
+        EXPECT(sendfile(to, from, NULL, (size_t)info.st_size) > 0);
+    (void)close(from);
+    (void)close(to);
+    for (size_t i = 0; i < count; i++)
+        EXPECT(link(program, library_path("tables/", names[i])) == 0);
+}
+
+static void libraries_remove(const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)unlink(library_path("", names[i])); /* not all are there */
+        EXPECT(unlink(library_path("tables/", names[i])) == 0);
+    }
+    EXPECT(unlink(library_path("", PROGRAM)) == 0);
+    EXPECT(rmdir(library_path("tables", "")) == 0);
+}
+
 TEST(threads_are_locked_when_nothing_outside_of_the_process_can_wake_them)
 {
-    static const char *const names[] = {LIBCUDA,  LIBCUDART,     LIBNCCL,
-                                        LIBTORCH, LIBTORCHAUDIO, PYTHON};
+    static const char *const names[] = {LIBCUDA,       LIBCUDART, LIBNCCL,  LIBTORCH,
+                                        LIBTORCHAUDIO, PYTHON,    LIBSTDCXX};
 
     EXPECT(mkdtemp(libraries));
+    libraries_make(names, COUNT_OF(names));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct threads_wait wait = {0};
-        int ready = -1;
+        int ready = -1, same = 0;
         pid_t pid = child_start(&rows[i], &ready);
         char byte;
 
         test_case(rows[i].why);
         EXPECT(read(ready, &byte, 1) == 0); /* the thread was made */
-        for (int look = 0; look < LOOKS_MAX; look++) {
+        for (int look = 0; look < LOOKS_MAX && same < SURE; look++) {
             size_t opens = 1000;
 
             if (!all_sleep(pid))
                 continue;
             wait = threads_look(pid, &opens);
-            if (wait.locked == rows[i].locked)
-                break;
+            same = wait.locked != rows[i].locked ? 0 : wait.locked ? SURE : same + 1;
         }
-        EXPECT(wait.locked == rows[i].locked && wait.meets == rows[i].meets);
+        EXPECT(same == SURE && wait.locked == rows[i].locked && wait.meets == rows[i].meets);
         (void)close(ready);
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
     }
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        char path[96];
-
-        (void)snprintf(path, sizeof(path), "%s/%s", libraries, names[i]);
-        (void)unlink(path);
-    }
+    libraries_remove(names, COUNT_OF(names));
     EXPECT(rmdir(libraries) == 0);
 }
 

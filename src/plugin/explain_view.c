@@ -238,7 +238,7 @@ void explain_write(struct buf *out, struct arena *arena, const struct explain_vi
 
     explain_line(out, kind.len ? str_c(arena, kind) : "",
                  str_printf(arena, STR_FMT "/" STR_FMT ": " STR_FMT, STR_ARG(view->ns),
-                            STR_ARG(view->name), STR_ARG(phase.len ? phase : STR("Pending"))));
+                            STR_ARG(view->name), STR_ARG(view_phase(phase))));
     explain_line(out, "Says", json_str_at(what, "status.message"));
     if (view->job && json_at(what, "status.numGPUs"))
         explain_line(out, "Size",

@@ -12,6 +12,7 @@
 #include "plugin/job.h"
 #include "plugin/line.h"
 #include "plugin/plugin.h"
+#include "plugin/view.h"
 #include "tool/clock.h"
 
 #include <errno.h>
@@ -375,12 +376,11 @@ static void follow_add_state(const struct follow *follow, struct buf *text)
     size_t running;
 
     follow_count(follow, &placed, &running);
-    buf_addf(text, "%s: " STR_FMT, follow->options->job,
-             STR_ARG(phase.len ? phase : STR("Pending")));
+    buf_addf(text, "%s: " STR_FMT, follow->options->job, STR_ARG(view_phase(phase)));
     if (nodes > 0)
         buf_addf(text, ", %zu of %lld pods placed, %zu running", placed, (long long)nodes, running);
     if (message.len)
-        buf_addf(text, ": " STR_FMT, STR_ARG(str_sub(message, 0, 300)));
+        buf_addf(text, ": " STR_FMT, STR_ARG(term_moments(&arena, str_sub(message, 0, 300))));
     buf_addc(text, '\n');
 }
 
@@ -414,6 +414,21 @@ static bool follow_has_shown(const struct follow *follow, struct str text)
     return false;
 }
 
+/* Of a traceback that stands right above only its last line is said once more: the cause, at the end. */
+static struct str follow_in_short(struct arena *arena, struct str failure)
+{
+    struct str first = str_sub(failure, 0, str_find(failure, '\n'));
+    size_t at = failure.len;
+
+    while (at > first.len && failure.p[at - 1] != '\n')
+        at--;
+    if (at == first.len || !str_ends(first, STR(LAST_LINES_FOLLOW)))
+        return first;
+    first.len -= sizeof(LAST_LINES_FOLLOW) - 1;
+    return str_printf(arena, STR_FMT ": " STR_FMT, STR_ARG(first),
+                      STR_ARG(str_trim(str_sub(failure, at, failure.len))));
+}
+
 /* After the end: what failed, in words, and the status for the shell. */
 static int follow_report_end(struct follow *follow)
 {
@@ -438,15 +453,11 @@ static int follow_report_end(struct follow *follow)
     session_say(session, "%sjob %s: " STR_FMT "%s%s" STR_FMT,
                 term_colour(&session->err, COLOUR_RED), job, STR_ARG(phase),
                 term_colour(&session->err, COLOUR_NONE), message.len ? ": " : "",
-                STR_ARG(str_sub(message, 0, 600)));
-    /* A traceback that stands right above is not repeated. */
-    if (follow_has_shown(follow, last)) {
-        last = str_sub(last, 0, str_find(last, '\n'));
-        if (str_ends(last, STR(LAST_LINES_FOLLOW)))
-            last.len -= sizeof(LAST_LINES_FOLLOW) - 1;
-    }
+                STR_ARG(term_moments(&arena, str_sub(message, 0, 600))));
+    if (follow_has_shown(follow, last))
+        last = follow_in_short(&arena, last);
     if (last.len && !str_contains(message, last))
-        session_say(session, STR_FMT, STR_ARG(last));
+        session_say(session, STR_FMT, STR_ARG(term_moments(&arena, last)));
     return code > 0 && code < 256 ? (int)code : 1;
 }
 

@@ -125,10 +125,9 @@ static int history_run(struct invocation *invocation)
 const struct command command_history = {
     .name = "history",
     .summary = "show jobs that have ended: when, how long, with which status, and their GPU hours",
-    .about =
-        "muster up keeps a line of every job, also of deleted ones, for whoever may list the "
-        "jobs of the namespace; times are UTC. Of other clusters the ended jobs are shown that "
-        "still exist.",
+    .about = "muster up keeps a line of every job, also of deleted ones, for whoever may list the "
+             "jobs of the namespace. Of other clusters the ended jobs are shown that "
+             "still exist.",
     .example = "muster history\nmuster history -l team=vision --watch",
     .options = history_options,
     .values_size = sizeof(struct history_values),

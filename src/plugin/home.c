@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -31,10 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NAMED_MAX    5     /* files that are named, of those that came and of those that stayed */
-#define PODS_MAX     16    /* that are asked whether they wrote something too */
-#define END_LIMIT_MS 30000 /* for a pod that ends, beyond the time that it was given */
-#define END_PAUSE_MS 200
+#define NAMED_MAX 5  /* files that are named, of those that came and of those that stayed */
+#define PODS_MAX  16 /* that are asked whether they wrote something too */
 
 int64_t home_moment(const char *folder)
 {
@@ -137,6 +136,11 @@ static int home_judge_all(struct homecoming *home, struct err *err)
     char bytes[TERM_BYTES_TEXT];
     int r = home_plan_make(&home->plan, home->folder, err);
 
+    if (r == -ENOENT)
+        return err_set(err, r,
+                       "the folder %s that job %s came from is not there any more; `%s pull %s "
+                       "--to DIR` copies what it wrote to another place",
+                       home->folder, home->job, home->session->program, home->job);
     if (r == 0)
         r = home_check_weight(home, err);
     if (r < 0)
@@ -151,13 +155,13 @@ static int home_judge_all(struct homecoming *home, struct err *err)
 static void home_name_aside(struct homecoming *home)
 {
     struct session *session = home->session;
-    size_t named = 0;
+    size_t count = 0;
 
-    for (size_t i = 0; i < home->plan.list.files.count && named < NAMED_MAX; i++) {
+    for (size_t i = 0; i < home->plan.list.files.count; i++) {
         const struct home_item *item = &home->plan.items[i];
         struct str path = home->plan.list.files.items[i].path;
 
-        if (item->verdict != HOME_ASIDE)
+        if (item->verdict != HOME_ASIDE || !item->came || ++count > NAMED_MAX)
             continue;
         session_say(session,
                     str_starts(item->as, path)
@@ -165,12 +169,29 @@ static void home_name_aside(struct homecoming *home)
                           "it, %s"
                         : "kept: what is here in place of the folder of %s; the job's is %s",
                     results_name(session, path), results_name(session, item->as));
-        named++;
     }
-    if (home->plan.aside_count > named)
+    if (count > NAMED_MAX)
         session_say(session,
                     "kept: %zu more; the job's are beside them, with .%s behind their names",
-                    home->plan.aside_count - named, home->job);
+                    count - NAMED_MAX, home->job);
+}
+
+/* The copy ended early, as on a disk that is full: what it did not get to is said as well. */
+static void home_name_missing(const struct homecoming *home)
+{
+    struct session *session = home->session;
+    size_t count = 0;
+
+    for (size_t i = 0; i < home->plan.list.files.count; i++) {
+        const struct home_item *item = &home->plan.items[i];
+
+        if (item->came || item->failed || item->verdict == HOME_SAME || ++count > NAMED_MAX)
+            continue;
+        session_say(session, "not copied: %s",
+                    results_name(session, home->plan.list.files.items[i].path));
+    }
+    if (count > NAMED_MAX)
+        session_say(session, "not copied: %zu more files", count - NAMED_MAX);
 }
 
 /* What had no place here is not lost with the rest. */
@@ -255,6 +276,8 @@ static int home_copy(struct homecoming *home, const struct results_source *sourc
         results_sink_done(&home->sink);
         if (home->sink.file_count)
             home_name_brought(home);
+        if (r < 0)
+            home_name_missing(home);
         if (r == 0 && home->sink.cut_count)
             r = err_set(err, -EAGAIN, "%zu files changed while they were copied; pull again",
                         home->sink.cut_count);
@@ -292,32 +315,6 @@ static int home_find(struct homecoming *home, const struct object *object, struc
     return r;
 }
 
-/* A job that is over may have pods that are still told to end, and save what they have: that counts. */
-static int home_await_end(struct session *session,
-                          const char *job,
-                          const struct object *object,
-                          struct results_source **ret,
-                          size_t *ret_count,
-                          struct err *err)
-{
-    bool over =
-        object && job_is_over(json_str_at(object_json(object, &session->arena), "status.phase"));
-
-    for (int64_t until = 0;;) {
-        int r = results_sources(session, job, object, ret, ret_count, err);
-        const struct object *pod = r == 0 ? (*ret)[0].pod : NULL;
-
-        if (!pod || !over || !pod->deleted_ms)
-            return r;
-        int64_t grace = json_i64_or(
-            json_at(object_json(pod, &session->arena), "metadata.deletionGracePeriodSeconds"), 0);
-        until = until ? until : clock_monotonic_ms() + grace * 1000 + END_LIMIT_MS;
-        if (clock_monotonic_ms() >= until)
-            return r;
-        session_pause(session, END_PAUSE_MS);
-    }
-}
-
 /* One job, not an array. The rest of `home` says where to. */
 static int home_bring_job(struct homecoming *home, const struct object *object, struct err *err)
 {
@@ -329,8 +326,10 @@ static int home_bring_job(struct homecoming *home, const struct object *object, 
     home->plan.record = &home->record;
     home->plan.id = home->id;
     home->plan.job = home->job;
-    int r = home_await_end(session, home->job, object, &sources, &count, err);
+    int r = results_await_end(session, home->job, object, false, err);
 
+    if (r == 0)
+        r = results_sources(session, home->job, object, &sources, &count, err);
     if (r < 0)
         return r;
     r = results_list(session, &sources[0], STR(""), &home->plan.list, err);
@@ -348,7 +347,7 @@ static int home_bring_job(struct homecoming *home, const struct object *object, 
     if (r < 0)
         return r;
     (void)home_name_others(home, sources, count);
-    if (sources[0].pod && object &&
+    if (sources[0].pod && object && pod_is_over(object_json(sources[0].pod, &session->arena)) &&
         job_is_over(json_str_at(object_json(object, &session->arena), "status.phase")))
         results_mark(session, sources[0].pod, RESULTS_HOME);
     return 0;

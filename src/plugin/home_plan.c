@@ -237,6 +237,7 @@ static void home_failed(void *user, const struct err *err)
 
     plan->aside_count -= plan->now->verdict == HOME_ASIDE;
     plan->now->verdict = HOME_NEW;
+    plan->now->failed = true;
     if (plan->failed_count < HOME_FAILED_MAX)
         plan->failed[plan->failed_count] = str_dup(plan->arena, str_from(err->text));
     plan->failed_count++;

@@ -21,6 +21,7 @@ struct home_item {
     struct results_id old; /* what it replaces; no inode: nothing */
     bool own;              /* that came from the job before */
     bool came;             /* it is there now */
+    bool failed;           /* it could not be put there, and that is noted */
 };
 
 #define HOME_FAILED_MAX 5

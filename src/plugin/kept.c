@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* Logs of a generation whose pods are gone. The job's sync pod has kept what its ranks printed; where
- * there is none (the job was made without a workspace), the nodes of `muster up` have. The nodes of a
+ * there is none (the job is over, or was made without a workspace), the nodes of `muster up` have. The nodes of a
  * cluster keep nothing of a pod that was deleted. */
 #define LOG_LIMIT_MS 60000
 
@@ -35,7 +35,8 @@ static int kept_ask(struct session *session,
     return err_set(err, -ENOENT,
                    "the pods of that generation are gone, and job %s has no sync pod that kept "
                    "their logs: give it a workspace (submit, or workspaceStorage.source: "
-                   "existing). `status` has what failed last",
+                   "existing); on a cluster it keeps them for 24 hours after the job's end. "
+                   "`status` has what failed last",
                    job);
 }
 
@@ -55,7 +56,7 @@ static void kept_print(struct session *session,
     struct str name = str_printf(&session->arena, "worker-%lld", (long long)pod);
     struct str line;
 
-    text = line_tail(text, options->tail);
+    text = line_tail(text, options->rank, options->tail);
     while (text.len && str_cut(&text, '\n', &line))
         follow_show_line(session, options->rank, name, line);
 }

@@ -64,12 +64,20 @@ void line_format(struct buf *out,
     buf_addc(out, '\n');
 }
 
-struct str line_tail(struct str text, int64_t tail)
+struct str line_tail(struct str text, int64_t only, int64_t tail)
 {
     int64_t lines = 0;
+    size_t from = text.len;
 
-    for (size_t i = text.len; tail >= 0 && i-- > 0;)
-        if (text.p[i] == '\n' && i + 1 < text.len && ++lines == tail)
-            return str_sub(text, i + 1, text.len);
-    return tail == 0 ? STR("") : text;
+    if (tail < 0)
+        return text;
+    while (from > 0 && lines < tail) {
+        size_t end = from - (text.p[from - 1] == '\n');
+
+        for (from = end; from > 0 && text.p[from - 1] != '\n';)
+            from--;
+        struct str line = str_sub(text, from, end - from);
+        lines += only < 0 || line_take_rank(&line) == only;
+    }
+    return str_sub(text, from, text.len);
 }

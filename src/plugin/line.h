@@ -32,5 +32,6 @@ void line_format(struct buf *out,
                  struct str pod,
                  int64_t rank,
                  struct str text);
-/* The last `tail` lines of a text; all of it when negative. */
-struct str line_tail(struct str text, int64_t tail);
+/* The end of a text with the last `tail` lines of rank `only`, or, when that is -1, of any; all of it when `tail` is
+ * negative. */
+struct str line_tail(struct str text, int64_t only, int64_t tail);

@@ -94,24 +94,35 @@ TEST(a_log_line_names_its_rank_or_else_its_pod)
     EXPECT(str_ends(buf_str(&out), STR(" a\n")));
 }
 
-TEST(the_tail_of_a_log_is_whole_lines_from_its_end)
+TEST(the_tail_of_a_log_is_whole_lines_from_its_end_those_of_the_rank_that_is_meant)
 {
+#define TWO "[rank0] a\n[rank1] b\n[rank0] c\ntorchrun says\n"
     static const struct {
         const char *text;
+        int64_t only;
         int64_t tail;
         const char *want;
     } rows[] = {
-        {"a\nb\nc\n", -1, "a\nb\nc\n"},
-        {"a\nb\nc\n", 0, ""},
-        {"a\nb\nc\n", 1, "c\n"},
-        {"a\nb\nc\n", 2, "b\nc\n"},
-        {"a\nb\nc\n", 9, "a\nb\nc\n"},
-        {"a\nb\nc", 1, "c"},
-        {"", 3, ""},
+        {"a\nb\nc\n", -1, -1, "a\nb\nc\n"},
+        {"a\nb\nc\n", -1, 0, ""},
+        {"a\nb\nc\n", -1, 1, "c\n"},
+        {"a\nb\nc\n", -1, 2, "b\nc\n"},
+        {"a\nb\nc\n", -1, 9, "a\nb\nc\n"},
+        {"a\nb\nc", -1, 1, "c"},
+        {"a\n\n", -1, 1, "\n"},
+        {"", -1, 3, ""},
+        {TWO, -1, 1, "torchrun says\n"},
+        {TWO, 0, 1, "[rank0] c\ntorchrun says\n"},
+        {TWO, 1, 1, "[rank1] b\n[rank0] c\ntorchrun says\n"},
+        {TWO, 0, 2, TWO},
+        {TWO, 2, 1, TWO},
+        {TWO, 0, -1, TWO},
+        {TWO, 0, 0, ""},
     };
+#undef TWO
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].want);
-        EXPECT(str_is(line_tail(str_from(rows[i].text), rows[i].tail), rows[i].want));
+        EXPECT(str_is(line_tail(str_from(rows[i].text), rows[i].only, rows[i].tail), rows[i].want));
     }
 }

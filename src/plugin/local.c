@@ -7,6 +7,7 @@
 #include "kube/kubeconfig.h"
 #include "system/errors.h"
 #include "system/sockets.h"
+#include "tool/clock.h"
 #include "tool/file.h"
 #include "workspace/disk.h"
 
@@ -26,6 +27,7 @@
 
 #define READY_WORDS   "muster is ready at"
 #define READY_MS      60000 /* a loaded machine; a quiet one needs half a second */
+#define LOOK_MS       50
 #define LOG_BYTES_MAX ((off_t)4 << 20)
 /* Where a machine has no GPU: enough to try things with. */
 #define GPUS_IF_NONE "8"
@@ -165,7 +167,7 @@ _Noreturn static void local_child(const char *const *argv, int log, int ready)
 }
 
 /* Reads what it prints until it is ready; false when it has ended or says nothing for too long. */
-static bool local_await(int fd)
+static bool local_says_ready(int fd)
 {
     char text[512];
     size_t len = 0;
@@ -238,10 +240,29 @@ int local_start(struct arena *arena, const char *folder, struct err *err)
     if (child == 0)
         local_child(argv, log, ends[1]);
     (void)close(ends[1]);
-    bool ready = child > 0 && local_await(ends[0]);
+    bool ready = child > 0 && local_says_ready(ends[0]);
     (void)close(ends[0]);
-    /* Two at once: the other one has the folder, and serves as well. */
-    if (!ready && child > 0 && waitpid(child, NULL, WNOHANG) != 0 && local_holder(folder) != 0)
-        return 0;
-    return ready ? 0 : local_why(arena, path, err);
+    if (ready)
+        return 1;
+    /* Two at once: the other one has the folder, and will serve as well. */
+    long holder = local_holder(folder);
+    return holder != 0 && holder != child ? 0 : local_why(arena, path, err);
+}
+
+int local_await(struct arena *arena, const char *folder, struct err *err)
+{
+    struct kubeconfig_options file = {.path = str_printf(arena, "%s/kubeconfig", folder).p};
+    int64_t until_ms = clock_monotonic_ms() + READY_MS;
+
+    while (local_holder(folder) != 0 && clock_monotonic_ms() < until_ms) {
+        _cleanup_(arena_done) struct arena once = {0};
+        struct kube_config config = {0};
+
+        if (access(file.path, R_OK) < 0 && errno != ENOENT)
+            return 0; /* reading it will say why not */
+        if (kubeconfig_load(&once, &file, &config, NULL) == 0 && local_answers(config.server))
+            return 0;
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+    return local_why(arena, str_printf(arena, "%s/muster.log", folder).p, err);
 }

@@ -28,5 +28,8 @@ long local_holder(const char *folder);
 bool local_is_own(const char *folder);
 /* Something listens at the address of a URL such as https://127.0.0.1:7443. */
 bool local_answers(const char *url);
-/* Starts one and waits until it serves. Its log is the file muster.log in the folder. */
+/* Starts one and waits until it serves: 1. 0: somebody else was quicker and has the folder, which
+ * says nothing of whether it serves yet. Its log is the file muster.log in the folder. */
 int local_start(struct arena *arena, const char *folder, struct err *err);
+/* Waits until the one that holds the folder serves at the address in its kubeconfig. */
+int local_await(struct arena *arena, const char *folder, struct err *err);

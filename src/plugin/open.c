@@ -13,12 +13,33 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define LINK_MS 10000
+
+/* Somebody with rights in one namespace would see a page of refusals. */
+static bool open_sees_all(struct session *session)
+{
+    const struct session_request request = {
+        .method = "POST",
+        .path = STR("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
+        .content_type = "application/json",
+        .body =
+            STR("{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\","
+                "\"spec\":{\"resourceAttributes\":{\"verb\":\"list\",\"group\":\"torchrun.ai\","
+                "\"resource\":\"torchrunjobs\"}}}"),
+        .timeout_ms = LINK_MS};
+    struct json *answer = NULL;
+    struct str body = STR_NONE;
+
+    return session_http(session, &request, &body, NULL) != 201 ||
+           json_parse(&session->arena, str_dup(&session->arena, body), &answer, NULL) < 0 ||
+           json_bool_or(json_at(answer, "status.allowed"), true);
+}
 
 int open_link(struct session *session, const char **ret, struct err *err)
 {
@@ -37,7 +58,9 @@ int open_link(struct session *session, const char **ret, struct err *err)
         return err_set(err, -EBADMSG, "the server answered %d: it serves no page", status);
     if (status != 201)
         return err_set(err, -EACCES, STR_FMT, STR_ARG(json_str(json_get(answer, "message"))));
-    *ret = str_printf(&session->arena, "%s/ui/enter#" STR_FMT, session->config.server,
+    bool all = open_sees_all(session);
+    *ret = str_printf(&session->arena, "%s/ui/enter%s%s#" STR_FMT, session->config.server,
+                      all ? "" : "?ns=", all ? "" : session->config.ns,
                       STR_ARG(json_str(json_get(answer, "code"))))
                .p;
     return 0;

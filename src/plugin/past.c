@@ -25,7 +25,7 @@ static void past_set_times(struct arena *arena, struct json *line, const struct 
     account_add(account, 0, account->end_ms, &sums);
     json_add_i64(arena, line, "queuedSeconds", account_waited(sums.wall_ms) / 1000);
     json_add_i64(arena, line, "runSeconds", account_ran(sums.wall_ms) / 1000);
-    json_add_i64(arena, line, "gpuSeconds", account_ran(sums.gpu_ms) / 1000);
+    json_add_i64(arena, line, "gpuSeconds", sums.held_ms / 1000);
 }
 
 bool past_add(struct buf *out, const struct json *job, bool deleted, int64_t now_ms)
@@ -40,8 +40,9 @@ bool past_add(struct buf *out, const struct json *job, bool deleted, int64_t now
     struct spent spent = {0};
     int64_t exit_code = 0;
 
-    if (!over && !deleted)
+    if ((!over && !deleted) || !spent_is_counted(&kind_torchrunjob, job))
         return false;
+    spent_describe(&spent, &kind_torchrunjob, job);
     spent_state_read(&kind_torchrunjob, job, &state);
     if (!over) {
         state.phase = STR("Failed"); /* it is over */
@@ -49,11 +50,11 @@ bool past_add(struct buf *out, const struct json *job, bool deleted, int64_t now
     }
     spent_from_status(&spent, job, &state, now_ms);
     struct json *line = json_make(
-        &arena, "{uid: $, namespace: $, name: $, queue: $, phase: $, gpus: $, start: $, end: $}",
-        json_str_at(job, "metadata.uid"), json_str_at(job, "metadata.namespace"),
-        json_str_at(job, "metadata.name"), job_queue(job), over ? phase : STR("Cancelled"),
-        json_i64_or(json_get(status, "numGPUs"), 0), json_str(json_get(status, "startTime")),
-        over ? end : time_text(&arena, now_ms));
+        &arena,
+        "{uid: $, namespace: $, name: $, user: $, queue: $, phase: $, gpus: $, start: $, end: $}",
+        spent.uid, spent.ns, spent.name, spent.user, job_queue(job),
+        over ? phase : STR("Cancelled"), json_i64_or(json_get(status, "numGPUs"), 0),
+        json_str(json_get(status, "startTime")), over ? end : time_text(&arena, now_ms));
     /* One that was stopped has none. */
     if (json_i64(json_get(status, "exitCode"), &exit_code) || str_is(phase, "Succeeded"))
         json_add_i64(&arena, line, "exitCode", exit_code);
@@ -81,8 +82,12 @@ static void past_row(struct table *table, const struct json *line, bool all)
         json_i64_or(json_get(line, "gpuSeconds"), seconds * json_i64_or(json_get(line, "gpus"), 0));
     struct str start = json_str(json_get(line, "start"));
 
-    if (all)
+    if (all) {
+        struct str user = json_str(json_get(line, "user"));
+
         table_add(table, json_str(json_get(line, "namespace")));
+        table_add(table, user.len ? user : STR("-"));
+    }
     table_add(table, json_str(json_get(line, "name")));
     table_add(table, json_str(json_get(line, "queue")));
     table_add(table, json_number_text(json_get(line, "gpus")));
@@ -151,13 +156,13 @@ size_t past_table(struct buf *out,
                   struct str text,
                   const struct past_options *options)
 {
-    static const char *const headers[] = {"NAMESPACE", "JOB",     "QUEUE", "GPUS",  "PHASE",
-                                          "EXIT",      "STARTED", "RAN",   "GPU-H", NULL};
+    static const char *const headers[] = {"NAMESPACE", "USER",    "JOB", "QUEUE", "GPUS", "PHASE",
+                                          "EXIT",      "STARTED", "RAN", "GPU-H", NULL};
     bool all = !options->ns;
     struct past_lines lines = past_choose(arena, text, options);
     struct table table;
 
-    table_init(&table, arena, all ? headers : headers + 1);
+    table_init(&table, arena, all ? headers : headers + 2);
     table.wraps_at = options->wraps_at;
     for (size_t i = 0; i < lines.count; i++)
         past_row(&table, lines.items[i], all);

@@ -44,8 +44,8 @@ TEST(a_job_that_ended_is_one_line_with_its_gpu_hours)
                       "first   q       4      Failed   3      11-15 02:03   90m   6.00\n")));
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){0}) == 3);
     EXPECT(past_table(&table, &arena, buf_str(&text), &(struct past_options){.limit = 1}) == 1);
-    EXPECT(str_contains(buf_str(&table), STR("\nNAMESPACE   JOB      QUEUE ")) &&
-           str_contains(buf_str(&table), STR("\nother       second   q ")));
+    EXPECT(str_contains(buf_str(&table), STR("\nNAMESPACE   USER    JOB      QUEUE ")) &&
+           str_contains(buf_str(&table), STR("\nother       other   second   q ")));
 }
 
 TEST(a_job_that_was_deleted_while_it_ran_has_run_until_then)

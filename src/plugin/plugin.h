@@ -189,6 +189,8 @@ int precheck_choose_queue(struct session *session, const char **ret, struct err 
 /* One look before anything is sent: the queue exists, some node could ever hold such a pod, and the
  * queue's limit allows it. What cannot be is said with the nearest that would work. */
 int precheck_job(struct session *session, const struct json *job, struct err *err);
+/* A note where memory was asked for and nothing holds a job to it. */
+void precheck_say_limits(struct session *session);
 
 /* ---- follow: logs of all ranks, and how the gang forms, until the job ends ---- */
 struct follow_options {

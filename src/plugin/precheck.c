@@ -1,5 +1,6 @@
 #include "plugin/precheck.h"
 
+#include "api/install.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -96,7 +97,8 @@ struct precheck_wanted precheck_wanted(const struct json *spec, const struct jso
         kai = json_str_at(queue, "spec.queue.name");
     if (!kai.len)
         kai = json_str_at(queue, "metadata.name");
-    return (struct precheck_wanted){.gpus = all, .in_pod = (all + pods - 1) / pods, .kai = kai};
+    return (struct precheck_wanted){
+        .gpus = all, .in_pod = (all + pods - 1) / pods, .pods = all > 0 ? pods : nodes, .kai = kai};
 }
 
 int precheck_fits(const struct precheck_wanted *wanted,
@@ -135,7 +137,8 @@ static const struct json *of_node(const struct json *spec,
 struct precheck_needs precheck_needs(const struct json *spec, const struct json *queue)
 {
     struct precheck_wanted wanted = precheck_wanted(spec, queue);
-    struct precheck_needs needs = {.gpu_type = json_str(of_node(spec, queue, "gpuType"))};
+    struct precheck_needs needs = {.gpu_type = json_str(of_node(spec, queue, "gpuType")),
+                                   .pods = wanted.pods};
     int64_t per_node = json_i64_or(of_node(spec, queue, "gpus"), 0);
 
     (void)quantity_whole_json(of_node(spec, queue, "memory"), &needs.memory_bytes, NULL);
@@ -191,6 +194,15 @@ static int check_type(struct str type,
                    STR_ARG(type), STR_ARG(known));
 }
 
+/* Our own agent's; the sync pod asks nothing of it. */
+static bool is_ours(const struct json *node)
+{
+    JSON_FOREACH(json_at(node, "status.conditions"), each)
+        if (str_is(json_str(json_get(each, "type")), "PodsIsolated"))
+            return true;
+    return false;
+}
+
 int precheck_nodes_fit(const struct precheck_needs *needs,
                        const struct json *const *nodes,
                        size_t count,
@@ -198,6 +210,7 @@ int precheck_nodes_fit(const struct precheck_needs *needs,
 {
     int64_t memory_most = 0;
     int64_t cpu_most = 0;
+    bool others = false;
 
     for (size_t i = 0; i < count; i++) {
         const struct json *has = json_at(nodes[i], "status.allocatable");
@@ -206,6 +219,7 @@ int precheck_nodes_fit(const struct precheck_needs *needs,
 
         (void)quantity_whole_json(json_get(has, "memory"), &memory, NULL);
         (void)quantity_milli_json(json_get(has, "cpu"), &cpu, NULL);
+        others = others || !is_ours(nodes[i]);
         memory_most = memory > memory_most ? memory : memory_most;
         cpu_most = cpu > cpu_most ? cpu : cpu_most;
     }
@@ -222,6 +236,13 @@ int precheck_nodes_fit(const struct precheck_needs *needs,
             "no node has %lld.%lld CPUs, as each pod would get; the largest has %lld.%lld",
             (long long)(needs->cpu_milli / 1000), (long long)(needs->cpu_milli / 100 % 10),
             (long long)(cpu_most / 1000), (long long)(cpu_most / 100 % 10));
+    if (others && needs->pods >= (int64_t)count &&
+        (needs->memory_bytes + INSTALL_MEMORY_BYTES > memory_most ||
+         needs->cpu_milli + INSTALL_CPU_MILLI > cpu_most))
+        return err_set(err, -ENOSPC,
+                       "the pods would take every node whole, and the sync pod needs " INSTALL_CPU
+                       " of CPU and " INSTALL_MEMORY " of memory on one of them: ask for that much "
+                       "less");
     return needs->gpu_type.len ? check_type(needs->gpu_type, nodes, count, err) : 0;
 }
 
@@ -261,35 +282,78 @@ static int check_shape(struct session *session,
     return precheck_fits(&wanted, &cluster, err);
 }
 
-bool precheck_isolates(const struct json *node, struct str *ret_words)
+bool precheck_node_lacks(const struct json *node, const char *condition, struct str *ret_words)
 {
-    bool isolates = true;
+    bool lacks = false;
 
     JSON_FOREACH(json_at(node, "status.conditions"), each)
-        if (str_is(json_str(json_get(each, "type")), "PodsIsolated") &&
+        if (str_is(json_str(json_get(each, "type")), condition) &&
             str_is(json_str(json_get(each, "status")), "False")) {
-            isolates = false;
+            lacks = true;
             *ret_words = json_str(json_get(each, "message"));
         }
-    return isolates;
+    return lacks;
+}
+
+/* Whether all nodes that can be seen lack it, and there is one. */
+static bool all_nodes_lack(struct session *session, const char *condition, struct str *ret_words)
+{
+    const struct object **nodes;
+    size_t count;
+
+    if (session_list(session, &kind_node, "*", NULL, &nodes, &count, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!precheck_node_lacks(object_json(nodes[i], &session->arena), condition, ret_words))
+            return false;
+    return count > 0;
+}
+
+void precheck_say_limits(struct session *session)
+{
+    struct str words = STR_NONE;
+
+    if (all_nodes_lack(session, "LimitsEnforced", &words))
+        session_say(
+            session,
+            "note: the memory asked for is counted, but nothing stops a job that takes more "
+            "(" STR_FMT "); `muster doctor` says what to do",
+            STR_ARG(words));
 }
 
 static int check_volumes(struct session *session, struct err *err)
 {
-    const struct object **nodes;
-    size_t count;
     struct str words = STR_NONE;
 
-    if (session_list(session, &kind_node, "*", NULL, &nodes, &count, NULL) < 0)
+    if (!all_nodes_lack(session, "PodsIsolated", &words))
         return 0;
-    for (size_t i = 0; i < count; i++)
-        if (precheck_isolates(object_json(nodes[i], &session->arena), &words))
-            return 0;
-    return count ? err_set(err, -ENOTSUP,
-                           "no node can give the job its workspace (namespaces: " STR_FMT
-                           "); run muster doctor to see what to do",
-                           STR_ARG(words))
-                 : 0;
+    return err_set(err, -ENOTSUP,
+                   "no node can give the job its workspace (namespaces: " STR_FMT
+                   "); run muster doctor to see what to do",
+                   STR_ARG(words));
+}
+
+/* A queue is known by two names: `queues` shows the scheduling queue's as well, which is all that is meant
+ * where one TorchrunQueue leads there. One that nobody has is said to be unknown later. */
+static const char *queue_called(struct session *session,
+                                const char *name,
+                                const struct object **all,
+                                size_t count)
+{
+    const struct object *found = NULL;
+    size_t leads = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct json *tree = object_json(all[i], &session->arena);
+
+        if (str_is(all[i]->name, name))
+            return name;
+        if (str_is(precheck_wanted(NULL, tree).kai, name)) {
+            found = all[i];
+            leads++;
+        }
+    }
+    return leads == 1 ? str_c(&session->arena, found->name) : name;
 }
 
 int precheck_choose_queue(struct session *session, const char **ret, struct err *err)
@@ -300,6 +364,10 @@ int precheck_choose_queue(struct session *session, const char **ret, struct err 
 
     if (r < 0)
         return r;
+    if (*ret) {
+        *ret = queue_called(session, *ret, all, count);
+        return 0;
+    }
     for (size_t i = 0; i < count; i++)
         if (count == 1 || str_is(all[i]->name, "default")) {
             *ret = str_c(&session->arena, all[i]->name);

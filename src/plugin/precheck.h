@@ -15,6 +15,7 @@ struct precheck_wanted {
     int64_t gpus;   /* in all; 0: not known, or none */
     int64_t in_pod; /* of the largest pod */
     struct str kai; /* the scheduling queue */
+    int64_t pods;   /* 0: not known */
 };
 
 struct precheck_cluster {
@@ -36,6 +37,7 @@ struct precheck_needs {
     int64_t memory_bytes;
     int64_t cpu_milli;
     struct str gpu_type;
+    int64_t pods;
 };
 struct precheck_needs precheck_needs(const struct json *spec, const struct json *queue);
 /* Whether one of the nodes has that much, and GPUs of that type; in words, with the most there is. */
@@ -43,6 +45,6 @@ int precheck_nodes_fit(const struct precheck_needs *needs,
                        const struct json *const *nodes,
                        size_t count,
                        struct err *err);
-/* Whether a node can mount volumes, which every job has: the embedded agent says in a condition
- * when it cannot. *ret_words is what it said. */
-bool precheck_isolates(const struct json *node, struct str *ret_words);
+/* What the embedded agent cannot give on a node it says in a condition: PodsIsolated (volumes, which every job has),
+ * LimitsEnforced. *ret_words is what it said. */
+bool precheck_node_lacks(const struct json *node, const char *condition, struct str *ret_words);

@@ -61,29 +61,29 @@ TEST(a_job_that_can_never_run_is_refused_before_it_is_sent)
         int code;
         const char *words;
     } rows[] = {
-        {"it fits", {8, 4, {NULL, 0}}, {true, 8, {NULL, 0}, 4, 8}, 0, ""},
+        {"it fits", {8, 4, {NULL, 0}, 0}, {true, 8, {NULL, 0}, 4, 8}, 0, ""},
         {"over the queue's limit",
-         {9, 3, {NULL, 0}},
+         {9, 3, {NULL, 0}, 0},
          {true, 8, {"team", 4}, 4, 100},
          -EDQUOT,
          "9 GPUs are over the limit of queue team; at most 8 can run there"},
         {"a limit of none is a limit",
-         {1, 1, {NULL, 0}},
+         {1, 1, {NULL, 0}, 0},
          {true, 0, {"team", 4}, 4, 100},
          -EDQUOT,
          "1 GPUs are over the limit of queue team; at most 0 can run there"},
         {"more than the cluster has",
-         {16, 4, {NULL, 0}},
+         {16, 4, {NULL, 0}, 0},
          {false, -1, {NULL, 0}, 4, 8},
          -ENOSPC,
          "16 GPUs are more than the cluster has; it has 8 in all"},
         {"more in a pod than a node has",
-         {8, 8, {NULL, 0}},
+         {8, 8, {NULL, 0}, 0},
          {false, -1, {NULL, 0}, 4, 8},
          -ENOSPC,
          "no node has 8 GPUs, as each pod would get; the largest has 4"},
-        {"nodes that cannot be seen", {800, 8, {NULL, 0}}, {false, -1, {NULL, 0}, 0, 0}, 0, ""},
-        {"no GPUs asked for", {0, 0, {NULL, 0}}, {true, 0, {NULL, 0}, 4, 8}, 0, ""},
+        {"nodes that cannot be seen", {800, 8, {NULL, 0}, 0}, {false, -1, {NULL, 0}, 0, 0}, 0, ""},
+        {"no GPUs asked for", {0, 0, {NULL, 0}, 0}, {true, 0, {NULL, 0}, 4, 8}, 0, ""},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -119,6 +119,13 @@ TEST(what_no_node_ever_has_is_refused_before_it_is_sent)
         {"a type that there is", "{\"numGPUs\":8,\"nodeResources\":{\"gpuType\":\"h100\"}}", 2, ""},
         {"a type of no node", "{\"numGPUs\":8,\"nodeResources\":{\"gpuType\":\"B200\"}}", 2,
          "no node has GPUs of type B200; there are NVIDIA-H100-80GB-HBM3"},
+        {"every node whole, and none left for the sync pod",
+         "{\"numGPUs\":16,\"nodeResources\":{\"memory\":\"64Gi\",\"cpus\":\"16\"}}", 2,
+         "the pods would take every node whole, and the sync pod needs 10m of CPU and 64Mi of "
+         "memory "
+         "on one of them: ask for that much less"},
+        {"nearly", "{\"numGPUs\":16,\"nodeResources\":{\"memory\":\"63Gi\",\"cpus\":\"15990m\"}}",
+         2, ""},
         {"nodes cannot be seen", "{\"numGPUs\":8,\"nodeResources\":{\"memory\":\"640Gi\"}}", 0, ""},
     };
 
@@ -137,26 +144,33 @@ TEST(what_no_node_ever_has_is_refused_before_it_is_sent)
     }
 }
 
-TEST(a_node_mounts_volumes_unless_it_says_that_it_cannot)
+TEST(a_node_gives_what_it_does_not_say_that_it_cannot)
 {
     static const struct {
         const char *node;
         bool isolates;
+        bool limits;
     } rows[] = {
-        {"{}", true},
-        {"{\"status\":{\"conditions\":[{\"type\":\"PodsIsolated\",\"status\":\"True\"}]}}", true},
-        {"{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\"}]}}", true},
+        {"{}", true, true},
+        {"{\"status\":{\"conditions\":[{\"type\":\"PodsIsolated\",\"status\":\"True\"}]}}", true,
+         true},
+        {"{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\"}]}}", true, true},
         {"{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"},"
          "{\"type\":\"PodsIsolated\",\"status\":\"False\",\"message\":\"why\"}]}}",
-         false},
+         false, true},
+        {"{\"status\":{\"conditions\":[{\"type\":\"PodsIsolated\",\"status\":\"True\"},"
+         "{\"type\":\"LimitsEnforced\",\"status\":\"False\",\"message\":\"why\"}]}}",
+         true, false},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         _cleanup_(arena_done) struct arena arena = {0};
+        struct json *node = parse(&arena, rows[i].node);
         struct str words = STR("");
 
         test_case(rows[i].node);
-        EXPECT(precheck_isolates(parse(&arena, rows[i].node), &words) == rows[i].isolates);
-        EXPECT(str_is(words, rows[i].isolates ? "" : "why"));
+        EXPECT(precheck_node_lacks(node, "PodsIsolated", &words) == !rows[i].isolates);
+        EXPECT(precheck_node_lacks(node, "LimitsEnforced", &words) == !rows[i].limits);
+        EXPECT(str_is(words, rows[i].isolates && rows[i].limits ? "" : "why"));
     }
 }

@@ -287,8 +287,12 @@ static int pull_pods(struct session *session,
 {
     struct results_source *sources = NULL;
     size_t count = 0;
-    int r = results_sources(session, source->job, source->object, &sources, &count, err);
+    /* Ranks are told by pods that are there, and what is over is all there. */
+    bool waits = !source->earlier && v->rank <= 0;
+    int r = waits ? results_await_end(session, source->job, source->object, v->all, err) : 0;
 
+    if (r == 0)
+        r = results_sources(session, source->job, source->object, &sources, &count, err);
     if (r == 0 && v->rank > 0 && source->earlier)
         return err_set(err, -EINVAL,
                        "the ranks of pods that are gone are not known: --all copies from every pod "

@@ -98,7 +98,7 @@ static struct str own_queue(const struct object *own, const struct json *tree)
 static void own_write(struct buf *out, struct arena *arena, const struct queues_view *view)
 {
     static const char *const headers[] = {"NAME",      "KAI QUEUE", "GPUS/NODE", "RUNNING",
-                                          "GPUS USED", "WAITING",   "AGE",       NULL};
+                                          "GPUS USED", "QUEUED",    "AGE",       NULL};
     struct table table;
 
     table_init(&table, arena, headers);
@@ -222,8 +222,8 @@ static void tree_rows(struct table *table,
 void queues_write(struct buf *out, struct arena *arena, const struct queues_view *view)
 {
     static const char *const headers[] = {
-        "QUEUE (GPUs)", "QUOTA", "LIMIT",   "FAIR SHARE", "ALLOCATED",
-        "REQUESTED",    "",      "WAITING", NULL};
+        "QUEUE (GPUs)", "QUOTA", "LIMIT",  "FAIR SHARE", "ALLOCATED",
+        "REQUESTED",    "",      "QUEUED", NULL};
     struct table table;
 
     if (view->own.count)

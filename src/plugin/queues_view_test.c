@@ -25,9 +25,9 @@ TEST(queues_count_what_runs_and_what_waits_but_not_what_is_suspended_or_over)
                                .now_ms = view_scene_now_ms()};
     queues_write(&out, &arena, &view);
     EXPECT(str_is(buf_str(&out),
-                  "NAME   KAI QUEUE   GPUS/NODE   RUNNING   GPUS USED   WAITING   AGE\n"
-                  "q      team        4           1         8           1         60m\n"
-                  "r      r           -           0         0           0         60m\n"));
+                  "NAME   KAI QUEUE   GPUS/NODE   RUNNING   GPUS USED   QUEUED   AGE\n"
+                  "q      team        4           1         8           1        60m\n"
+                  "r      r           -           0         0           0        60m\n"));
 }
 
 static const char *const some_tree[] = {
@@ -52,7 +52,7 @@ TEST(queues_are_a_tree_with_those_who_wait_and_fit_80_columns)
     queues_write(&out, &arena, &view);
     EXPECT(str_is(buf_str(&out),
                   "QUEUE (GPUs)   QUOTA   LIMIT       FAIR SHARE   ALLOCATED   REQUESTED"
-                  "                          WAITING\n"
+                  "                          QUEUED\n"
                   "top            -       -           0            0           0"
                   "                                  \n"
                   "  child        4       unlimited   4            6           7.50"

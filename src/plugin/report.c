@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <time.h>
 
 #define DAY_MS 86400000LL
 #define ASK_MS 30000
@@ -34,6 +36,7 @@
 struct report_values {
     struct common_values common;
     const char *since;
+    const char *until;
     int by;
     int output;
     const char *selector;
@@ -46,7 +49,12 @@ static const char *const report_outputs[] = {"table", "csv", "json", "yaml", NUL
 static const struct option report_options[] = {
     COMMON_OPTIONS,
     {"since", 0, OPTION_STR, offsetof(struct report_values, since), .fallback = "7d",
-     .value = "TIME", .help = "how far back: 12h, 7d; 0: all that is kept", .flag_only = true},
+     .value = "TIME",
+     .help = "how far back: 12h, 7d, or from when: 2026-11-01; 0: all that is kept",
+     .flag_only = true},
+    {"until", 0, OPTION_STR, offsetof(struct report_values, until), .value = "TIME",
+     .help = "up to when: 2026-12-01 (not in it), or how long ago: 1d; now when left out",
+     .flag_only = true},
     {"by", 0, OPTION_CHOICE, offsetof(struct report_values, by), .fallback = "queue",
      .choices = report_bys, .help = "a row for each queue, user, node or job", .flag_only = true},
     {"output", 'o', OPTION_CHOICE, offsetof(struct report_values, output), .fallback = "table",
@@ -94,6 +102,7 @@ static void spent_of(struct session *session, const struct object *job, struct s
 
     *ret = (struct spent){0};
     spent_describe(ret, job->kind, tree);
+    ret->user = ret->ns; /* no server of ours vouches for the annotation */
     spent_state_read(job->kind, tree, &state);
     spent_from_status(ret, tree, &state, clock_now_ms());
 }
@@ -254,24 +263,68 @@ static int collect_all_by_pods(struct session *session, struct buf *text, struct
     return r;
 }
 
-/* "7d" or a duration of Go. */
-static int parse_since(const char *text, int64_t now_ms, int64_t *ret_from, struct err *err)
+/* The midnight, or the moment, at which a day of the person's clock begins: 2026-11-01, or a time of
+ * RFC 3339. */
+static bool parse_moment(struct str word, int64_t *ret_ms)
+{
+    struct tm day = {.tm_isdst = -1};
+    char text[16];
+    const char *end;
+
+    if (time_parse(word, ret_ms))
+        return true;
+    if (word.len != 10)
+        return false;
+    (void)snprintf(text, sizeof(text), STR_FMT, STR_ARG(word));
+    end = strptime(text, "%Y-%m-%d", &day);
+    if (!end || *end)
+        return false;
+    *ret_ms = (int64_t)mktime(&day) * 1000;
+    return true;
+}
+
+/* "7d" or a duration of Go, so long ago; or a moment. */
+static int parse_time(const char *flag,
+                      const char *text,
+                      int64_t now_ms,
+                      int64_t *ret_ms,
+                      struct err *err)
 {
     struct str word = str_from(text);
     int64_t days = 0;
     int64_t ms = 0;
 
-    if (str_is(word, "0")) {
-        *ret_from = 0;
+    if (parse_moment(word, ret_ms))
         return 0;
-    }
     if (str_ends(word, STR("d")) && str_to_i64(str_sub(word, 0, word.len - 1), &days) && days > 0 &&
         days < 100000)
         ms = days * DAY_MS;
     else if (!time_parse_duration(word, &ms) || ms <= 0)
-        return err_set(err, -EINVAL, "--since %s: write a time as 90m, 12h or 7d", text);
-    *ret_from = now_ms > ms ? now_ms - ms : 0;
+        return err_set(err, -EINVAL,
+                       "%s %s: write how long ago as 90m, 12h or 7d, or a day as 2026-11-01", flag,
+                       text);
+    *ret_ms = now_ms > ms ? now_ms - ms : 0;
     return 0;
+}
+
+static int parse_window(const struct report_values *v,
+                        struct spent_options *options,
+                        struct err *err)
+{
+    int64_t now_ms = clock_now_ms();
+    int r = 0;
+
+    options->until_ms = now_ms;
+    if (!str_is(str_from(v->since), "0"))
+        r = parse_time("--since", v->since, now_ms, &options->from_ms, err);
+    if (r == 0 && v->until)
+        r = parse_time("--until", v->until, now_ms, &options->until_ms, err);
+    if (r == 0 && options->until_ms > now_ms)
+        options->until_ms = now_ms; /* what is to come is not spent yet */
+    if (r == 0 && options->until_ms <= options->from_ms)
+        r = err_set(err, -EINVAL,
+                    "--until: must be after --since, and what --since says in the past");
+    return r;
 }
 
 static int report_draw(struct session *session,
@@ -286,9 +339,8 @@ static int report_draw(struct session *session,
     struct spent_options options = {.by = (enum spent_by)v->by,
                                     .form = (enum spent_form)v->output,
                                     .selector = &selector,
-                                    .wraps_at = session->out.wraps_at,
-                                    .now_ms = clock_now_ms()};
-    int r = parse_since(v->since, options.now_ms, &options.from_ms, err);
+                                    .wraps_at = session->out.wraps_at};
+    int r = parse_window(v, &options, err);
 
     if (r == 0)
         r = selector_parse_labels(&session->arena, str_from(v->selector ? v->selector : ""),
@@ -339,7 +391,8 @@ const struct command command_report = {
              "submission, waiting included. muster up keeps the account of every job, also of "
              "deleted ones; of other clusters the status of the jobs that exist is used, which "
              "knows when it first ran and how long all of its runs took.",
-    .example = "muster report --since 24h\nmuster report --by user -o csv",
+    .example = "muster report --since 24h\nmuster report --by user --since 2026-11-01 --until "
+               "2026-12-01 -o csv",
     .options = report_options,
     .values_size = sizeof(struct report_values),
     .run = report_run,

@@ -13,9 +13,11 @@
 #include "base/json_make.h"
 #include "kube/client.h"
 #include "kube/inside.h"
+#include "plugin/job.h"
 #include "plugin/kubectl.h"
 #include "plugin/plugin.h"
 #include "system/errors.h"
+#include "tool/clock.h"
 #include "workspace/frame.h"
 #include "workspace/manifest.h"
 #include "workspace/results.h"
@@ -33,6 +35,11 @@
 #define PIPE_BYTES 65536
 #define WORDS_MAX  1000
 #define NAME_SHOWN 200 /* of a path, in messages */
+
+/* A pod of a job that is over is told to end within a few seconds: ranks that lost a peer may speak first. */
+#define TOLD_LIMIT_MS 10000
+#define END_LIMIT_MS  30000 /* beyond the time that it is given then */
+#define END_PAUSE_MS  200
 
 /* A stream of frames on its way in. */
 struct intake {
@@ -170,8 +177,7 @@ static void on_done(void *user, const struct transport_reply *reply)
 static void add_query(struct buf *out, const char *key, struct str value)
 {
     buf_addf(out, "&%s=", key);
-    for (size_t i = 0; i < value.len; i++)
-        buf_addf(out, "%%%02X", (unsigned char)value.p[i]);
+    buf_add_percent(out, value);
 }
 
 static int ask_server(struct intake *in,
@@ -628,6 +634,51 @@ int results_sources(struct session *session,
             (*ret)[results_index(pods[i], job)].pod = pods[i];
     *ret_count = (size_t)size;
     return 0;
+}
+
+/* One that may still write: it is told to end, or will be. */
+static const struct object *results_writer(struct arena *arena,
+                                           const struct results_source *sources,
+                                           size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct object *pod = sources[i].pod;
+
+        if (pod && (pod->deleted_ms || !pod_is_over(object_json(pod, arena))))
+            return pod;
+    }
+    return NULL;
+}
+
+int results_await_end(struct session *session,
+                      const char *job,
+                      const struct object *object,
+                      bool all,
+                      struct err *err)
+{
+    struct arena *arena = &session->arena;
+    int64_t until_ms = clock_monotonic_ms() + TOLD_LIMIT_MS;
+
+    if (!object || !job_is_over(json_str_at(object_json(object, arena), "status.phase")))
+        return 0;
+    for (bool told = false;;) {
+        struct results_source *sources = NULL;
+        size_t count = 0;
+        int r = results_sources(session, job, object, &sources, &count, err);
+        const struct object *pod = r == 0 ? results_writer(arena, sources, all ? count : 1) : NULL;
+
+        if (!pod)
+            return r;
+        if (pod->deleted_ms && !told)
+            until_ms = clock_monotonic_ms() + END_LIMIT_MS +
+                       1000 * json_i64_or(json_at(object_json(pod, arena),
+                                                  "metadata.deletionGracePeriodSeconds"),
+                                          0);
+        told = told || pod->deleted_ms;
+        if (clock_monotonic_ms() >= until_ms)
+            return 0;
+        session_pause(session, END_PAUSE_MS);
+    }
 }
 
 void results_mark(struct session *session, const struct object *pod, const char *word)

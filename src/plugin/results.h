@@ -70,6 +70,13 @@ int results_sources(struct session *session,
                     struct results_source **ret,
                     size_t *ret_count,
                     struct err *err);
+/* A job is said to be over before its pods are told to end, and what they save then counts. Waits until all pods of a job that
+ * is over have ended, or the first has; not for ever. */
+int results_await_end(struct session *session,
+                      const char *job,
+                      const struct object *object,
+                      bool all,
+                      struct err *err);
 /* Which of the pods, sorted by number as results_pods() gives them, has this rank of the training;
  * `count`: none. */
 size_t results_pod_of_rank(struct arena *arena,

@@ -122,21 +122,22 @@ const char *run_inside(const char *folder, const char *script)
 }
 
 /* A script with its whole path is the one that is sent, where it is in the folder; the file in its
- * place may be another one when the job starts. */
-static const char *run_script(struct arena *arena, const char *folder, const char *script)
+ * place may be another one when the job starts. One beside the folder (../train.py) is where it is: there is nothing beside its copy. */
+const char *run_script(struct arena *arena, const char *folder, const char *script)
 {
+    bool leaves = strncmp(script, "../", 3) == 0 || strstr(script, "/../");
+    const char *from = script[0] == '/' ? script : str_printf(arena, "%s/%s", folder, script).p;
+    const char *slash = strrchr(from, '/');
     char whole[PATH_MAX];
     char place[PATH_MAX];
-    const char *slash = strrchr(script, '/');
-    const char *inside;
 
-    if (script[0] != '/' || !realpath(folder, whole) ||
-        !realpath(slash == script ? "/"
-                                  : str_printf(arena, "%.*s", (int)(slash - script), script).p,
+    if ((script[0] != '/' && !leaves) || !realpath(folder, whole) ||
+        !realpath(slash == from ? "/" : str_printf(arena, "%.*s", (int)(slash - from), from).p,
                   place))
         return script;
-    inside = run_inside(whole, str_printf(arena, "%s/%s", place, slash + 1).p);
-    return inside ? str_printf(arena, "%s", inside).p : script;
+    const char *all = str_printf(arena, "%s/%s", strcmp(place, "/") == 0 ? "" : place, slash + 1).p;
+    const char *inside = run_inside(whole, all);
+    return inside ? inside : leaves ? all : script;
 }
 
 /* GPUs of the largest node, once there is a node, and whether they are simulated. */
@@ -168,6 +169,22 @@ static int run_machine_gpus(struct session *session,
         session_pause(session, NODES_PAUSE_MS);
     }
     return err_set(err, -ETIMEDOUT, "no node has registered; `muster doctor` says what is missing");
+}
+
+/* The name of what another one makes at this moment is taken before the list has it. */
+static int run_await_queue(struct session *session, struct err *err)
+{
+    for (int tries = 0; tries < NODES_TRIES; tries++) {
+        const struct object **queues;
+        size_t count;
+        int r = session_list(session, &kind_torchrunqueue, session->config.ns, NULL, &queues,
+                             &count, err);
+
+        if (r < 0 || count)
+            return r;
+        session_pause(session, NODES_PAUSE_MS);
+    }
+    return 0;
 }
 
 /* A queue the size of the machine, where there is none at all. */
@@ -203,7 +220,7 @@ static int run_make_queue(struct session *session, struct err *err)
                            (long long)gpus)},
         NULL, err);
     if (r < 0 && err->http_status == 409)
-        return 0; /* another one was quicker */
+        return run_await_queue(session, err); /* another one was quicker */
     if (r == 0 && simulated)
         session_say(
             session,
@@ -276,12 +293,9 @@ static int run_take_amounts(struct session *session,
 
     if (!sbatch->memory_bytes && !sbatch->cpus)
         return 0;
-    if (!v->queue) {
-        int r = precheck_choose_queue(session, &v->queue, err);
-
-        if (r < 0)
-            return r;
-    }
+    int r = precheck_choose_queue(session, &v->queue, err);
+    if (r < 0)
+        return r;
     if (session_get(session, &kind_torchrunqueue, v->queue, &queue, NULL) == 0) {
         arena_defer(arena, object_release, queue);
         whole = json_i64_or(json_at(object_json(queue, arena), "spec.nodeResources.gpus"), v->gpus);
@@ -364,11 +378,33 @@ static int run_take_sbatch(struct arena *arena,
     VEC_PUSH(arena, &v->env, "SLURM_NNODES=1");
     VEC_PUSH(arena, &v->env,
              str_printf(arena, "SLURM_GPUS_ON_NODE=%lld", (long long)(v->gpus ? v->gpus : 1)).p);
+    if (v->name)
+        VEC_PUSH(arena, &v->env, str_printf(arena, "SLURM_JOB_NAME=%s", v->name).p);
+    if (sbatch->task_cpus)
+        VEC_PUSH(arena, &v->env,
+                 str_printf(arena, "SLURM_CPUS_PER_TASK=%lld", (long long)sbatch->task_cpus).p);
     for (size_t i = 0; i < sbatch->unread.count; i++)
         (void)fprintf(stderr,
                       "note: %s: #SBATCH %s is not read; `muster run --help` has what there is\n",
                       path, sbatch->unread.items[i]);
     return 0;
+}
+
+/* What lies beside the folder has no place beside its copy. */
+static void run_note_beside(const char *folder, const char *const *args, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *equals = args[i][0] == '-' ? strchr(args[i], '=') : NULL;
+        const char *path = equals ? equals + 1 : args[i];
+        char from[PATH_MAX];
+
+        (void)snprintf(from, sizeof(from), "%s/%s", folder, path);
+        if (strncmp(path, "../", 3) == 0 && access(from, F_OK) == 0)
+            (void)fprintf(stderr,
+                          "note: %s is beside the folder that is sent, and the job has no such "
+                          "file: --dir .. sends the folder above, or give its whole path\n",
+                          path);
+    }
 }
 
 static int run_prepare(struct invocation *invocation,
@@ -396,6 +432,8 @@ static int run_prepare(struct invocation *invocation,
         r = run_take_sbatch(
             arena, args[0][0] == '/' ? args[0] : str_printf(arena, "%s/%s", folder, args[0]).p,
             values, sbatch, err);
+    if (r == 0 && !invocation->dash_count && !values->no_workspace && invocation->arg_count)
+        run_note_beside(folder, args + 1, invocation->arg_count - 1);
     values->gpus = values->gpus ? values->gpus : 1;
     return r;
 }

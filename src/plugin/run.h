@@ -23,3 +23,5 @@ int run_command_text(struct arena *arena,
                      struct err *err);
 /* The part of an absolute path that lies below `folder`, also absolute; NULL: it does not. */
 const char *run_inside(const char *folder, const char *script);
+/* What the job calls a script of this machine: by its place in the folder that is sent, or by its whole path. */
+const char *run_script(struct arena *arena, const char *folder, const char *script);

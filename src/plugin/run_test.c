@@ -5,6 +5,12 @@
 #include "plugin/run.h"
 #include "test.h"
 
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 TEST(run_makes_the_command_that_a_person_means)
 {
     const struct {
@@ -68,4 +74,35 @@ TEST(a_script_in_the_folder_is_the_one_that_is_sent)
         test_case(cases[i].why);
         EXPECT(cases[i].inside ? inside && strcmp(inside, cases[i].inside) == 0 : !inside);
     }
+}
+
+/* As python would be given it there; the job runs in the copy of the folder. */
+TEST(a_script_beside_the_folder_is_where_it_is)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    char top[] = "/tmp/run-test-XXXXXX";
+    char whole[PATH_MAX];
+    const char *text;
+
+    EXPECT(mkdtemp(top) && realpath(top, whole));
+    EXPECT(mkdir(str_printf(&arena, "%s/p", whole).p, 0700) == 0);
+    text = str_printf(&arena, "%s/p", whole).p;
+    const struct {
+        const char *script;
+        const char *called;
+    } rows[] = {
+        {"train.py", "train.py"},
+        {"a/train.py", "a/train.py"},
+        {"../p/train.py", "train.py"},
+        {"../train.py", str_printf(&arena, "%s/train.py", whole).p},
+        {str_printf(&arena, "%s/train.py", text).p, "train.py"},
+        {str_printf(&arena, "%s/train.py", whole).p, str_printf(&arena, "%s/train.py", whole).p},
+        {"../gone/train.py", "../gone/train.py"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].script);
+        EXPECT(strcmp(run_script(&arena, text, rows[i].script), rows[i].called) == 0);
+    }
+    EXPECT(rmdir(text) == 0 && rmdir(whole) == 0);
 }

@@ -180,6 +180,7 @@ static int settle(struct reading *reading, struct err *err)
             "cluster",
             (long long)reading->nodes, (long long)reading->nodes);
     into->gpus = reading->gpus;
+    into->task_cpus = reading->cpus;
     if (reading->cpus)
         into->cpus = reading->cpus * (reading->tasks ? reading->tasks : 1);
     else if (into->cpus)

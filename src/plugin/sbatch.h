@@ -24,6 +24,7 @@ struct sbatch {
     bool requeue;
     int64_t memory_bytes; /* of the node that it gets */
     int64_t cpus;
+    int64_t task_cpus; /* --cpus-per-task */
     struct option_list env;
     struct option_list after;
     struct option_list unread; /* "--partition=gpu" */

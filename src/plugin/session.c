@@ -43,11 +43,14 @@ static int session_use_local(struct session *session,
 
     if (local_holder(folder) == 0 && (start || local_is_own(folder))) {
         r = local_start(arena, folder, err);
-        if (r == 0)
+        if (r > 0)
             session_say(session,
                         "started a muster of your own for this machine; it ends after " LOCAL_IDLE
                         " without work, and `muster stop` ends it now");
     }
+    /* One that somebody else has started a moment ago has no kubeconfig yet, or an old one. */
+    if (r == 0 && local_holder(folder) != 0)
+        r = local_await(arena, folder, err);
     options->path = local_kubeconfig(arena);
     return r < 0 ? r : kubeconfig_load(arena, options, &session->config, err);
 }

@@ -279,7 +279,7 @@ static int shell_prepare(struct session *session,
     int64_t ms = 0;
     int r = v->time ? submit_time(v->time, &ms, err) : 0;
 
-    if (r == 0 && !queue)
+    if (r == 0)
         r = precheck_choose_queue(session, &queue, err);
     *request = (struct shell_request){.name = shell_name(&session->arena),
                                       .ns = session->config.ns,

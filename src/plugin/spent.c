@@ -134,6 +134,9 @@ struct str spent_trim(struct arena *arena, struct str text)
 
 struct row {
     struct str key;
+    struct str ns;    /* of a queue that has one, and of a job */
+    struct str queue; /* of a job, as the next */
+    struct str user;
     size_t jobs;
     size_t unobserved; /* of these */
     struct account_sums sums;
@@ -152,16 +155,20 @@ static void sums_add(struct account_sums *to, const struct account_sums *from)
         to->wall_ms[i] += from->wall_ms[i];
         to->gpu_ms[i] += from->gpu_ms[i];
     }
+    to->held_ms += from->held_ms;
 }
 
-static struct row *report_row(struct report *report, struct str key)
+/* `ns`: of the same name there is one in each. */
+static struct row *report_row(struct report *report, struct str ns, struct str key)
 {
-    struct row *row = map_get(&report->rows, key);
+    struct str both = str_printf(report->arena, STR_FMT "/" STR_FMT, STR_ARG(ns), STR_ARG(key));
+    struct row *row = map_get(&report->rows, both);
 
     if (!row) {
         row = ARENA_NEW(report->arena, struct row);
         row->key = str_dup(report->arena, key);
-        (void)map_set(&report->rows, row->key, row);
+        row->ns = str_dup(report->arena, ns);
+        (void)map_set(&report->rows, both, row);
     }
     return row;
 }
@@ -179,7 +186,7 @@ static void report_nodes(struct report *report, const struct spent *spent, struc
     none.gpu_ms[ACCOUNT_IDLE] = sums.gpu_ms[ACCOUNT_IDLE];
     if (!count)
         none = sums;
-    struct row *row = report_row(report, STR("(none)"));
+    struct row *row = report_row(report, STR_NONE, STR("(none)"));
     row->jobs++;
     row->unobserved += spent->why[0] != '\0';
     sums_add(&row->sums, &none);
@@ -193,20 +200,37 @@ static void report_nodes(struct report *report, const struct spent *spent, struc
             part.wall_ms[j] = i + 1 < count ? wall / count : wall - wall / count * (count - 1);
             part.gpu_ms[j] = i + 1 < count ? gpu / count : gpu - gpu / count * (count - 1);
         }
-        row = report_row(report, spent->nodes[i]);
+        part.held_ms = i + 1 < count ? sums.held_ms / count
+                                     : sums.held_ms - sums.held_ms / count * (count - 1);
+        row = report_row(report, STR_NONE, spent->nodes[i]);
         row->jobs++;
         row->unobserved += spent->why[0] != '\0';
         sums_add(&row->sums, &part);
     }
 }
 
-static struct str spent_key(struct arena *arena, const struct spent *spent, enum spent_by by)
+static struct str spent_job(struct arena *arena, const struct spent *spent)
 {
-    if (by == SPENT_BY_QUEUE)
-        return spent->queue;
-    if (by == SPENT_BY_USER)
-        return spent->user;
     return str_printf(arena, STR_FMT "/" STR_FMT, STR_ARG(spent->ns), STR_ARG(spent->name));
+}
+
+struct str spent_queue_ns(const struct spent *spent)
+{
+    return str_is(spent->kind, spent_kind(0)->name) ? spent->ns : STR_NONE;
+}
+
+static struct row *report_row_of(struct report *report, const struct spent *spent, enum spent_by by)
+{
+    struct arena *arena = report->arena;
+
+    if (by == SPENT_BY_QUEUE)
+        return report_row(report, spent_queue_ns(spent), spent->queue);
+    if (by == SPENT_BY_USER)
+        return report_row(report, STR_NONE, spent->user);
+    struct row *row = report_row(report, spent->ns, spent_job(arena, spent));
+    row->queue = str_dup(arena, spent->queue);
+    row->user = str_dup(arena, spent->user);
+    return row;
 }
 
 static void report_job(struct report *report,
@@ -217,7 +241,7 @@ static void report_job(struct report *report,
 
     if (options->selector && !selector_matches_json(options->selector, spent->labels))
         return;
-    account_add(&spent->account, options->from_ms, options->now_ms, &sums);
+    account_add(&spent->account, options->from_ms, options->until_ms, &sums);
     if (!account_total(sums.wall_ms))
         return;
     report->all.jobs++;
@@ -226,14 +250,14 @@ static void report_job(struct report *report,
         report->all.unobserved++;
         (void)json_push(report->unobserved,
                         json_make(report->arena, "{job: $, observed: $, why: $}",
-                                  spent_key(report->arena, spent, SPENT_BY_JOB), spent->observed,
+                                  spent_job(report->arena, spent), spent->observed,
                                   str_dup(report->arena, str_from(spent->why))));
     }
     if (options->by == SPENT_BY_NODE) {
         report_nodes(report, spent, sums);
         return;
     }
-    struct row *row = report_row(report, spent_key(report->arena, spent, options->by));
+    struct row *row = report_row_of(report, spent, options->by);
     row->jobs++;
     row->unobserved += spent->why[0] != '\0';
     sums_add(&row->sums, &sums);
@@ -246,14 +270,15 @@ static struct str tenths(struct arena *arena, int64_t number)
     return str_printf(arena, "%lld.%lld", (long long)(number / 10), (long long)(number % 10));
 }
 
-static void table_row(struct table *table, const struct row *row)
+static void table_row(struct table *table, const struct row *row, enum spent_by by)
 {
     struct arena *arena = table->arena;
-    int64_t total = account_total(row->sums.gpu_ms);
 
     table_add(table, row->key);
+    if (by == SPENT_BY_QUEUE)
+        table_add(table, row->ns.len ? row->ns : STR("-"));
     table_add(table, str_printf(arena, "%zu", row->jobs));
-    table_add(table, tenths(arena, total / 360000));
+    table_add(table, tenths(arena, row->sums.held_ms / 360000));
     for (size_t i = 0; i < ACCOUNT_STATES; i++)
         table_add(table, tenths(arena, row->sums.gpu_ms[i] / 360000));
     table_add(table, tenths(arena, account_ettr(&row->sums)));
@@ -286,11 +311,11 @@ static void report_table(struct buf *out,
                          const struct report *report,
                          const struct spent_options *options)
 {
-    static const char *const headers[][12] = {
+    static const char *const headers[][13] = {
 #define STATE_HEADERS                                                                           \
     "JOBS", "GPU-H", "QUEUED", "STARTING", "TRAINING", "SAVING", "HUNG", "RECOMPUTING", "IDLE", \
         "ETTR%", NULL
-        {"QUEUE", STATE_HEADERS},
+        {"QUEUE", "NAMESPACE", STATE_HEADERS},
         {"USER", STATE_HEADERS},
         {"NODE", STATE_HEADERS},
         {"JOB", STATE_HEADERS},
@@ -301,8 +326,8 @@ static void report_table(struct buf *out,
     table_init(&table, report->arena, headers[options->by]);
     table.wraps_at = options->wraps_at;
     MAP_FOREACH(&report->rows, entry)
-        table_row(&table, entry->value);
-    table_row(&table, &report->all);
+        table_row(&table, entry->value, options->by);
+    table_row(&table, &report->all, options->by);
     table_write(out, &table, true);
     report_notes(out, report);
 }
@@ -328,7 +353,7 @@ static void csv_add(struct buf *out, struct str field)
     buf_addc(out, '"');
 }
 
-static void csv_row(struct buf *out, const struct row *row)
+static void csv_row(struct buf *out, const struct row *row, enum spent_by by)
 {
     int64_t ettr = account_ettr(&row->sums);
 
@@ -341,10 +366,19 @@ static void csv_row(struct buf *out, const struct row *row)
         buf_addf(out, ",%lld.%03lld", (long long)(row->sums.wall_ms[i] / 1000),
                  (long long)(row->sums.wall_ms[i] % 1000));
     if (ettr >= 0)
-        buf_addf(out, ",%lld.%03lld,%zu\n", (long long)(ettr / 1000), (long long)(ettr % 1000),
+        buf_addf(out, ",%lld.%03lld,%zu", (long long)(ettr / 1000), (long long)(ettr % 1000),
                  row->unobserved);
     else
-        buf_addf(out, ",,%zu\n", row->unobserved);
+        buf_addf(out, ",,%zu", row->unobserved);
+    buf_addf(out, ",%lld.%03lld", (long long)(row->sums.held_ms / 1000),
+             (long long)(row->sums.held_ms % 1000));
+    struct str further[] = {row->ns, row->queue, row->user};
+    size_t count = by == SPENT_BY_JOB ? 3 : by == SPENT_BY_QUEUE ? 1 : 0;
+    for (size_t i = 0; i < count; i++) {
+        buf_addc(out, ',');
+        csv_add(out, further[i]);
+    }
+    buf_addc(out, '\n');
 }
 
 static void report_csv(struct buf *out, const struct report *report, enum spent_by by)
@@ -354,9 +388,12 @@ static void report_csv(struct buf *out, const struct report *report, enum spent_
         buf_addf(out, ",%s_gpu_seconds", account_words[i]);
     for (size_t i = 0; i < ACCOUNT_STATES; i++)
         buf_addf(out, ",%s_seconds", account_words[i]);
-    buf_add(out, STR(",ettr,unobserved_jobs\n"));
+    buf_addf(out, ",ettr,unobserved_jobs,held_gpu_seconds%s\n",
+             by == SPENT_BY_JOB     ? ",namespace,queue,user"
+             : by == SPENT_BY_QUEUE ? ",namespace"
+                                    : "");
     MAP_FOREACH(&report->rows, entry)
-        csv_row(out, entry->value);
+        csv_row(out, entry->value, by);
 }
 
 static struct json *row_json(struct arena *arena, const struct row *row, enum spent_by by)
@@ -366,8 +403,15 @@ static struct json *row_json(struct arena *arena, const struct row *row, enum sp
 
     if (row->key.len)
         json_add_str(arena, out, by_words[by], row->key);
+    if (row->ns.len)
+        json_add_str(arena, out, "namespace", row->ns);
+    if (row->key.len && by == SPENT_BY_JOB) {
+        json_add_str(arena, out, "queue", row->queue);
+        json_add_str(arena, out, "user", row->user);
+    }
     json_add_i64(arena, out, "jobs", (int64_t)row->jobs);
     json_add_i64(arena, out, "unobservedJobs", (int64_t)row->unobserved);
+    json_add_i64(arena, out, "heldGpuMilliseconds", row->sums.held_ms);
     struct json *gpu = json_add_object(arena, out, "gpuMilliseconds");
     struct json *wall = json_add_object(arena, out, "milliseconds");
     for (size_t i = 0; i < ACCOUNT_STATES; i++) {
@@ -389,7 +433,7 @@ static void report_tree(struct buf *out,
     struct arena *arena = report->arena;
     struct json *root =
         json_make(arena, "{from: $, to: $, by: $, rows: []}", time_text(arena, options->from_ms),
-                  time_text(arena, options->now_ms), by_words[options->by]);
+                  time_text(arena, options->until_ms), by_words[options->by]);
 
     MAP_FOREACH(&report->rows, entry)
         (void)json_push(json_get(root, "rows"), row_json(arena, entry->value, options->by));

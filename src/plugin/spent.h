@@ -90,6 +90,9 @@ struct str spent_observed(struct arena *arena, const struct spent *spent);
 /* Adds a node; true: it was not there. */
 bool spent_add_node(struct spent *spent, struct str node);
 
+/* The namespace of its queue: of a TorchrunQueue that of the job; empty: queues of the cluster have none. */
+struct str spent_queue_ns(const struct spent *spent);
+
 void spent_write(struct buf *out, const struct spent *spent);
 /* Points into the line and the arena. False: this is no such line. */
 bool spent_read(struct arena *arena, struct str line, struct spent *ret);
@@ -116,7 +119,7 @@ struct spent_options {
     const struct selector *selector; /* jobs with these labels; NULL: all */
     unsigned wraps_at;               /* of struct term */
     int64_t from_ms;
-    int64_t now_ms;
+    int64_t until_ms;
 };
 
 /* The report of a text of lines. Returns how many rows it has, the last one for all not counted. */

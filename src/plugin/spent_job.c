@@ -2,6 +2,7 @@
 #include "api/condition.h"
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/people.h"
 #include "api/ranks.h"
 #include "api/training.h"
 #include "base/arena.h"
@@ -24,7 +25,6 @@
  * their pods do, and whoever watches those adds it (cmd/accounts.c). */
 #define QUEUE_LABEL   "kai.scheduler/queue"
 #define QUEUE_DEFAULT "default-queue"
-#define USER_LABEL    "user"
 
 static const struct kind *const other_kinds[] = {&kind_pytorchtrainingjob, &kind_trainjob,
                                                  &kind_jobset, &kind_job};
@@ -98,7 +98,7 @@ void spent_describe(struct spent *spent, const struct kind *kind, const struct j
     spent->name = json_str_at(job, "metadata.name");
     spent->queue = queue_of(job);
     spent->labels = json_at(job, "metadata.labels");
-    spent->user = label(spent->labels, USER_LABEL);
+    spent->user = label(json_at(job, "metadata.annotations"), PERSON_SUBMITTED);
     if (!spent->user.len)
         spent->user = spent->ns;
 }

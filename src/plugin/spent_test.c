@@ -43,21 +43,22 @@ TEST(report_of_queues_adds_up_to_all_time)
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf text = {0};
     _cleanup_(buf_done) struct buf out = {0};
-    struct spent_options options = {.by = SPENT_BY_QUEUE, .now_ms = 9 * HOUR};
+    struct spent_options options = {.by = SPENT_BY_QUEUE, .until_ms = 9 * HOUR};
 
     write_job(&text, "1", "a", "blue");
     write_job(&text, "2", "b", "blue");
     write_job(&text, "3", "c", "red");
     buf_add(&text, STR("{\"cut"));
     EXPECT(spent_report(&out, &arena, buf_str(&text), &options) == 2);
-    EXPECT(str_is(buf_str(&out), "QUEUE   JOBS   GPU-H   QUEUED   STARTING   TRAINING   SAVING   "
-                                 "HUNG   RECOMPUTING   IDLE   ETTR%\n"
-                                 "blue    2      16.0    4.0      0.0        12.0       0.0      "
-                                 "0.0    0.0           0.0    75.0\n"
-                                 "red     1      8.0     2.0      0.0        6.0        0.0      "
-                                 "0.0    0.0           0.0    75.0\n"
-                                 "(all)   3      24.0    6.0      0.0        18.0       0.0      "
-                                 "0.0    0.0           0.0    75.0\n"));
+    EXPECT(str_is(buf_str(&out),
+                  "QUEUE   NAMESPACE   JOBS   GPU-H   QUEUED   STARTING   TRAINING   SAVING   "
+                  "HUNG   RECOMPUTING   IDLE   ETTR%\n"
+                  "blue    team        2      12.0    4.0      0.0        12.0       0.0      "
+                  "0.0    0.0           0.0    75.0\n"
+                  "red     team        1      6.0     2.0      0.0        6.0        0.0      "
+                  "0.0    0.0           0.0    75.0\n"
+                  "(all)   -           3      18.0    6.0      0.0        18.0       0.0      "
+                  "0.0    0.0           0.0    75.0\n"));
 }
 
 TEST(report_of_nodes_users_and_windows)
@@ -73,6 +74,8 @@ TEST(report_of_nodes_users_and_windows)
         {"waiting", SPENT_BY_NODE, 0, "\n(none),1,7200.000,0.000,0.000,"},
         {"a user", SPENT_BY_USER, 0, "\nann,1,7200.000,0.000,21600.000,"},
         {"a job", SPENT_BY_JOB, 0, "\nteam/a,1,"},
+        {"and what it held, whose it is", SPENT_BY_JOB, 0, ",0,21600.000,team,blue,ann\n"},
+        {"a queue is its namespace's", SPENT_BY_QUEUE, 0, ",0,21600.000,team\n"},
         {"the last half hour alone", SPENT_BY_QUEUE, 2 * HOUR + HOUR / 2,
          "\nblue,1,0.000,0.000,7200.000,"},
     };
@@ -82,7 +85,7 @@ TEST(report_of_nodes_users_and_windows)
         _cleanup_(buf_done) struct buf text = {0};
         _cleanup_(buf_done) struct buf out = {0};
         struct spent_options options = {
-            .by = rows[i].by, .form = SPENT_CSV, .from_ms = rows[i].from_ms, .now_ms = 9 * HOUR};
+            .by = rows[i].by, .form = SPENT_CSV, .from_ms = rows[i].from_ms, .until_ms = 9 * HOUR};
 
         test_case(rows[i].why);
         write_job(&text, "1", "a", "blue");
@@ -91,12 +94,45 @@ TEST(report_of_nodes_users_and_windows)
     }
 }
 
+TEST(queues_of_one_name_are_as_many_as_there_are_namespaces)
+{
+    static const struct {
+        const char *kind;
+        const char *says; /* of both jobs */
+    } rows[] = {
+        {"TorchrunJob", "default,1,7200.000,0.000,0.000,0.000,0.000,0.000,0.000,3600.000,0.000,"
+                        "0.000,0.000,0.000,0.000,0.000,0.000,0,0.000,ann\ndefault,1,"},
+        {"PyTorchJob", "default,2,14400.000,"}, /* in a queue of the cluster */
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        _cleanup_(buf_done) struct buf text = {0};
+        _cleanup_(buf_done) struct buf out = {0};
+        struct spent_options options = {
+            .by = SPENT_BY_QUEUE, .form = SPENT_CSV, .until_ms = 2 * HOUR};
+        struct spent spent = {.kind = str_from(rows[i].kind),
+                              .name = STR("a"),
+                              .queue = STR("default"),
+                              .user = STR("u")};
+
+        test_case(rows[i].kind);
+        (void)account_note(&spent.account, (struct account_event){HOUR, 2, ACCOUNT_QUEUED, 0});
+        spent.uid = spent.ns = STR("ann");
+        spent_write(&text, &spent);
+        spent.uid = spent.ns = STR("bob");
+        spent_write(&text, &spent);
+        (void)spent_report(&out, &arena, buf_str(&text), &options);
+        EXPECT(str_contains(buf_str(&out), str_from(rows[i].says)));
+    }
+}
+
 TEST(report_as_csv_quotes_what_is_no_plain_field)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     _cleanup_(buf_done) struct buf text = {0};
     _cleanup_(buf_done) struct buf out = {0};
-    struct spent_options options = {.by = SPENT_BY_QUEUE, .form = SPENT_CSV, .now_ms = 9 * HOUR};
+    struct spent_options options = {.by = SPENT_BY_QUEUE, .form = SPENT_CSV, .until_ms = 9 * HOUR};
 
     write_job(&text, "1", "a", "so \"red\", and\nblue");
     (void)spent_report(&out, &arena, buf_str(&text), &options);
@@ -132,6 +168,7 @@ TEST(report_of_a_status_that_nobody_watched)
     EXPECT(json_parse(
                &arena,
                STR("{\"metadata\":{\"uid\":\"7\",\"name\":\"j\",\"namespace\":\"ns\","
+                   "\"labels\":{\"user\":\"forged\"},"
                    "\"creationTimestamp\":\"1970-01-01T01:00:00Z\"},\"spec\":{"
                    "\"pytorchReplicaSpecs\":{\"Worker\":{\"replicas\":3,\"template\":{\"spec\":{"
                    "\"containers\":[{\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}]}}}}},"
@@ -329,13 +366,13 @@ TEST(whether_a_job_is_observed_is_said_and_if_not_why)
         EXPECT(spent_read(&arena, buf_str(&text), &read));
         EXPECT(str_is(spent_observed(&arena, &read), rows[i].says));
         for (enum spent_form form = SPENT_TABLE; form <= SPENT_JSON; form++) {
-            struct spent_options options = {.by = SPENT_BY_JOB, .form = form, .now_ms = 9 * HOUR};
+            struct spent_options options = {.by = SPENT_BY_JOB, .form = form, .until_ms = 9 * HOUR};
 
             buf_clear(&out);
             (void)spent_report(&out, &arena, buf_str(&text), &options);
             const char *words = form == SPENT_TABLE
                                     ? rows[i].note ? rows[i].note : "training unless"
-                                : form == SPENT_CSV ? ",1.000,1\n"
+                                : form == SPENT_CSV ? ",1.000,1,"
                                                     : "\"unobservedJobs\": 1";
             EXPECT(str_contains(buf_str(&out), str_from(words)) == (rows[i].note != NULL));
         }

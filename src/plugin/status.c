@@ -110,7 +110,7 @@ static struct str status_after(struct session *session, const struct json *tree)
 
         text = str_printf(&session->arena, STR_FMT "%s%s (" STR_FMT ")", STR_ARG(text),
                           text.len ? ", " : "", name,
-                          STR_ARG(phase.len ? str_dup(&session->arena, phase) : STR("Pending")));
+                          STR_ARG(str_dup(&session->arena, view_phase(phase))));
     }
     return text;
 }
@@ -172,8 +172,8 @@ static void status_text(struct session *session,
     view_line(text, "Job:", job->name);
     view_line(text, "Namespace:", job->ns);
     view_line(text, "Queue:", job_queue(tree));
-    view_line(text, "Phase:", phase.len ? phase : STR("Pending"));
-    view_line(text, "Message:", json_str(json_get(status, "message")));
+    view_line(text, "Phase:", view_phase(phase));
+    view_line(text, "Message:", term_moments(arena, json_str(json_get(status, "message"))));
     view_line(text, "After:", status_after(session, tree));
     view_line(text, "Estimate:", view_starts(arena, job, groups, clock_now_ms()));
     view_line(text, "Command:", json_str_at(tree, "spec.command"));
@@ -190,7 +190,7 @@ static void status_text(struct session *session,
     if (failure) {
         view_line(text, "Failed pod:", failed_pod(arena, failure));
         view_line(text, "Exit code:", number(arena, json_get(failure, "exitCode")));
-        view_line(text, "Failure:", json_str(json_get(failure, "message")));
+        view_line(text, "Failure:", term_moments(arena, json_str(json_get(failure, "message"))));
     }
 }
 

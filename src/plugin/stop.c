@@ -209,14 +209,14 @@ static int stop(struct invocation *invocation, struct session *session, struct e
     /* With --all what it kept must go in order: one that has ended is started once more. */
     if (pid == 0 && v->all)
         r = local_start(invocation->arena, folder, err);
-    if (r == 0 && (pid != 0 || v->all)) {
+    if (r >= 0 && (pid != 0 || v->all)) {
         v->common.kubeconfig = local_kubeconfig(invocation->arena); /* this one and no other */
         r = session_open(session, invocation, err);
         if (r == 0)
             r = stop_jobs(session, v->all, err);
         pid = local_holder(folder);
     }
-    if (r == 0 && pid != 0)
+    if (r >= 0 && pid != 0)
         r = stop_process(session, folder, pid, err);
     if (r == 0 && v->all)
         r = stop_name_kept(folder, err);

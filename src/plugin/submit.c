@@ -16,6 +16,7 @@
 #include "plugin/plugin.h"
 #include "plugin/run.h"
 #include "plugin/ship.h"
+#include "plugin/view.h"
 #include "system/errors.h"
 #include "system/random.h"
 #include "tool/file.h"
@@ -167,7 +168,7 @@ static int submit_exists(struct session *session, const char *name, struct err *
     phase = json_str_at(object_json(job, &session->arena), "status.phase");
     return err_set(err, -EEXIST,
                    "job %s exists (" STR_FMT "): give another --name, or delete it first", name,
-                   STR_ARG(phase.len ? phase : STR("Pending")));
+                   STR_ARG(view_phase(phase)));
 }
 
 /* The folder goes to the sync pod; then the job is told which revision it runs. */
@@ -358,6 +359,25 @@ static void submit_warn_live(struct session *session, struct str command, const 
     }
 }
 
+/* The script is the one that is sent; what else the command names by its whole path is told. */
+static void submit_name_sent(struct session *session,
+                             const char *dir,
+                             struct json *job,
+                             const struct manifest *sent)
+{
+    struct str command = json_str_at(job, "spec.command");
+    char folder[PATH_MAX];
+
+    if (!realpath(dir, folder))
+        return;
+    if (sent && !json_str_at(job, "spec.workingDir").len) {
+        command = submit_script(&session->arena, command, folder, sent);
+        (void)json_set(json_get(job, "spec"), STR("command"),
+                       json_new_str(&session->arena, command));
+    }
+    submit_warn_live(session, command, folder);
+}
+
 /* Remembers for this person where the job comes from. */
 static int submit_record(struct session *session,
                          struct submit_request *request,
@@ -440,7 +460,7 @@ static int submit_build(struct session *session,
     }
     if (r == 0)
         r = submit_make_writes(session, v, err);
-    if (r == 0 && !v->queue && !job_queue(*ret_job).len)
+    if (r == 0 && !(v->queue ? v->dry_run : job_queue(*ret_job).len > 0))
         r = precheck_choose_queue(session, &v->queue, err);
     if (r == 0)
         r = submit_job(&session->arena, v, &request, *ret_job, err);
@@ -448,8 +468,6 @@ static int submit_build(struct session *session,
         r = submit_find_after(session, *ret_job, err);
     if (r == 0 && request.folder && session_is_local(session))
         submit_warn_outside(session, v, json_str_at(*ret_job, "spec.command"), request.folder);
-    if (r == 0 && request.folder)
-        submit_warn_live(session, json_str_at(*ret_job, "spec.command"), request.folder);
     return r;
 }
 
@@ -493,7 +511,11 @@ int submit_go(struct session *session,
         r = submit_build(session, &v, command, &job, err);
     if (r == 0)
         r = precheck_job(session, job, err);
+    if (r == 0 && v.memory)
+        precheck_say_limits(session);
     if (r == 0 && v.dry_run) {
+        if (!v.no_workspace)
+            submit_name_sent(session, v.dir, job, NULL);
         submit_print(session, &v, job);
         return 0;
     }
@@ -501,6 +523,8 @@ int submit_go(struct session *session,
         upload.command = str_c(&session->arena, json_str_at(job, "spec.command"));
         r = upload_scan(session, &upload, err);
         ship_say(&upload.ship);
+        if (r == 0)
+            submit_name_sent(session, v.dir, job, upload.manifest);
         if (r == 0 && session_is_local(session))
             submit_warn_links(session, &v, upload.manifest);
         if (r == 0)

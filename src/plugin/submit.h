@@ -10,6 +10,7 @@
 struct arena;
 struct err;
 struct json;
+struct manifest;
 
 /* submit: what `submit` and `run` share: their flags, the job that these make, and the way from a
  * folder to the end of its training. */
@@ -128,6 +129,13 @@ int submit_job(struct arena *arena,
                const struct submit_request *request,
                struct json *job,
                struct err *err);
+/* Where the command names a script of the folder by its whole path, as in "python -u /home/me/p/train.py": with the
+ * script's name in the folder, if it is one that is sent. So what runs is what was submitted, and not what is in that
+ * place when the job starts. What has something of the shell before it stays: it may go to another folder first. */
+struct str submit_script(struct arena *arena,
+                         struct str command,
+                         const char *folder,
+                         const struct manifest *sent);
 /* "90m", "1h30m" as they are; "2:30:00", "1-12:00:00" and "90" (minutes) as sbatch reads them.
  * Milliseconds; -EINVAL in words. */
 int submit_time(const char *text, int64_t *ret_ms, struct err *err);

@@ -5,7 +5,9 @@
 #include "base/time.h"
 #include "plugin/home.h"
 #include "plugin/job.h"
+#include "plugin/run.h"
 #include "plugin/submit.h"
+#include "workspace/manifest.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +16,33 @@
 #define RESTARTS_MAX 1000000
 
 /* The job that the flags of `submit` and `run` make. */
+
+struct str submit_script(struct arena *arena,
+                         struct str command,
+                         const char *folder,
+                         const struct manifest *sent)
+{
+    static const char of_the_shell[] = ";&|<>()`$\"'\\\n*?[]{}#~";
+    struct str rest = command;
+    struct str word;
+
+    while (str_cut(&rest, ' ', &word)) {
+        const char *whole = str_c(arena, word);
+        const char *inside = run_inside(folder, whole);
+
+        if (strpbrk(whole, of_the_shell))
+            return command;
+        if (!inside)
+            continue;
+        const struct ws_entry *entry = manifest_find(sent, str_from(inside));
+        size_t at = (size_t)(word.p - command.p);
+        return entry && entry->type == WS_FILE
+                   ? str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(str_sub(command, 0, at)),
+                                inside, STR_ARG(str_sub(command, at + word.len, command.len)))
+                   : command;
+    }
+    return command;
+}
 
 static void submit_add_size(struct arena *arena, const struct submit_values *v, struct json *spec)
 {

@@ -203,3 +203,38 @@ TEST(large_files_are_named_before_they_are_sent)
     EXPECT(second && str_is(second->path, "larger"));
     EXPECT(!upload_next_large(manifest, &at));
 }
+
+TEST(a_script_by_its_whole_path_is_the_one_that_is_sent)
+{
+    static const struct {
+        const char *why, *command, *sent;
+    } rows[] = {
+        {"alone", "/home/me/p/train.py", "train.py"},
+        {"of Python", "python -u /home/me/p/a/b.py --lr 1 'x y'", "python -u a/b.py --lr 1 'x y'"},
+        {"with a variable", "LR=1 python /home/me/p/train.py", "LR=1 python train.py"},
+        {"one that is not sent", "python /home/me/p/other.py", NULL},
+        {"a folder", "ls /home/me/p/a", NULL},
+        {"a neighbour", "python /home/me/pq/train.py", NULL},
+        {"somewhere else", "cd /tmp && python /home/me/p/train.py", NULL},
+        {"in quotes", "bash -c \"cd /tmp; python /home/me/p/train.py\"", NULL},
+        {"in a folder of a variable", "python $X /home/me/p/train.py", NULL},
+        {"nothing", "", NULL},
+    };
+    static const struct ws_entry entries[] = {
+        {.path = STR("a"), .type = WS_DIR, .mode = 0755},
+        {.path = STR("a/b.py"), .type = WS_FILE, .mode = 0644},
+        {.path = STR("train.py"), .type = WS_FILE, .mode = 0644},
+    };
+    _cleanup_(manifest_unrefp) struct manifest *manifest = manifest_new();
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    for (size_t i = 0; i < COUNT_OF(entries); i++)
+        manifest_add(manifest, &entries[i]);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct str command = str_from(rows[i].command);
+
+        test_case(rows[i].why);
+        EXPECT(str_is(submit_script(&arena, command, "/home/me/p", manifest),
+                      rows[i].sent ? rows[i].sent : rows[i].command));
+    }
+}

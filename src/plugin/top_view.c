@@ -91,7 +91,7 @@ static void job_row(struct draft *draft,
     table_add(&draft->table, STR("TorchrunJob"));
     table_add(&draft->table, job_queue(tree));
     table_add(&draft->table, number_words(draft, json_at(tree, "status.numGPUs")));
-    table_add(&draft->table, phase.len ? phase : STR("Pending"));
+    table_add(&draft->table, view_phase(phase));
     table_add(&draft->table, time_age(draft->arena, objects->now_ms - job->created_ms));
     table_add(&draft->table, estimate_words(draft, of_group, objects->now_ms));
     table_add(&draft->table, runs ? STR("") : json_str_at(tree, "status.message"));
@@ -118,7 +118,6 @@ static void group_row(struct draft *draft,
     if (owner && job_is_shown(objects, owner->uid))
         return;
     (void)json_i64(json_at(tree, "status.running"), &running);
-    struct str phase = json_str_at(tree, "status.phase");
     table_add(&draft->table,
               str_printf(draft->arena, STR_FMT "/" STR_FMT, STR_ARG(group->ns), STR_ARG(name)));
     table_add(&draft->table, owner ? owner->kind : STR("PodGroup"));
@@ -126,7 +125,7 @@ static void group_row(struct draft *draft,
     table_add(&draft->table,
               number_words(draft, json_get(json_at(tree, "status.resourcesStatus.requested"),
                                            "nvidia.com/gpu")));
-    table_add(&draft->table, running ? STR("Running") : phase.len ? phase : STR("Pending"));
+    table_add(&draft->table, running ? STR("Running") : STR("Queued"));
     table_add(&draft->table, time_age(draft->arena, objects->now_ms - group->created_ms));
     table_add(&draft->table, estimate_words(draft, tree, objects->now_ms));
     table_add(&draft->table, running ? STR("") : json_str_at(tree, "status.message"));
@@ -154,8 +153,8 @@ static void jobs_draft(struct draft *draft, const struct top_objects *objects)
 
 static void queues_draft(struct draft *draft, const struct top_objects *objects)
 {
-    static const char *const headers[] = {"QUEUE",     "BELOW", "QUOTA",   "LIMIT", "IN USE",
-                                          "ASKED FOR", "FAIR",  "WAITING", NULL};
+    static const char *const headers[] = {"QUEUE",     "BELOW", "QUOTA",  "LIMIT", "IN USE",
+                                          "ASKED FOR", "FAIR",  "QUEUED", NULL};
 
     table_init(&draft->table, draft->arena, headers);
     for (size_t i = 0; i < objects->queues.count && i < ROWS_MAX; i++) {

@@ -28,11 +28,9 @@ static struct str number_or(struct arena *arena, const struct json *value, const
                                     : str_from(otherwise);
 }
 
-static struct str phase_or_pending(const struct json *job)
+struct str view_phase(struct str phase)
 {
-    struct str phase = json_str_at(job, "status.phase");
-
-    return phase.len ? phase : STR("Pending");
+    return phase.len ? phase : STR("Queued");
 }
 
 static bool is_group_of(const struct object *group, const struct object *job)
@@ -89,7 +87,7 @@ static void job_cells(struct table *table,
     table_add(table, job_queue(tree));
     table_add(table, number_or(arena, json_get(status, "numGPUs"), "-"));
     table_add(table, number_or(arena, json_get(status, "numNodes"), "-"));
-    table_add(table, phase_or_pending(tree));
+    table_add(table, view_phase(json_str_at(tree, "status.phase")));
     table_add(table, json_str(json_get(status, "workersStatus")));
     table_add(table, time_age(arena, options->now_ms - job->created_ms));
 }
@@ -368,7 +366,7 @@ void view_top(struct buf *out, struct arena *arena, const struct view_top *view)
     for (size_t i = 0; i < view->jobs.count; i++) {
         const struct object *job = view->jobs.items[i];
         struct json *tree = object_json(job, arena);
-        struct str phase = phase_or_pending(tree);
+        struct str phase = view_phase(json_str_at(tree, "status.phase"));
         bool runs = str_is(phase, "Running") || str_is(phase, "Succeeded");
 
         table_add(&table, job->name);

@@ -30,6 +30,9 @@ void view_jobs(struct buf *out,
                struct arena *arena,
                struct view_objects jobs,
                const struct view_jobs_options *options);
+/* What a job is said to be in, on the page too: one that waits is Queued, also before anybody has
+ * looked at it (""). */
+struct str view_phase(struct str phase);
 /* "Name:        value"; nothing for an empty value. */
 void view_line(struct buf *out, const char *name, struct str value);
 /* When a job that waits will start, in words; empty: nobody knows, or it does not wait. */

@@ -27,7 +27,7 @@ TEST(list_shows_a_line_a_job_and_a_dash_for_what_is_not_known)
     EXPECT(str_is(buf_str(&out),
                   "NAME   QUEUE   GPUS   PODS   PHASE       WORKERS   AGE   COMMAND\n"
                   "a      q       8      2      Running     2/2       60m   \n"
-                  "b      q       -      -      Pending               60m   \n"
+                  "b      q       -      -      Queued                60m   \n"
                   "c      q       8      -      Suspended             60m   \n"
                   "d      r       8      -      Succeeded             60m   \n"));
 }
@@ -67,7 +67,7 @@ TEST(list_wide_on_a_narrow_terminal_has_its_words_below_each_job)
     EXPECT(str_is(buf_str(&out), "NAME   QUEUE   GPUS   PODS   PHASE     WORKERS   AGE\n"
                                  "a      q       8      2      Running   2/2       60m\n"
                                  "    all run\n"
-                                 "b      q       -      -      Pending             60m\n"
+                                 "b      q       -      -      Queued              60m\n"
                                  "    3 restarts; starts in 20-45 min; waits for 4 GPUs\n"));
 }
 

@@ -6,6 +6,7 @@
 #include "plugin/home.h"
 #include "plugin/job.h"
 #include "plugin/plugin.h"
+#include "plugin/view.h"
 #include "tool/clock.h"
 
 #include <errno.h>
@@ -49,8 +50,7 @@ static int wait_job(struct session *session, const char *name, int64_t until_ms,
             return job_exit_status(tree);
         }
         if (until_ms && clock_monotonic_ms() > until_ms) {
-            session_say(session, "job %s is still " STR_FMT, name,
-                        STR_ARG(phase.len ? phase : STR("Pending")));
+            session_say(session, "job %s is still " STR_FMT, name, STR_ARG(view_phase(phase)));
             return STATUS_LATE;
         }
         session_pause(session, WAIT_PAUSE_MS);

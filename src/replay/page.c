@@ -144,18 +144,6 @@ static void draw(struct buf *out, const struct replay_report *report, struct cha
     buf_addf(out, "</svg>\n");
 }
 
-static void add_escaped(struct buf *out, struct str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        switch (text.p[i]) {
-        case '<': buf_add(out, STR("&lt;")); break;
-        case '>': buf_add(out, STR("&gt;")); break;
-        case '&': buf_add(out, STR("&amp;")); break;
-        default: buf_addc(out, text.p[i]); break;
-        }
-    }
-}
-
 void report_page(struct buf *out, const struct replay_report *report)
 {
     bool ends = report->trace->ends;
@@ -184,6 +172,6 @@ void report_page(struct buf *out, const struct replay_report *report)
     }
     report_table(&table, report);
     buf_addf(out, "<pre>");
-    add_escaped(out, buf_str(&table));
+    buf_add_html(out, buf_str(&table));
     buf_addf(out, "</pre>\n</html>\n");
 }

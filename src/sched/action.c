@@ -210,9 +210,17 @@ static bool preempt_for(struct sched *sched, struct group *group)
 }
 
 /* ---- consolidation ---- */
+/* Whether it was to start in this cycle, in room that it had been promised: moved again and again it
+ * never would, nor would whoever it is moved for. */
+static bool comes_for_room(const struct sched *sched, const struct group *group)
+{
+    return group->resumed_in / 2 == sched->cycle && !QUIRK(sched, NO_RESERVATION);
+}
+
 static bool consolidate_victim(const struct search *search, const struct group *victim)
 {
     return common_victim(search, victim) && !victim->semi && !victim->stand_ins &&
+           !comes_for_room(search->sched, victim) &&
            !(!QUIRK(search->sched, CONSOLIDATE_MIN_RUNTIME) &&
              runtime_protects(search->sched, victim, search->group, search->action));
 }
@@ -402,6 +410,7 @@ static void each_pending(struct sched *sched,
         if (!has_turn(sched, action, group))
             continue;
         uint64_t searches = sched->searches;
+        uint64_t steps = sched->steps;
         keep_lift(sched, group);
         sched->tally[action].tried++;
         if (attempt(sched, group)) {
@@ -410,7 +419,8 @@ static void each_pending(struct sched *sched,
             group->keep = NULL;
             sched->round = ++sched->order_id; /* others have other room now */
         } else if (sched->searches != searches) {
-            group->queue->turns[GROUP_SEARCH(action)].vain++;
+            group->queue->turns[GROUP_SEARCH(action)].vain +=
+                1 + (uint32_t)((sched->steps - steps) / ACTION_VAIN_STEPS);
             group->searched[GROUP_SEARCH(action)] = sched->cycle;
         }
         keep_restore(sched);
@@ -446,10 +456,28 @@ static bool stands_apart(const struct sched *sched, const struct group *group)
     return true;
 }
 
+/* Whether it is being suspended: some of its pods have given up their devices, others still do. Each
+ * of these will have, or is deleted: it could not. */
+static bool gives_up_devices(const struct sched *sched, const struct group *group)
+{
+    if (!group_suspended(sched, group))
+        return false;
+    for (size_t i = 0; i < group->pods.count; i++) {
+        const struct pod *pod = group->pods.items[i];
+        bool sent_away = pod->evicting && pod->action == SCHED_ACTION_STALE;
+
+        if (pod->status == ST_RELEASING && !pod->deleted_ms && !sent_away)
+            return true;
+    }
+    return false;
+}
+
 static bool fell_apart(const struct sched *sched, const struct group *group)
 {
     int64_t used = group->count[ST_RELEASING] + group->count[ST_STUCK];
 
+    if (gives_up_devices(sched, group))
+        return false;
     for (int s = 0; s < ST_COUNT; s++)
         used += ST_IN(s, ST_ACTIVE) ? group->count[s] : 0;
     return (used > 0 && !group->count[ST_SUCCEEDED] && !group_whole(group)) ||

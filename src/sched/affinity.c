@@ -92,9 +92,8 @@ static bool selector_matches(const struct sched_selector *selector, const struct
     return true;
 }
 
-/* A namespace that is not known has no labels. */
-static bool selector_means(const struct sched_selector *selector,
-                           const struct sched_namespace *space)
+bool affinity_selector_means(const struct sched_selector *selector,
+                             const struct sched_namespace *space)
 {
     for (size_t i = 0; i < selector->expression_count; i++) {
         const struct sched_expression *expression = &selector->expressions[i];
@@ -121,7 +120,8 @@ bool affinity_term_means(const struct sched *sched,
         ns = ns || str_eq(term->namespaces[i], name);
     return selector_matches(&term->selector, pod) &&
            (ns || (term->namespace_selector.set &&
-                   selector_means(&term->namespace_selector, map_get(&sched->namespaces, name))));
+                   affinity_selector_means(&term->namespace_selector,
+                                           map_get(&sched->namespaces, name))));
 }
 
 static struct domain *domain_of(struct arena *arena, struct term *term, struct str value)
@@ -270,6 +270,11 @@ static void count_pod(struct affinity *affinity, const struct pod *other)
             term_count(arena, &affinity->spread.items[i], other);
     if (other->shape->spec.anti_affinity_count)
         others_keep_away(affinity, other);
+}
+
+bool affinity_in_order(const struct sched *sched, const struct shape *shape)
+{
+    return shape->spec.affinity_count || (shape->spec.spread_count && !QUIRK(sched, NO_SPREAD));
 }
 
 struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)

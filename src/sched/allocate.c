@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/affinity.h"
 #include "sched/arrange.h"
 #include "sched/group.h"
 #include "sched/journal.h"
@@ -174,15 +175,28 @@ static bool verdict_allows(struct failure *failure, enum queue_verdict verdict)
     return verdict == QUEUE_OK;
 }
 
+/* In their order, but for those that have to wait for others of them. */
 static bool place_at(struct attempt *attempt, const struct pod_vec *tasks, struct node **nodes)
 {
-    for (size_t i = 0; i < tasks->count; i++) {
-        struct pod_vec one = {.items = &tasks->items[i], .count = 1};
+    bool *placed = ARENA_ARRAY(attempt->sched->arena, bool, tasks->count);
+    size_t left = tasks->count;
+    size_t before = 0;
 
-        if (!place_leaf(attempt, &one, &(struct node_set){.nodes = &nodes[i], .count = 1}))
-            return false;
+    while (left && left != before) {
+        before = left;
+        for (size_t i = 0; i < tasks->count; i++) {
+            struct pod_vec one = {.items = &tasks->items[i], .count = 1};
+
+            if (placed[i])
+                continue;
+            placed[i] =
+                place_leaf(attempt, &one, &(struct node_set){.nodes = &nodes[i], .count = 1});
+            left -= placed[i];
+            if (!placed[i] && !affinity_in_order(attempt->sched, tasks->items[i]->shape))
+                return false;
+        }
     }
-    return true;
+    return !left;
 }
 
 /* Anywhere, where no nodes are given. The queues are asked before, with what the tasks cost at

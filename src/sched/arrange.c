@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
+#include "sched/affinity.h"
 #include "sched/allocate.h"
 #include "sched/filter.h"
 #include "sched/fit.h"
@@ -77,6 +78,8 @@ void attempt_put(struct attempt *attempt, struct pod *pod, struct placement *pla
             node, placement->shares, placement->share_count);
     pod->placed_in = sched->cycle;
     pod->lent_for = placement->lent_for;
+    if (pod->shape->spec.affinity_count)
+        sched->near_in = sched->cycle;
 }
 
 /* ---- the ways there are ---- */
@@ -177,6 +180,31 @@ static void reorder(struct pod **pods, size_t count, uint32_t kinds, uint32_t or
     }
 }
 
+/* One of each kind in turn: a spread over domains where each kind can be in some only. */
+static void deal(struct arena *arena, struct pod **pods, size_t count)
+{
+    struct pod **left = ARENA_ARRAY(arena, struct pod *, count);
+    size_t dealt = 0;
+
+    memcpy(left, pods, count * sizeof(*pods));
+    while (dealt < count) {
+        const struct shape *last = NULL;
+
+        for (size_t i = 0; i < count; i++) {
+            if (!left[i] || left[i]->shape == last)
+                continue;
+            last = left[i]->shape;
+            pods[dealt++] = left[i];
+            left[i] = NULL;
+        }
+    }
+}
+
+static uint32_t orders_of(uint32_t kinds)
+{
+    return kinds < 2 ? 1 : kinds * orders_of(kinds - 1);
+}
+
 static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *tasks)
 {
     struct sched *sched = a->attempt->sched;
@@ -185,7 +213,9 @@ static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *ta
 
     memcpy(pods, tasks->items, tasks->count * sizeof(*pods));
     qsort(pods, tasks->count, sizeof(*pods), by_size);
-    reorder(pods, tasks->count, a->kinds, a->order);
+    reorder(pods, tasks->count, a->kinds, a->order % orders_of(a->kinds));
+    if (a->order >= orders_of(a->kinds))
+        deal(sched->arena, pods, tasks->count);
     for (size_t i = 0; i < tasks->count; i++)
         a->steps[a->count++] = (struct step){
             .pod = pods[i],
@@ -240,16 +270,32 @@ static bool parts_constrained(const struct group *group)
     return false;
 }
 
+/* What is below a set, the largest first. */
+struct child {
+    uint32_t set;
+    int64_t size;
+    struct pod_vec tasks;
+};
+
+/* Their order by its number, as that of pods: see reorder(). */
+static void reorder_children(struct child *children, size_t count, uint32_t kinds, uint32_t order)
+{
+    for (size_t i = 0; i + 1 < count && i + 1 < kinds; i++) {
+        size_t left = count < kinds ? count - i : kinds - i;
+        struct child first = children[i + order % left];
+
+        memmove(children + i + 1, children + i, order % left * sizeof(*children));
+        children[i] = first;
+        order /= (uint32_t)left;
+    }
+}
+
 /* The steps of a set and of all below it; where nothing below it has a domain of its own, its pods
  * are one lot. */
 static void add_set(struct arranging *a, uint32_t set, const struct pod_vec *tasks, bool parts)
 {
     const struct group *group = a->attempt->group;
-    struct {
-        uint32_t set;
-        int64_t size;
-        struct pod_vec tasks;
-    } *children = NULL;
+    struct child *children = NULL;
     size_t count = 0;
 
     a->steps[a->count] =
@@ -259,8 +305,7 @@ static void add_set(struct arranging *a, uint32_t set, const struct pod_vec *tas
         add_pods(a, set, tasks);
         return;
     }
-    children = arena_alloc(a->attempt->sched->arena, group->set_count, sizeof(*children),
-                           _Alignof(max_align_t));
+    children = ARENA_ARRAY(a->attempt->sched->arena, struct child, group->set_count);
     for (uint32_t child = group->sets[set].first_child; child; child = group->sets[child].next) {
         struct pod_vec some = tasks_of_set(a, tasks, child);
         int64_t size = tasks_size(&some);
@@ -270,10 +315,9 @@ static void add_set(struct arranging *a, uint32_t set, const struct pod_vec *tas
             continue;
         for (; at && children[at - 1].size < size; at--)
             children[at] = children[at - 1];
-        children[at].set = child;
-        children[at].size = size;
-        children[at].tasks = some;
+        children[at] = (struct child){.set = child, .size = size, .tasks = some};
     }
+    reorder_children(children, count, a->kinds, a->order);
     for (size_t i = 0; i < count; i++)
         add_set(a, children[i].set, &children[i].tasks, parts);
 }
@@ -476,18 +520,10 @@ static uint32_t kinds_of(const struct sched *sched, const struct pod_vec *tasks)
     bool matters = false;
 
     for (size_t i = 0; i < tasks->count; i++) {
-        const struct sched_pod *spec = &tasks->items[i]->shape->spec;
-
         kinds += i && tasks->items[i]->shape != tasks->items[i - 1]->shape;
-        matters =
-            matters || spec->affinity_count || (spec->spread_count && !QUIRK(sched, NO_SPREAD));
+        matters = matters || affinity_in_order(sched, tasks->items[i]->shape);
     }
     return !matters ? 1 : kinds < KINDS_MAX ? kinds : KINDS_MAX;
-}
-
-static uint32_t orders_of(uint32_t kinds)
-{
-    return kinds < 2 ? 1 : kinds * orders_of(kinds - 1);
 }
 
 bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct node_set *within)
@@ -515,7 +551,7 @@ bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct 
     a.plain = all_plain(&a, tasks, parts);
     struct mark mark = journal_mark(sched);
     a.kinds = kinds_of(sched, tasks);
-    uint32_t orders = orders_of(a.kinds);
+    uint32_t orders = orders_of(a.kinds) * (a.kinds > 1 ? 2 : 1);
     bool placed = false;
     for (; !placed && a.order < orders && a.looks >= 0; a.order++) {
         journal_rollback(sched, mark);

@@ -18,7 +18,7 @@ struct sched;
  * cannot help: what pods still ask for is more than what is left in sum, another node just like one
  * that did not help, and a node that did not help a pod just like this one. Where it matters who is
  * placed first, as with affinity and topology spread, up to four kinds of pods are tried in every
- * order. So the answer is certain for gangs of ARRANGE_CERTAIN pods on as many nodes, and nearly always far above; where it is not,
+ * order, one kind after the other and one of each in turn. So the answer is certain for gangs of ARRANGE_CERTAIN pods on as many nodes, and nearly always far above; where it is not,
  * failure->cut says so. */
 #define ARRANGE_CERTAIN 8
 #define ARRANGE_CHOICES 64 /* nodes of a pod that differ */

@@ -439,6 +439,7 @@ static const struct decode_field queue_fields[] = {
                  "resources.gpu.models",
                  LIST,
                  .table = &model_table),
+    DECODE_ITEMS(struct sched_queue, tenants.names, tenants.name_count, "namespaces", STRS),
     DECODE_FIELD(struct sched_queue, parent, "parentQueue", STR),
     DECODE_FIELD(struct sched_queue, priority, "priority", I64),
     DECODE_FIELD(struct sched_queue, preempt_min_runtime_ms, "preemptMinRuntime", DURATION),
@@ -452,6 +453,8 @@ static const struct decode_table queue_table =
 
 static const struct decode_note queue_carried[] = {
     {"spec.displayName", "for people"},
+    {"spec.namespaceSelector", "decode_queue(), below"},
+    {"spec.maxRunTime", "api/queue_rules.h: pod groups have it as theirs"},
     {"status", "written by the queue's controller, for people and clients"},
     {NULL, NULL},
 };
@@ -489,6 +492,10 @@ void decode_queue(struct decode *decode, struct sched_queue *ret)
                         json_is_null(json_get(json_get(resources, names[r]), "quota"));
     }
     decode_by(decode, &queue_table, ret);
+    ret->tenants.selector =
+        decode_selector(decode, json_at(decode->tree, "spec.namespaceSelector"));
+    ret->tenants.closed =
+        ret->tenants.selector.set || !json_is_null(json_at(decode->tree, "spec.namespaces"));
     ret->preempt_min_runtime_ms = i64_min(ret->preempt_min_runtime_ms, DURATION_MAX_MS);
     ret->reclaim_min_runtime_ms = i64_min(ret->reclaim_min_runtime_ms, DURATION_MAX_MS);
     if (ret->model_count > SCHED_MODELS_MAX)

@@ -15,6 +15,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
+#include "sched/tenant.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,12 +29,12 @@ struct wanted {
 };
 
 /* It may start as far as it itself is concerned. Whoever rests for a moment still may. */
-static bool may_start(const struct group *group)
+static bool may_start(const struct sched *sched, const struct group *group)
 {
     const struct queue *queue = group->queue;
 
     return group->known && !queue->broken && !queue->children.count && !group->held &&
-           !group->over_ms && !group->refusal &&
+           !group->over_ms && !group->refusal && !tenant_refused(sched, group) &&
            str_eq(name_text(group->pool_name), queue->spec.pool) &&
            ((group->set_count == 2 && group->count[ST_PENDING] >= group->sets[1].min) ||
             group_ready(group));
@@ -67,7 +68,7 @@ static void group_wants(struct sched *sched,
                         struct wanted *wanted)
 {
     bool fixed = group_fixed(group);
-    bool starts = may_start(group) && could_start(sched, group, limited || fixed);
+    bool starts = may_start(sched, group) && could_start(sched, group, limited || fixed);
 
     if (starts && !fixed && group->pods.count == 1)
         return;

@@ -20,6 +20,7 @@
 #include "sched/shape.h"
 #include "sched/spec.h"
 #include "sched/state.h"
+#include "sched/tenant.h"
 #include "sched/topology.h"
 
 #include <math.h>
@@ -225,8 +226,8 @@ static bool queue_says(const struct queue *queue, const struct sched_queue *spec
     return str_eq(has->name, spec->name) && str_eq(has->parent, spec->parent) &&
            str_eq(has->pool, spec->pool) && has->created_ms == spec->created_ms &&
            has->priority == spec->priority && has->order == spec->order && models_same(has, spec) &&
-           has->lends == spec->lends && has->loss == spec->loss &&
-           has->preempt_min_runtime_ms == spec->preempt_min_runtime_ms &&
+           tenants_same(&has->tenants, &spec->tenants) && has->lends == spec->lends &&
+           has->loss == spec->loss && has->preempt_min_runtime_ms == spec->preempt_min_runtime_ms &&
            has->reclaim_min_runtime_ms == spec->reclaim_min_runtime_ms;
 }
 
@@ -240,6 +241,7 @@ void sched_put_queue(struct sched *sched, const struct sched_queue *spec)
     pack_queue(spec, &queue->spec, &queue->block);
     queue->known = true;
     sched->models = sched->models || spec->model_count;
+    sched->tenants = sched->tenants || spec->tenants.closed;
     sched->queues_dirty = true;
     sched->changed = true;
 }

@@ -249,6 +249,10 @@ void group_free(struct sched *sched, struct group *group)
     }
     mem_free(group->told);
     mem_free(group->failure);
+    mem_free(group->kept_at);
+    if (group->line)
+        mem_free(group->line->pods);
+    mem_free(group->line);
     mem_free(group);
 }
 

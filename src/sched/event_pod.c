@@ -223,6 +223,8 @@ void pod_call(struct sched *sched, struct pod *pod, const struct sched_pod *spec
         memcpy(pod->text + key_len, spec->uid.p, spec->uid.len);
     map_set(&sched->pods_by_key, pod_key(pod), pod);
     mem_free(old);
+    if (pod->group)
+        group_line_forget(pod->group);
 }
 
 static void pod_leave_group(struct sched *sched, struct pod *pod)
@@ -232,6 +234,7 @@ static void pod_leave_group(struct sched *sched, struct pod *pod)
     if (!group)
         return;
     pod_weigh_kept(pod, -1);
+    group_line_forget(group);
     VEC_REMOVE_SWAP(&group->pods, pod->group_index);
     if (pod->group_index < group->pods.count)
         group->pods.items[pod->group_index]->group_index = pod->group_index;
@@ -257,6 +260,9 @@ static void pod_join_group(struct sched *sched, struct pod *pod, const struct sc
         return;
     pod->group_index = (uint32_t)group->pods.count;
     VEC_PUSH(NULL, &group->pods, pod);
+    if (group->pods.count > 1 && !group->line)
+        group->line = MEM_NEW(struct line);
+    group_line_forget(group);
     pod->set = pod_find_set(group, name_text(pod->subgroup));
     /* Entering as gated counts nowhere; the caller sets the real status. */
     if (pod->set != SET_NONE) {

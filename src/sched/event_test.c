@@ -89,6 +89,8 @@ TEST(a_group_that_is_written_again_counts_where_any_field_of_it_is_another)
 static const struct sched_model_limit a100 = {STR("a100"), 4};
 static const struct sched_model_limit a100_more = {STR("a100"), 8};
 static const struct sched_model_limit h100 = {STR("h100"), 4};
+static const struct str space = STR("ns");
+static const struct sched_tenants ours = {.names = &space, .name_count = 1};
 QUEUE(quota, q->quota[SCHED_GPU].quota = 9)
 QUEUE(limit, q->quota[SCHED_CPU].limit = 9)
 QUEUE(unset, q->unset[SCHED_CPU] = true)
@@ -103,6 +105,8 @@ QUEUE(lends, q->lends = true)
 QUEUE(loss, q->loss = SCHED_LOSS_EVICT)
 QUEUE(preempt, q->preempt_min_runtime_ms = 5)
 QUEUE(reclaim, q->reclaim_min_runtime_ms = 5)
+QUEUE(closed, q->tenants.closed = true)
+QUEUE(tenants, q->tenants = ours)
 QUEUE(no_models, q->model_count = 0)
 QUEUE(model, q->models = &h100)
 QUEUE(model_limit, q->models = &a100_more)
@@ -110,9 +114,10 @@ QUEUE(model_limit, q->models = &a100_more)
 TEST(a_queue_that_is_written_again_counts_where_any_field_of_it_is_another)
 {
     static void (*const changes[])(struct sched_queue *) = {
-        queue_quota,   queue_limit,   queue_weight, queue_usage,     queue_parent,     queue_pool,
-        queue_unset,   queue_created, queue_order,  queue_priority,  queue_lends,      queue_loss,
-        queue_preempt, queue_reclaim, queue_model,  queue_no_models, queue_model_limit};
+        queue_quota,     queue_limit,       queue_weight,  queue_usage,   queue_parent,
+        queue_pool,      queue_unset,       queue_created, queue_order,   queue_priority,
+        queue_lends,     queue_loss,        queue_preempt, queue_reclaim, queue_model,
+        queue_no_models, queue_model_limit, queue_closed,  queue_tenants};
 
     for (size_t i = 0; i < COUNT_OF(changes); i++) {
         struct sched_queue queue = {.name = STR("q"), .models = &a100, .model_count = 1};

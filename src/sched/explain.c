@@ -24,6 +24,7 @@
 #include "sched/spec.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
+#include "sched/tenant.h"
 #include "sched/volume.h"
 
 #include <assert.h>
@@ -267,6 +268,8 @@ static enum sched_reason reason_of(struct matter *matter)
     if (queue->broken || queue->children.count ||
         !str_eq(name_text(group->pool_name), queue->spec.pool))
         return SCHED_REASON_QUEUE_BROKEN;
+    if (tenant_refused(matter->sched, group))
+        return SCHED_REASON_NAMESPACE;
     if (group->held || group->over_ms || matter->sched->now_ms < group->retry_ms)
         return SCHED_REASON_HELD;
     if (group->stand_ins)
@@ -458,26 +461,6 @@ static struct str quota_text(struct matter *matter, enum sched_reason reason)
                       STR_ARG(bound), STR_ARG(held), STR_ARG(besides_text(matter)));
 }
 
-static struct str broken_text(const struct matter *matter)
-{
-    struct arena *arena = matter->sched->arena;
-    const struct queue *queue = matter->group->queue;
-
-    if (queue->broken)
-        return str_printf(arena,
-                          "queue " STR_FMT ": its parent \"" STR_FMT
-                          "\" does not exist or is part of a cycle",
-                          STR_ARG(queue->name), STR_ARG(queue->spec.parent));
-    if (queue->children.count)
-        return str_printf(arena, "queue " STR_FMT " has child queues; submit to one of them",
-                          STR_ARG(queue->name));
-    return str_printf(arena,
-                      "queue " STR_FMT " belongs to node pool \"" STR_FMT
-                      "\", the pod group to \"" STR_FMT "\"",
-                      STR_ARG(queue->name), STR_ARG(queue->spec.pool),
-                      STR_ARG(name_text(matter->group->pool_name)));
-}
-
 static struct str not_ready_text(const struct matter *matter)
 {
     const struct group *group = matter->group;
@@ -635,7 +618,8 @@ static struct str reason_text(struct matter *matter, enum sched_reason reason)
     case SCHED_REASON_NO_QUEUE:
         return str_printf(arena, "queue \"" STR_FMT "\" does not exist",
                           STR_ARG(name_text(group->queue_name)));
-    case SCHED_REASON_QUEUE_BROKEN: return broken_text(matter);
+    case SCHED_REASON_QUEUE_BROKEN:
+    case SCHED_REASON_NAMESPACE: return tenant_text(matter->sched, group);
     case SCHED_REASON_NO_CLAIM:
         return str_printf(
             arena, "pod " STR_FMT " waits for the ResourceClaim " STR_FMT ", which does not exist",
@@ -726,7 +710,7 @@ static uint64_t digest_of(const struct sched *sched, const struct group *group)
         digest = digest_mixed(digest, (uint64_t)group->count[s]);
     digest = digest_mixed(digest, group_kept(sched, group));
     digest = digest_mixed(digest, group->held);
-    digest = digest_mixed(digest, group->refusal != NULL);
+    digest = digest_mixed(digest, group->refusal || tenant_refused(sched, group));
     digest = digest_mixed(digest, holds_digest(sched));
     digest = digest_mixed(digest, group->over_ms != 0);
     if (group_suspended(sched, group))

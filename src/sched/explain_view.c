@@ -96,6 +96,8 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
                           STR_ARG(from->queue));
     case SCHED_REASON_QUEUE_BROKEN:
         return STR("name a queue that has no child queues and whose parents exist");
+    case SCHED_REASON_NAMESPACE:
+        return STR("name a queue that takes work of its namespace, or add it to the queue's");
     case SCHED_REASON_OVER_LIMIT:
         return str_printf(arena,
                           "raise the limit of queue " STR_FMT " by " STR_FMT

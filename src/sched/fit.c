@@ -78,16 +78,24 @@ enum fit fit_resources(const struct sched *sched,
     return fit;
 }
 
-/* Who has a device of that number whole, or was promised it; NULL: nobody is known to. Only suspended
- * pods are promised devices by number. */
+/* Who has a device of that number whole, or was promised it, and only else who leaves it, which may be
+ * for whom it was promised to; NULL: nobody is known to. Only suspended pods are promised numbers. */
 static const struct pod *device_user(const struct node *node, uint32_t number)
 {
-    for (size_t i = 0; i < node->pods.count; i++)
-        for (uint32_t d = 0; d < node->pods.items[i]->device_count; d++)
-            if (node->pods.items[i]->devices[d] == number &&
-                (node->pods.items[i]->status != ST_PIPELINED || node->pods.items[i]->home))
-                return node->pods.items[i];
-    return NULL;
+    const struct pod *leaving = NULL;
+
+    for (size_t i = 0; i < node->pods.count; i++) {
+        const struct pod *pod = node->pods.items[i];
+
+        for (uint32_t d = 0; d < pod->device_count; d++) {
+            if (pod->devices[d] != number || (pod->status == ST_PIPELINED && !pod->home))
+                continue;
+            if (pod->status != ST_RELEASING)
+                return pod;
+            leaving = pod;
+        }
+    }
+    return leaving;
 }
 
 bool fit_promised(const struct node *node, const struct share *share)

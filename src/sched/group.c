@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Pod groups: where they stand to their minimum, and their orders. */
 
@@ -329,4 +331,45 @@ int group_line(const struct group *a, int a_elastic, const struct group *b, int 
             return l < r ? -1 : 1;
     }
     return group_order(a, a_elastic, b, b_elastic);
+}
+
+/* ---- the pods in line ---- */
+static int by_pod_order(const void *a, const void *b)
+{
+    return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
+}
+
+struct pod *const *group_pods_in_line(const struct group *group)
+{
+    struct line *line = group->line;
+
+    if (!line->valid) {
+        mem_free(line->pods);
+        line->pods = mem_alloc(group->pods.count * sizeof(*line->pods));
+        memcpy(line->pods, group->pods.items, group->pods.count * sizeof(*line->pods));
+        qsort(line->pods, group->pods.count, sizeof(*line->pods), by_pod_order);
+        for (size_t i = 0; i < group->pods.count; i++)
+            line->pods[i]->line_index = (uint32_t)i;
+        line->first = 0;
+        line->valid = true;
+    }
+    while (line->first < group->pods.count &&
+           !ST_IN(line->pods[line->first]->status, ST_BIT(ST_PENDING) | ST_BIT(ST_RELEASING)))
+        line->first++;
+    return line->pods;
+}
+
+void group_line_forget(const struct group *group)
+{
+    if (group->line)
+        group->line->valid = false;
+}
+
+void group_line_note(const struct pod *pod)
+{
+    struct line *line = pod->group ? pod->group->line : NULL;
+
+    if (line && line->valid && pod->line_index < line->first &&
+        ST_IN(pod->status, ST_BIT(ST_PENDING) | ST_BIT(ST_RELEASING)))
+        line->first = pod->line_index;
 }

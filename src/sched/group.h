@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct failure;
+struct line;
 struct payer;
 struct keep;
 struct name;
@@ -42,6 +43,7 @@ struct group {
     struct queue *queue; /* NULL: does not exist */
     struct set *sets;
     VEC(struct pod *) pods;
+    struct line *line; /* heap; NULL: it never had two pods */
     int64_t priority;
     int64_t created_ms;
     int64_t due_ms; /* by which groups of one priority stand in line */
@@ -106,10 +108,12 @@ struct group {
     uint32_t in_frail;
     uint32_t in_strays; /* index in sched->strays while it has no queue */
     int64_t stale_since_ms;
-    struct told *told;                 /* NULL: it never waited */
-    uint32_t resumed_in;               /* when its reservation was last looked at */
-    uint32_t kept_in;                  /* last cycle in which room was kept for it */
-    int64_t kept_since_ms;             /* since when */
+    struct told *told;     /* NULL: it never waited */
+    uint32_t resumed_in;   /* when its reservation was last looked at */
+    uint32_t kept_in;      /* last cycle in which room was kept for it */
+    int64_t kept_since_ms; /* since when */
+    struct node **kept_at; /* the nodes of its tasks then; only to compare with */
+    size_t kept_count;
     int64_t kept_start_ms;             /* by when it starts at the latest; 0: not known */
     int64_t kept_blocked;              /* what others still hold of that room */
     enum sched_resource kept_resource; /* of which */
@@ -146,6 +150,20 @@ struct group *group_get(struct sched *sched, struct str ns, struct str name, boo
 void group_call(struct sched *sched, struct group *group, struct str ns, struct str name);
 /* The leaf that pods with this subgroup label belong to, or SET_NONE. */
 uint32_t pod_find_set(const struct group *group, struct str subgroup);
+
+/* The pods of a group in the order in which they are placed, put in order where it is asked for. No pod before
+ * `first` waits, or will where its eviction is tried: so the next one of thousands costs no look at the others. */
+struct line {
+    struct pod **pods;
+    size_t first;
+    bool valid;
+};
+/* All of them; `first` has moved on as far as it can. */
+struct pod *const *group_pods_in_line(const struct group *group);
+/* Pods of it came, went or are called something else. */
+void group_line_forget(const struct group *group);
+/* The pod, whose status is another one, may be the first that waits. */
+void group_line_note(const struct pod *pod);
 
 /* Pods that hold or are promised room. */
 int64_t set_active(const struct set *set);

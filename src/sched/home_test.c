@@ -165,6 +165,22 @@ TEST(a_suspended_pod_is_promised_its_device_by_who_is_leaving_it)
     }
 }
 
+/* Who leaves it makes room for one: the other one has to wait, beside a device that is free. */
+TEST(a_device_is_promised_to_one_suspended_pod)
+{
+    struct str node = STR_NONE;
+    struct cluster c;
+
+    home_open(&c, 3);
+    put(&c, &(struct user){.name = "now", .devices = zero, .device_count = 1, .ending = true});
+    put(&c, &(struct user){.name = "a", .devices = zero, .device_count = 1, .suspended = true});
+    put(&c, &(struct user){.name = "b", .devices = zero, .device_count = 1, .suspended = true});
+    cluster_decide(&c, 1000);
+    EXPECT(sched_promised(c.sched, STR("ns"), STR("a"), &node));
+    EXPECT(!sched_promised(c.sched, STR("ns"), STR("b"), &node));
+    cluster_close(&c);
+}
+
 /* Nobody knows which device that is. */
 TEST(a_suspended_share_of_a_device_without_a_number_waits)
 {

@@ -147,6 +147,7 @@ static void place_set(struct sched *sched, const struct undo *to, const struct u
         memcpy(pod->sharing->left_shares, slots->left_shares, sizeof(slots->left_shares));
     }
     put_on(sched, pod);
+    group_line_note(pod);
     for (size_t i = 0; i < 4; i++)
         if (touched[i]) {
             index_update(sched, touched[i]);

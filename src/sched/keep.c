@@ -57,16 +57,46 @@ void keep_apply(struct sched *sched, struct keep *keep, bool on)
     }
 }
 
-/* Whether the queue, with that on top, has at most its fair share. */
-static bool within_share(const struct queue *queue, const int64_t request[static SCHED_RESOURCES])
+/* Whether the queue, with that on top, has at most what it is guaranteed, or else its fair share. */
+static bool within(const struct queue *queue,
+                   const int64_t request[static SCHED_RESOURCES],
+                   bool guaranteed)
 {
+    if (guaranteed)
+        return queue_covers(queue, queue->allocated, request);
     for (int r = 0; r < SCHED_RESOURCES; r++)
         if (request[r] > 0 && queue_units(r, queue->allocated[r] + request[r]) > queue->fair[r])
             return false;
     return true;
 }
 
-/* Compared are the queues by which the two ways up differ: above them both have the same share. */
+/* Whether one has a right to its request that the one whose room is kept does not have. Compared are
+ * the queues by which the two ways up differ: above them both have the same. A guarantee holds if it
+ * does all the way. */
+static bool has_better_right(const struct keep *keep,
+                             const struct group *group,
+                             const int64_t request[static SCHED_RESOURCES],
+                             bool guaranteed)
+{
+    const struct queue *kept = keep->group->queue;
+    const struct queue *own = group->queue;
+    bool kept_within = true;
+
+    for (; kept->level > own->level; kept = kept->parent)
+        kept_within = kept_within && (!guaranteed || within(kept, keep->request, true));
+    for (; own->level > kept->level; own = own->parent)
+        if (!within(own, request, guaranteed))
+            return false;
+    for (; kept->parent != own->parent; kept = kept->parent, own = own->parent) {
+        kept_within = kept_within && (!guaranteed || within(kept, keep->request, true));
+        if (!within(own, request, guaranteed))
+            return false;
+    }
+    return within(own, request, guaranteed) &&
+           !(kept_within && within(kept, keep->request, guaranteed));
+}
+
+/* What is guaranteed goes before a fair share of the rest. */
 static bool keep_yields(const struct keep *keep,
                         const struct group *group,
                         const int64_t request[static SCHED_RESOURCES])
@@ -78,15 +108,8 @@ static bool keep_yields(const struct keep *keep,
         return group->priority > keep->group->priority; /* it would be first in line */
     if (kept->pool != own->pool || group_policy(group)->without_proportion)
         return false;
-    for (; kept->level > own->level; kept = kept->parent)
-        continue;
-    for (; own->level > kept->level; own = own->parent)
-        if (!within_share(own, request))
-            return false;
-    for (; kept->parent != own->parent; kept = kept->parent, own = own->parent)
-        if (!within_share(own, request))
-            return false;
-    return within_share(own, request) && !within_share(kept, keep->request);
+    return has_better_right(keep, group, request, false) ||
+           has_better_right(keep, group, request, true);
 }
 
 void keep_lift(struct sched *sched, const struct group *group)

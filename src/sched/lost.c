@@ -71,14 +71,14 @@ static void pods_lost(const struct search *search,
     }
 }
 
-/* What was to start in this cycle, and does not any more, was never there: its queue is above its
- * quota with it for nobody. sign: it goes, or comes back. */
+/* What was to start in this cycle, or was only promised its room, and does not start any more, was
+ * never there: its queue is above its quota with it for nobody. sign: it goes, or comes back. */
 static void undone_count(struct search *search, const struct pod_vec *evicted, double sign)
 {
     for (size_t i = 0; i < evicted->count; i++) {
         const struct pod *pod = evicted->items[i];
 
-        if (pod->status != ST_PENDING || pod->was != ST_BINDING ||
+        if (pod->status != ST_PENDING || (pod->was != ST_BINDING && pod->was != ST_PIPELINED) ||
             pod->group->mark == search->sched->mark_now)
             continue;
         for (int q = (int)pod->group->queue->index; q >= 0; q = search->reclaim.queues[q].parent)

@@ -265,6 +265,8 @@ static struct sched_queue fill_queue(struct pack *pack, const struct sched_queue
             models[i].model = model;
     }
     queue.models = models;
+    queue.tenants.names = pack_strs(pack, queue.tenants.names, queue.tenants.name_count);
+    pack_selector(pack, &queue.tenants.selector);
     return queue;
 }
 

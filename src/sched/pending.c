@@ -10,6 +10,7 @@
 #include "sched/queue.h"
 #include "sched/sched.h"
 #include "sched/state.h"
+#include "sched/tenant.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +22,8 @@ bool group_allowed(const struct sched *sched, const struct group *group)
 
     return group->known && sched->now_ms >= group->retry_ms && queue && !queue->broken &&
            !queue->children.count && !group->held && !group->over_ms && !group->refusal &&
-           str_eq(name_text(group->pool_name), queue->spec.pool) && group_ready(group);
+           !tenant_refused(sched, group) && str_eq(name_text(group->pool_name), queue->spec.pool) &&
+           group_ready(group);
 }
 
 bool group_eligible(const struct sched *sched, const struct group *group)
@@ -56,11 +58,17 @@ void pending_order(struct sched *sched, enum sched_action action, struct order *
     }
 }
 
+bool pending_comes(const struct sched *sched, const struct pod *pod)
+{
+    return pod->status == ST_BINDING && !pod->observed_node && pod->placed_in == sched->cycle;
+}
+
 void group_hold_back(struct sched *sched, const struct group *group)
 {
     for (size_t i = 0; i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
-        if (pod->status == ST_BINDING && !pod->observed_node && pod->placed_in == sched->cycle)
+
+        if (pending_comes(sched, pod))
             pod_set(sched, pod, ST_PIPELINED, pod->node, pod_shares(pod), pod->share_count);
     }
 }

@@ -80,6 +80,7 @@ struct pod {
     uint32_t want_count;
     uint32_t set; /* index in group->sets, SET_NONE: no such subgroup */
     uint32_t group_index;
+    uint32_t line_index; /* in group->line, while that is valid */
     uint32_t node_index;
     enum status status : 8;
     enum status observed : 8;     /* what the last event said */

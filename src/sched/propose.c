@@ -231,6 +231,7 @@ static void next_unit(struct proposals *proposals, const struct group *group)
     struct pod *last = NULL;
 
     proposals->pods.count = 0;
+    search->sched->steps += group->pods.count;
     if ((set == SET_NONE || (group->single && !set_surplus(group, 0))) &&
         (group->semi || runtime_protects(search->sched, group, search->group, search->action)))
         return;
@@ -258,7 +259,7 @@ static bool take_recorded(struct proposals *proposals, const struct group *group
 {
     bool any = false;
 
-    for (size_t i = 0; i < group->pods.count; i++) {
+    for (size_t i = 0; proposals->search->recorded.count && i < group->pods.count; i++) {
         struct pod *pod = group->pods.items[i];
         if (pod->recorded && is_active(pod)) {
             pod_take(proposals, pod);
@@ -270,8 +271,8 @@ static bool take_recorded(struct proposals *proposals, const struct group *group
 
 static bool has_active(const struct group *group)
 {
-    for (size_t i = 0; i < group->pods.count; i++)
-        if (is_active(group->pods.items[i]))
+    for (uint32_t set = 0; set < group->set_count; set++)
+        if (group->sets[set].leaf && set_active(&group->sets[set]) > group->sets[set].taken)
             return true;
     return false;
 }
@@ -291,7 +292,8 @@ bool propose(struct proposals *proposals)
             pod_take(proposals, proposals->pods.items[i]);
         if (!proposals->pods.count)
             continue;
-        if (has_active(group))
+        proposals->last = !has_active(group);
+        if (!proposals->last)
             order_push(&proposals->order, group);
         return true;
     }

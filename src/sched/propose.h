@@ -27,6 +27,7 @@ struct proposals {
     struct pod_vec taken;   /* everything proposed */
     const struct pod *task; /* NULL: nothing is added up */
     size_t tried;           /* length of the journal when it was opened */
+    bool last;              /* nothing is left of the group of the newest unit */
     bool scattered;         /* some proposed group has more than one pod */
 };
 

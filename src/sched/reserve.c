@@ -238,6 +238,18 @@ static void find_candidates(struct sched *sched, struct candidates *ret)
 }
 
 /* ---- keeping ---- */
+/* Only what is kept now is what was kept before. */
+static void nodes_kept(const struct keep *keep)
+{
+    const struct pool *pool = keep->group->queue->pool;
+
+    for (size_t i = 0; i < pool->nodes.count; i++)
+        if (pool->nodes.items[i]->kept_for == keep->group->id)
+            pool->nodes.items[i]->kept_for = 0;
+    for (size_t i = 0; i < keep->count; i++)
+        keep->slots[i].node->kept_for = keep->group->id;
+}
+
 static void keep_open(struct sched *sched,
                       struct group *group,
                       const struct pod_vec *tasks,
@@ -255,8 +267,7 @@ static void keep_open(struct sched *sched,
                           .starts_ms = choice.ends_ms == INT64_MAX ? 0 : choice.ends_ms};
     tasks_request(sched, tasks, keep->request);
     keep->fixed = group_fixed(group);
-    for (size_t i = 0; i < keep->count; i++)
-        keep->slots[i].node->kept_for = group->id;
+    nodes_kept(keep);
     group->kept_in = sched->cycle;
     group->kept_since_ms = since_ms;
     group->kept_start_ms = keep->starts_ms;

@@ -105,6 +105,10 @@ struct sched;
       "fair shares are divided by all that waits, also where it is held, incomplete or larger "    \
       "than what there is or than a limit below allows, so that others have less",                 \
       "they are divided by what could start")                                                      \
+    X(NODE_VICTIMS, "node-victims",                                                                \
+      "victims are tried together only where their groups share a node, also where a limit of a "  \
+      "queue, or an affinity, needs others to go as well",                                         \
+      "then all that were proposed are tried together; of few, each alone and any two, too")       \
     X(NEVER_CORDONED, "never-cordoned",                                                            \
       "a cordoned node takes no pod, whatever that tolerates; newer versions do as Muster",        \
       "it takes those that tolerate node.kubernetes.io/unschedulable, as kube-scheduler has it")
@@ -465,7 +469,8 @@ struct sched_nominate {
     X(NOT_READY, "NotReady") /* fewer pods than the minimum */                     \
     X(NO_GROUP, "NoPodGroup")                                                      \
     X(NO_QUEUE, "QueueDoesNotExist")                                               \
-    X(QUEUE_BROKEN, "QueueBroken") /* orphan, cycle, not a leaf */                 \
+    X(NAMESPACE, "NamespaceNotAllowed") /* its queue takes others' work */         \
+    X(QUEUE_BROKEN, "QueueBroken")      /* orphan, cycle, not a leaf */            \
     X(OVER_LIMIT, "OverLimit")                                                     \
     X(OVER_QUOTA, "NonPreemptibleOverQuota")                                       \
     X(NO_NODE, "NoMatchingNode") /* filters leave no node */                       \
@@ -491,6 +496,8 @@ enum sched_reason {
     SCHED_REASON_COUNT,
 };
 const char *sched_reason_word(enum sched_reason reason);
+/* Whether more nodes, of whatever kind, could be what it waits for. */
+bool sched_reason_wants_nodes(enum sched_reason reason);
 
 /* What turns a pod away from a node: X(NAME, word for programs, words for people). */
 #define SCHED_FILTERS(X)                                                            \

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/arrange.h"
 #include "sched/closers.h"
 #include "sched/filter.h"
 #include "sched/group.h"
@@ -54,17 +55,32 @@ static size_t unit_nodes(struct search *search, const struct pod_vec *pods, stru
     return count;
 }
 
-/* They are few, and a node keeps them in any order. */
+static int by_pod_key(const void *a, const void *b)
+{
+    return str_cmp(pod_key(*(struct pod *const *)a), pod_key(*(struct pod *const *)b));
+}
+
+/* A node keeps them in any order. */
 static void sort_by_key(struct pod_vec *pods)
 {
-    for (size_t i = 1; i < pods->count; i++) {
-        struct pod *pod = pods->items[i];
-        size_t at = i;
+    if (pods->count > 1)
+        qsort(pods->items, pods->count, sizeof(*pods->items), by_pod_key);
+}
 
-        for (; at && str_cmp(pod_key(pod), pod_key(pods->items[at - 1])) < 0; at--)
-            pods->items[at] = pods->items[at - 1];
-        pods->items[at] = pod;
-    }
+/* Those of the group that are proposed and not recorded. Of a large gang the proposed ones are fewer. */
+static void proposed_of(const struct proposals *proposals,
+                        const struct group *group,
+                        struct pod_vec *ret)
+{
+    struct sched *sched = proposals->search->sched;
+    bool large = group->pods.count > proposals->taken.count;
+    size_t count = large ? proposals->taken.count : group->pods.count;
+    struct pod *const *pods = large ? proposals->taken.items : group->pods.items;
+
+    sched->steps += count;
+    for (size_t i = 0; i < count; i++)
+        if (pods[i]->group == group && pods[i]->taken && !pods[i]->recorded)
+            VEC_PUSH(sched->arena, ret, pods[i]);
 }
 
 /* All proposed pods of the groups that have a proposed pod on the node. */
@@ -81,9 +97,7 @@ static struct pod_vec victims_on(const struct proposals *proposals, const struct
         if (!pod->taken || pod->recorded || group->mark == sched->mark_now)
             continue;
         group->mark = sched->mark_now;
-        for (size_t j = 0; j < group->pods.count; j++)
-            if (group->pods.items[j]->taken && !group->pods.items[j]->recorded)
-                VEC_PUSH(sched->arena, &victims, group->pods.items[j]);
+        proposed_of(proposals, group, &victims);
     }
     sort_by_key(&victims);
     return victims;
@@ -127,18 +141,6 @@ static bool worth_a_look(const struct proposals *proposals)
     return proposals->scattered || !pod->node || proposals_could_hold(proposals, pod->node);
 }
 
-/* Whether a victim is where it was before the search. One that had only been promised room may have
- * been promised other room: the others can start only if it moves. */
-static bool back_in_place(const struct sched *sched, const struct pod *pod)
-{
-    if (pod->status != pod->was || pod->left)
-        return false;
-    for (size_t i = 0; pod->status == ST_PIPELINED && i < sched->journal.count; i++)
-        if (sched->journal.items[i].pod == pod) /* the first entry: where it was */
-            return sched->journal.items[i].node == pod->node;
-    return true;
-}
-
 /* On success search->recorded is who had to go, evicted in the journal. */
 static void victims_record(struct search *search, const struct pod_vec *evicted)
 {
@@ -147,12 +149,49 @@ static void victims_record(struct search *search, const struct pod_vec *evicted)
     search->recorded.count = 0;
     for (size_t i = 0; i < evicted->count; i++) {
         struct pod *pod = evicted->items[i];
-        if (back_in_place(search->sched, pod)) {
+        if (search_in_place(search->sched, pod)) {
             pod->victim = false;
             continue;
         }
         VEC_PUSH(search->sched->arena, &search->recorded, pod);
     }
+}
+
+/* Whether these are hardly more than the last ones; see SEARCH_STEPS_MAX. */
+static bool hardly_more(struct search *search,
+                        const struct proposals *proposals,
+                        const struct pod_vec *more)
+{
+    const struct group *group = more->items[0]->group;
+
+    for (size_t i = 1; group && i < more->count; i++)
+        group = more->items[i]->group == group ? group : NULL;
+    if (group && group == search->tried && !proposals->last && !search->sched->config.plain &&
+        more->count < search->tried_count + search->tried_count / 8 &&
+        search->sched->steps - search->began > SEARCH_STEPS_MAX)
+        return true;
+    search->tried = group;
+    search->tried_count = more->count;
+    return false;
+}
+
+/* Where a limit, or pods that it must be apart from, are in the way, those that have to go need not be
+ * on one node: all that are proposed, as long as they are few. Who could have stayed is put back. */
+#define SEARCH_TOGETHER 16
+static bool try_together(struct search *search,
+                         const struct proposals *proposals,
+                         const struct pod_vec *tasks,
+                         struct pod_vec *evicted)
+{
+    struct pod_vec all = {0};
+
+    if (!search->scattered || proposals->taken.count > SEARCH_TOGETHER)
+        return false;
+    for (size_t i = 0; i < proposals->taken.count; i++)
+        if (!proposals->taken.items[i]->recorded)
+            VEC_PUSH(search->sched->arena, &all, proposals->taken.items[i]);
+    sort_by_key(&all);
+    return all.count > proposals->pods.count && search_attempt(search, tasks, &all, evicted);
 }
 
 static bool try_newest(struct search *search,
@@ -174,10 +213,22 @@ static bool try_newest(struct search *search,
         struct pod_vec more = victims_on(proposals, nodes[i]);
         if (!could_help(proposals, &more))
             ++*filtered;
-        else if (search_attempt(search, tasks, &more, evicted))
+        else if (!hardly_more(search, proposals, &more) &&
+                 search_attempt(search, tasks, &more, evicted))
             return true;
     }
-    return false;
+    return try_together(search, proposals, tasks, evicted);
+}
+
+/* Whether what is in the way of the tasks need not be on the node where they are to be. */
+static bool is_scattered(const struct search *search, const struct pod_vec *tasks)
+{
+    bool scattered =
+        search->reason == SCHED_REASON_OVER_LIMIT || search->reason == SCHED_REASON_OVER_QUOTA;
+
+    for (size_t i = 0; i < tasks->count; i++)
+        scattered = scattered || tasks->items[i]->shape->spec.anti_affinity_count;
+    return scattered && !QUIRK(search->sched, NODE_VICTIMS);
 }
 
 static bool search_solve(struct search *search, const struct pod_vec *tasks)
@@ -186,11 +237,13 @@ static bool search_solve(struct search *search, const struct pod_vec *tasks)
     struct pod_vec evicted = {0};
     bool solved = search_attempt(search, tasks, NULL, &evicted);
 
+    search->tried = NULL;
     if (!solved) {
         /* Only where room was missing, and nobody came before, must new room be large enough. */
         const struct pod *task =
             search->reason == SCHED_REASON_NO_ROOM && !search->crowded ? one_for_all(search) : NULL;
 
+        search->scattered = is_scattered(search, tasks);
         proposals_open(&proposals, search, task);
         while (!solved && propose(&proposals))
             solved = try_newest(search, &proposals, tasks, &evicted);
@@ -477,6 +530,8 @@ static void search_finish(struct search *search, bool solved)
             continue;
         if (pod->was == ST_BINDING && pod->placed_in == search->sched->cycle)
             search->sched->undone = true; /* nobody's end frees that room */
+        if (pod->was == ST_BINDING && pod->status == ST_PIPELINED) /* it keeps what it is given */
+            pod->group->reserved = !QUIRK(search->sched, NO_RESERVATION);
         pod->action = search->action;
         pod->evicted_for = search->group;
     }
@@ -502,6 +557,77 @@ static bool solve_stepwise(struct search *search)
     if (!solved)
         journal_rollback(search->sched, mark);
     return solved;
+}
+
+/* ---- few victims, in every way ---- */
+#define FEW_UNITS 12
+#define FEW_NODES (2 * ARRANGE_CERTAIN)
+
+/* What could go by itself: a unit, with those of its group that go before it. 0: too many. */
+static size_t few_units(struct search *search, struct pod_vec units[static FEW_UNITS])
+{
+    struct proposals proposals;
+    size_t count = 0;
+    bool more = false;
+
+    proposals_open(&proposals, search, NULL);
+    while ((more = propose(&proposals)) && count < FEW_UNITS) {
+        const struct pod_vec *pods = &proposals.pods;
+        struct pod_vec *unit = &units[count++];
+
+        *unit = (struct pod_vec){0};
+        for (size_t i = count - 1; i-- > 0;)
+            if (units[i].items[0]->group == pods->items[0]->group) {
+                for (size_t p = 0; p < units[i].count; p++)
+                    VEC_PUSH(search->sched->arena, unit, units[i].items[p]);
+                break;
+            }
+        for (size_t i = 0; i < pods->count; i++)
+            VEC_PUSH(search->sched->arena, unit, pods->items[i]);
+    }
+    proposals_close(&proposals);
+    return more ? 0 : count;
+}
+
+static bool solve_with(struct search *search, const struct pod_vec *a, const struct pod_vec *b)
+{
+    struct pod_vec more = {0};
+    struct pod_vec evicted = {0};
+
+    if (a != b && a->items[0]->group == b->items[0]->group)
+        return false;
+    for (size_t i = 0; i < a->count; i++)
+        VEC_PUSH(search->sched->arena, &more, a->items[i]);
+    for (size_t i = 0; a != b && i < b->count; i++)
+        VEC_PUSH(search->sched->arena, &more, b->items[i]);
+    if (!search_attempt(search, &search->tasks, &more, &evicted))
+        return false;
+    victims_record(search, &evicted);
+    return true;
+}
+
+/* Step by step a victim that helped the first pods stays one, and whoever is proposed is tried with
+ * those before it. Where that led nowhere, and there are few, each is tried alone, then any two. */
+static bool solve_few(struct search *search)
+{
+    struct pod_vec units[FEW_UNITS];
+
+    pods_unrecord(&search->recorded);
+    for (size_t i = 0; i < search->recorded.count; i++)
+        search->recorded.items[i]->victim = false;
+    search->recorded.count = 0;
+    if (QUIRK(search->sched, NODE_VICTIMS) || search->tasks.count > FEW_UNITS ||
+        search->group->queue->pool->nodes.count > FEW_NODES)
+        return false;
+    size_t count = few_units(search, units);
+    for (size_t i = 0; i < count; i++)
+        if (solve_with(search, &units[i], &units[i]))
+            return true;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (solve_with(search, &units[i], &units[j]))
+                return true;
+    return false;
 }
 
 /* ---- many groups that are all alike ---- */
@@ -563,7 +689,8 @@ static void search_note_vain(const struct search *search)
 static bool search_once(struct search *search)
 {
     enum quick quick = solve_alike(search);
-    bool solved = quick == QUICK_SOLVED || (quick == QUICK_UNSURE && solve_stepwise(search));
+    bool solved = quick == QUICK_SOLVED ||
+                  (quick == QUICK_UNSURE && (solve_stepwise(search) || solve_few(search)));
 
     search_finish(search, solved);
     return solved;
@@ -590,6 +717,7 @@ bool search_run(struct search *search)
         return false;
     }
     search->sched->searches++;
+    search->began = search->sched->steps;
     bool solved = search_once(search);
     if (!solved && may_force(search)) {
         search->forced = true;

@@ -1,7 +1,9 @@
 #include "sched/search_try.h"
 
+#include "base/arena.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "sched/affinity.h"
 #include "sched/allocate.h"
 #include "sched/arrange.h"
 #include "sched/group.h"
@@ -9,6 +11,7 @@
 #include "sched/lost.h"
 #include "sched/node.h"
 #include "sched/order.h"
+#include "sched/pending.h"
 #include "sched/place.h"
 #include "sched/pod.h"
 #include "sched/pool.h"
@@ -24,13 +27,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BESIDE_COST 64 /* nodes that it would take to look at, to put everybody else in order */
+#define HOLD_IN_ORDER 16 /* pods of a gang whose order is kept where they are looked at again */
+#define BESIDE_COST   64 /* nodes that it would take to look at, to put everybody else in order */
 
 /* Evicts a pod in the journal. */
 static void pod_evict(struct search *search, struct pod *pod, struct pod_vec *evicted)
 {
     pod->victim = true;
     pod->was = pod->status;
+    search->sched->steps += SEARCH_STEPS_EVICT;
     VEC_PUSH(search->sched->arena, evicted, pod);
     pod_send_away(search->sched, pod);
 }
@@ -84,6 +89,89 @@ enum turn {
     TURN_EVERY_WAY,
 };
 
+/* ---- pods whose place depends on others ---- */
+bool search_in_place(const struct sched *sched, const struct pod *pod)
+{
+    if (pod->status != pod->was || pod->left)
+        return false;
+    for (size_t i = 0; pod->status == ST_PIPELINED && i < sched->journal.count; i++)
+        if (sched->journal.items[i].pod == pod) /* the first entry: where it was */
+            return sched->journal.items[i].node == pod->node;
+    return true;
+}
+
+static bool any_in_order(const struct sched *sched, const struct pod_vec *tasks)
+{
+    for (size_t i = 0; i < tasks->count; i++)
+        if (affinity_in_order(sched, tasks->items[i]->shape))
+            return true;
+    return false;
+}
+
+/* Who of the group was placed last comes last: in another order they may not fit. */
+static struct pod_vec tasks_as_placed(const struct search *search, const struct pod_vec *tasks)
+{
+    struct sched *sched = search->sched;
+    struct pod_vec placed = {.items = ARENA_ARRAY(sched->arena, struct pod *, tasks->count + 1)};
+    size_t left = tasks->count;
+
+    placed.count = tasks->count;
+    for (size_t i = sched->journal.count; i-- > 0 && left;) {
+        struct pod *pod = sched->journal.items[i].pod;
+        bool wanted = false;
+
+        for (size_t t = 0; t < tasks->count && pod->group == search->group; t++)
+            wanted = wanted || tasks->items[t] == pod;
+        for (size_t t = left; t < tasks->count && wanted; t++)
+            wanted = placed.items[t] != pod;
+        if (wanted)
+            placed.items[--left] = pod;
+    }
+    return left ? *tasks : placed;
+}
+
+/* Whether pods of a group would be placed once more, one after the other, each where it is. */
+static bool fit_where_they_are(struct sched *sched,
+                               struct group *group,
+                               const struct pod_vec *tasks)
+{
+    struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, tasks->count + 1);
+    struct mark mark = journal_mark(sched);
+    struct failure failure;
+
+    for (size_t i = 0; i < tasks->count; i++) {
+        nodes[i] = tasks->items[i]->node;
+        pod_set(sched, tasks->items[i], ST_PENDING, NULL, NULL, 0);
+    }
+    bool fit = allocate_at(sched, group, tasks, nodes, &failure);
+    journal_rollback(sched, mark);
+    return fit;
+}
+
+/* Whether the group's pods may be where they are, beside those that are there by now. */
+static bool tasks_hold(struct search *search, const struct pod_vec *tasks)
+{
+    struct pod_vec placed = tasks->count <= HOLD_IN_ORDER ? tasks_as_placed(search, tasks) : *tasks;
+
+    return fit_where_they_are(search->sched, search->group, &placed);
+}
+
+/* The same while those that leave their places are nowhere: the group starts then, before they are
+ * where they are to be. Else it would wait for them, and they, placed anew, could go elsewhere. */
+static bool tasks_hold_alone(struct search *search,
+                             const struct pod_vec *tasks,
+                             const struct pod_vec *evicted)
+{
+    struct mark mark = journal_mark(search->sched);
+
+    for (size_t i = 0; i < evicted->count; i++)
+        if (!search_in_place(search->sched, evicted->items[i]))
+            pod_set(search->sched, evicted->items[i], ST_PENDING, NULL, NULL, 0);
+    bool hold = tasks_hold(search, tasks);
+    journal_rollback(search->sched, mark);
+    return hold;
+}
+
 /* Places the group's first pods, where it has no place yet, and whoever was evicted for them. */
 static bool place_in_order(struct search *search,
                            const struct pod_vec *tasks,
@@ -126,8 +214,13 @@ static bool place_in_order(struct search *search,
         victim_tasks(search, group, evicted, &own);
         if (!own.count)
             continue;
+        struct mark mark = journal_mark(sched);
         if (!allocate_tasks(sched, group, &own, true, &failure)) {
             note_failed(&order, group, &own, &failure);
+            continue;
+        }
+        if (search->careful && placed && !tasks_hold(search, tasks)) {
+            journal_rollback(sched, mark); /* it is what stands in the way */
             continue;
         }
         search->crowded = search->crowded || !placed;
@@ -156,6 +249,54 @@ static bool victims_acceptable(struct search *search, const struct pod_vec *evic
     }
     return group_policy(search->group)->consolidate_max < 0 ||
            groups <= group_policy(search->group)->consolidate_max;
+}
+
+/* Whether it is to start by what this cycle decided, at once or where room is made for it. */
+static bool decided_now(const struct sched *sched, const struct pod *pod)
+{
+    return pending_comes(sched, pod) ||
+           (pod->status == ST_PIPELINED && pod->group->reserved && pod->placed_in == sched->cycle);
+}
+
+/* Whether the group's pods that are to start may be where they are, beside those that are left. */
+static bool starts_hold(struct sched *sched, struct group *group)
+{
+    struct pod_vec tasks = {0};
+
+    for (size_t i = 0; i < group->pods.count; i++)
+        if (decided_now(sched, group->pods.items[i]))
+            VEC_PUSH(sched->arena, &tasks, group->pods.items[i]);
+    return fit_where_they_are(sched, group, &tasks);
+}
+
+/* Nobody goes, or is taken back, whom somebody must be near that is to start by what this cycle
+ * decided: it never would. */
+static bool company_stays(const struct search *search, const struct pod_vec *evicted)
+{
+    struct sched *sched = search->sched;
+    struct mark mark = journal_mark(sched);
+    bool stays = true;
+
+    if (sched->near_in != sched->cycle || QUIRK(sched, NO_RESERVATION))
+        return true;
+    sched->mark_now++;
+    search->group->mark = sched->mark_now;
+    for (size_t i = 0; i < evicted->count; i++) {
+        evicted->items[i]->group->mark = sched->mark_now;
+        if (!search_in_place(sched, evicted->items[i]))
+            pod_set(sched, evicted->items[i], ST_PENDING, NULL, NULL, 0);
+    }
+    for (size_t i = 0; stays && i < sched->touched.count; i++) {
+        const struct pod *pod = sched->touched.items[i].pod;
+
+        if (!pod->shape->spec.affinity_count || !pod->group ||
+            pod->group->mark == sched->mark_now || !decided_now(sched, pod))
+            continue;
+        pod->group->mark = sched->mark_now;
+        stays = starts_hold(sched, pod->group);
+    }
+    journal_rollback(sched, mark);
+    return stays;
 }
 
 struct beside {
@@ -197,14 +338,18 @@ static bool place_everybody(struct search *search,
     return place_in_order(search, tasks, evicted, turn == TURN_FIRST);
 }
 
-static bool attempt_once(struct search *search,
-                         const struct pod_vec *tasks,
-                         const struct pod_vec *more,
-                         enum turn turn,
-                         struct pod_vec *ret)
-{
-    struct mark mark = journal_mark(search->sched);
+enum outcome {
+    OUTCOME_GOOD,
+    OUTCOME_BAD,
+    OUTCOME_CROWDED, /* beside those that found their room the group could not be where it is */
+};
 
+static enum outcome attempt_made(struct search *search,
+                                 const struct pod_vec *tasks,
+                                 const struct pod_vec *more,
+                                 enum turn turn,
+                                 struct pod_vec *ret)
+{
     search->sched->tally[search->action].simulated++;
     ret->count = 0;
     for (size_t i = 0; i < search->recorded.count; i++)
@@ -212,11 +357,33 @@ static bool attempt_once(struct search *search,
     for (size_t i = 0; more && i < more->count; i++)
         pod_evict(search, more->items[i], ret);
     bool placed = place_everybody(search, tasks, ret, turn);
-    if (placed && victims_acceptable(search, ret))
-        return true;
-    search->contested = search->contested || placed;
-    journal_rollback(search->sched, mark);
-    pods_spare(ret);
+    bool good = placed && victims_acceptable(search, ret) && company_stays(search, ret);
+    search->contested = search->contested || (placed && !good);
+    if (!good || QUIRK(search->sched, NO_RESERVATION) || !any_in_order(search->sched, tasks))
+        return good ? OUTCOME_GOOD : OUTCOME_BAD;
+    if (!tasks_hold(search, tasks))
+        return OUTCOME_CROWDED;
+    return tasks_hold_alone(search, tasks, ret) ? OUTCOME_GOOD : OUTCOME_BAD;
+}
+
+static bool attempt_once(struct search *search,
+                         const struct pod_vec *tasks,
+                         const struct pod_vec *more,
+                         enum turn turn,
+                         struct pod_vec *ret)
+{
+    struct mark mark = journal_mark(search->sched);
+    enum outcome outcome = OUTCOME_CROWDED;
+
+    search->careful = false;
+    for (int i = 0; i < 2 && outcome == OUTCOME_CROWDED; i++) {
+        outcome = attempt_made(search, tasks, more, turn, ret);
+        if (outcome == OUTCOME_GOOD)
+            return true;
+        search->careful = true;
+        journal_rollback(search->sched, mark);
+        pods_spare(ret);
+    }
     return false;
 }
 

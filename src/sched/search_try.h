@@ -1,6 +1,7 @@
 #pragma once
 
 #include "sched/group.h"
+#include "sched/pod.h"
 #include "sched/search.h"
 #include "sched/tasks.h"
 
@@ -15,6 +16,10 @@ bool search_attempt(struct search *search,
                     const struct pod_vec *tasks,
                     const struct pod_vec *more,
                     struct pod_vec *ret);
+
+/* Whether a victim is where it was before the search. One that had only been promised room may have
+ * been promised other room: the others can start only if it moves. */
+bool search_in_place(const struct sched *sched, const struct pod *pod);
 
 /* Of one set of pods, in no domain. */
 static inline bool search_simple(const struct group *group)

@@ -386,6 +386,14 @@ struct sched_model_limit {
 #define SCHED_MODEL_LABEL "nvidia.com/gpu.product"
 #define SCHED_MODELS_MAX  32 /* limits of one queue */
 
+/* Whose work a queue takes. */
+struct sched_tenants {
+    bool closed; /* to all but these; else to nobody */
+    const struct str *names;
+    size_t name_count;
+    struct sched_selector selector;
+};
+
 struct sched_queue {
     struct str name;
     struct str parent; /* empty: top level */
@@ -404,6 +412,7 @@ struct sched_queue {
     bool lends; /* where its quota is 0: to work that is not preemptible; see api/beyond.h */
     const struct sched_model_limit *models;
     size_t model_count; /* at most SCHED_MODELS_MAX */
+    struct sched_tenants tenants;
 };
 
 struct sched_priority_class {

@@ -1,6 +1,7 @@
 #include "sched/spot.h"
 
 #include "base/arena.h"
+#include "base/mem.h"
 #include "base/vec.h"
 #include "sched/allocate.h"
 #include "sched/filter.h"
@@ -22,6 +23,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define SPOTS_STAY \
+    256 /* pods of a gang that have places of their own among the nodes kept for it */
 
 /* A node that pods of the group could be on, and what is in their way there. */
 struct spot {
@@ -128,14 +133,20 @@ static void weigh_spot(const struct sched *sched,
     }
 }
 
-/* Nodes where least may run for ever. Between those where everything ends, a node that was kept
- * before comes before any that is still in use: what was promised by when only gets earlier. Where
- * nobody knows when, the one where least lies idle meanwhile. */
+/* Nodes where nothing may run for ever, then those that were kept before: nothing new went there
+ * meanwhile, and what is in the way on others may have begun since. Then where least may run for ever.
+ * Between those where everything ends, a node that was kept before comes before any that is still in
+ * use: what was promised by when only gets earlier. Where nobody knows when, the one where least lies
+ * idle meanwhile. */
 static int by_worth(const void *a, const void *b)
 {
     const struct spot *l = a;
     const struct spot *r = b;
 
+    if (!l->endless != !r->endless)
+        return l->endless ? 1 : -1;
+    if (l->endless && l->sticky != r->sticky)
+        return l->sticky ? -1 : 1;
     if (l->endless != r->endless)
         return l->endless < r->endless ? -1 : 1;
     if (l->blocked != r->blocked)
@@ -198,12 +209,13 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* Whether the gang fits the first nodes, with all that we placed there gone. What others placed,
- * which may be daemons, stays: nobody can count on its end. */
+ * which may be daemons, stays: nobody can count on its end. at: the node of each; NULL: any. */
 static bool spots_try(struct sched *sched,
                       struct group *group,
                       const struct pod_vec *tasks,
                       struct choice *choice,
-                      size_t count)
+                      size_t count,
+                      struct node **at)
 {
     struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, count);
     struct mark mark = journal_mark(sched);
@@ -223,8 +235,10 @@ static bool spots_try(struct sched *sched,
     }
     if (count > 1)
         qsort(nodes, count, sizeof(*nodes), by_rank);
-    bool placed = allocate_within(sched, group, tasks,
-                                  &(struct node_set){.nodes = nodes, .count = count}, &failure);
+    bool placed =
+        at ? allocate_at(sched, group, tasks, at, &failure)
+           : allocate_within(sched, group, tasks,
+                             &(struct node_set){.nodes = nodes, .count = count}, &failure);
     for (size_t i = 0; placed && i < tasks->count; i++)
         choice->nodes[i] = tasks->items[i]->node;
     journal_rollback(sched, mark);
@@ -266,7 +280,7 @@ static bool spots_halve(struct sched *sched,
     choice->nodes = ARENA_ARRAY(sched->arena, struct node *, tasks->count);
     if (count > choice->count)
         return false;
-    while (!spots_try(sched, group, tasks, choice, count)) {
+    while (!spots_try(sched, group, tasks, choice, count, NULL)) {
         if (count == choice->count)
             return false;
         lacks = count;
@@ -275,13 +289,43 @@ static bool spots_halve(struct sched *sched,
     while (count - lacks > 1) {
         size_t middle = lacks + (count - lacks) / 2;
 
-        if (spots_try(sched, group, tasks, choice, middle))
+        if (spots_try(sched, group, tasks, choice, middle, NULL))
             count = middle;
         else
             lacks = middle;
     }
     choice->count = count;
     return true;
+}
+
+static bool is_among(const struct node *node, struct node *const *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (nodes[i] == node)
+            return true;
+    return false;
+}
+
+/* On the nodes that were kept before each pod stays on its own: what lies beside it there counted on
+ * that. */
+static void spots_stay(struct sched *sched,
+                       struct group *group,
+                       const struct pod_vec *tasks,
+                       struct choice *choice)
+{
+    size_t count = tasks->count;
+    bool same =
+        count <= SPOTS_STAY && group->kept_count == count && group->kept_in + 1 == sched->cycle;
+
+    for (size_t i = 0; same && i < count; i++)
+        same = is_among(group->kept_at[i], choice->nodes, count) &&
+               is_among(choice->nodes[i], group->kept_at, count);
+    if (same)
+        (void)spots_try(sched, group, tasks, choice, choice->count, group->kept_at);
+    mem_free(group->kept_at);
+    group->kept_at = mem_alloc(count * sizeof(struct node *));
+    memcpy(group->kept_at, choice->nodes, count * sizeof(struct node *));
+    group->kept_count = count;
 }
 
 /* What each task has to find, with every claim they share found once. Claims change hands, so this
@@ -382,6 +426,7 @@ bool spots_choose(struct sched *sched,
     find_spots(sched, group, tasks, &choice);
     if (!spots_halve(sched, group, tasks, &choice))
         return false;
+    spots_stay(sched, group, tasks, &choice);
     ret->slots = slots_make(sched, tasks, &choice);
     choice_weigh(sched, group, &choice, tasks->count, ret);
     return true;

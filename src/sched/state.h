@@ -71,6 +71,7 @@ struct sched {
     bool cut;          /* this cycle left groups out for their place in line */
     bool news;         /* something had changed when this cycle began */
     uint64_t searches; /* for victims, so far */
+    uint64_t steps;    /* of that: pods looked at or evicted */
     uint64_t nodes_version;
     uint64_t descriptions;      /* of nodes, so far */
     VEC(uint32_t) room_changes; /* slots of nodes whose room changed, while `fragment` is there */
@@ -96,9 +97,11 @@ struct sched {
     int64_t arrange_left;         /* nodes that this cycle may look at yet; see arrange.h */
     int64_t beside_left;          /* and groups that it may place in every way beside others */
     bool models;                  /* some queue limits GPUs by their model, or did */
+    bool tenants;                 /* some queue does not take everybody's work, or did not */
     size_t anti_pods;             /* pods that hold room and keep others away */
-    size_t soft_taints;           /* nodes with PreferNoSchedule taints */
-    size_t numa_nodes;            /* nodes with NUMA zones, and the most zones of one */
+    uint32_t near_in;   /* last cycle in which a pod was placed that must be near others */
+    size_t soft_taints; /* nodes with PreferNoSchedule taints */
+    size_t numa_nodes;  /* nodes with NUMA zones, and the most zones of one */
     uint32_t numa_zones;
     uint32_t order_id;
     /* While groups that wait are tried one after the other: in a round room only ever gets less, or

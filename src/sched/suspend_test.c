@@ -437,6 +437,38 @@ TEST(what_is_left_of_a_suspended_gang_that_lost_a_pod_is_given_up)
     arena_done(&arena);
 }
 
+TEST(a_gang_whose_pods_give_up_their_gpus_one_after_the_other_has_lost_none)
+{
+    struct arena arena = {0};
+    struct sched *sched = cluster(1);
+    struct sched_pod a = running("a", "a", 0), b = running("b", "b", 0);
+    struct sched_plan plan;
+
+    sched_put_group(sched,
+                    &(struct sched_group){
+                        .ns = STR("ns"), .name = STR("g"), .queue = STR("q"), .min_member = 2});
+    a.group = b.group = STR("g");
+    a.suspended = true;
+    a.phase = SCHED_PENDING;
+    b.phase = SCHED_RELEASING;
+    sched_put_pod(sched, &a);
+    sched_put_pod(sched, &b);
+    for (int64_t now_ms = 600000; now_ms <= 800000; now_ms += 100000) {
+        sched_cycle(sched, now_ms, &arena, &plan);
+        EXPECT(plan.evict_count == 0 && plan.note_count == 0);
+    }
+    b.deleted_ms = 800000; /* it could not: the other waits in vain */
+    sched_put_pod(sched, &b);
+    sched_cycle(sched, 801000, &arena, &plan);
+    EXPECT(plan.evict_count == 0 && plan.note_count == 1 && plan.notes[0].note == SCHED_NOTE_STALE);
+    sched_cycle(sched, 862000, &arena, &plan);
+    EXPECT(plan.evict_count == 1 && str_is(plan.evicts[0].pod.name, "a"));
+    sched_cycle(sched, 863000, &arena, &plan);
+    EXPECT(plan.evict_count == 0 && plan.note_count == 0);
+    sched_free(sched);
+    arena_done(&arena);
+}
+
 /* ---- shares ---- */
 
 static struct sched *sharing_cluster(void)

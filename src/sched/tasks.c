@@ -18,11 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_pod_order(const void *a, const void *b)
-{
-    return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
-}
-
 static bool is_waiting(const struct pod *pod, bool search)
 {
     return pod->ours &&
@@ -42,38 +37,26 @@ static void leaf_tasks(struct sched *sched,
                        struct looking looking,
                        struct pod_vec *ret)
 {
-    struct pod_vec waiting = {0};
-
     if (group->pods.count == 1) { /* most groups are */
         if (group->pods.items[0]->set == leaf && is_waiting(group->pods.items[0], looking.search))
             VEC_PUSH(sched->arena, ret, group->pods.items[0]);
         return;
     }
     const int32_t *count = group->sets[leaf].count;
-    VEC_RESERVE(sched->arena, &waiting,
-                (size_t)(count[ST_PENDING] + (looking.search ? count[ST_RELEASING] : 0)));
-    for (size_t i = 0; i < group->pods.count; i++)
-        if (group->pods.items[i]->set == leaf && is_waiting(group->pods.items[i], looking.search))
-            VEC_PUSH(sched->arena, &waiting, group->pods.items[i]);
-    if (most == 1 && waiting.count > 1) { /* a large elastic gang grows one by one */
-        struct pod *first = waiting.items[0];
+    int64_t left = count[ST_PENDING] + (looking.search ? count[ST_RELEASING] : 0);
+    bool line = !looking.any_order || left > most;
+    struct pod *const *pods = line ? group_pods_in_line(group) : group->pods.items;
 
-        for (size_t i = 1; i < waiting.count; i++)
-            if (pod_order(waiting.items[i], first) < 0)
-                first = waiting.items[i];
-        VEC_PUSH(sched->arena, ret, first);
-        return;
+    left = i64_min(left, most);
+    if (left > 0)
+        VEC_RESERVE(sched->arena, ret, ret->count + (size_t)left);
+    for (size_t i = line ? group->line->first : 0; left > 0 && i < group->pods.count; i++) {
+        sched->steps++;
+        if (pods[i]->set != leaf || !is_waiting(pods[i], looking.search))
+            continue;
+        VEC_PUSH(sched->arena, ret, pods[i]);
+        left--;
     }
-    bool all = (int64_t)waiting.count <= most;
-    if (waiting.count > 1 && !(all && looking.any_order))
-        qsort(waiting.items, waiting.count, sizeof(*waiting.items), by_pod_order);
-    if (!ret->count) { /* they are all, or the first of them */
-        *ret = waiting;
-        ret->count = all ? waiting.count : (size_t)most;
-        return;
-    }
-    for (size_t i = 0; i < waiting.count && (int64_t)i < most; i++)
-        VEC_PUSH(sched->arena, ret, waiting.items[i]);
 }
 
 /* Members of a set, those that are satisfied behind the others, in the arena. */

@@ -66,6 +66,15 @@ SETUP(orphan)
     sched_put_queue(c->sched, &(struct sched_queue){.name = STR("sub"), .parent = STR("gone")});
     cluster_put(c, &(struct job){.name = "j", .queue = "sub"});
 }
+SETUP(foreign)
+{
+    static const struct str other = STR("other");
+
+    sched_put_queue(c->sched, &(struct sched_queue){
+                                  .name = STR("q"),
+                                  .tenants = {.closed = true, .names = &other, .name_count = 1}});
+    put_pod(c, &(struct sched_pod){.cpu_milli = 1});
+}
 SETUP(over_limit)
 {
     cluster_queue(c, "small", 1, 1);
@@ -253,6 +262,8 @@ TEST(who_waits_is_told_the_smallest_change_that_would_let_it_in)
         {setup_no_queue, SCHED_REASON_NO_QUEUE, "create queue gone, or name one that exists"},
         {setup_orphan, SCHED_REASON_QUEUE_BROKEN,
          "name a queue that has no child queues and whose parents exist"},
+        {setup_foreign, SCHED_REASON_NAMESPACE,
+         "name a queue that takes work of its namespace, or add it to the queue's"},
         {setup_over_limit, SCHED_REASON_OVER_LIMIT,
          "raise the limit of queue small by 1 GPU, or let as much of its work end"},
         {setup_over_quota, SCHED_REASON_OVER_QUOTA,

@@ -14,6 +14,37 @@ const char *sched_reason_word(enum sched_reason reason)
 }
 #undef X_WORD
 
+bool sched_reason_wants_nodes(enum sched_reason reason)
+{
+    switch (reason) {
+    case SCHED_REASON_NO_NODE:
+    case SCHED_REASON_TOO_BIG:
+    case SCHED_REASON_TOO_LARGE:
+    case SCHED_REASON_NO_ROOM:
+    case SCHED_REASON_FRAGMENTED:
+    case SCHED_REASON_TOPOLOGY:
+    case SCHED_REASON_AFFINITY:
+    case SCHED_REASON_RESERVED: return true;
+    case SCHED_REASON_NONE:
+    case SCHED_REASON_NOT_READY:
+    case SCHED_REASON_NO_GROUP:
+    case SCHED_REASON_NO_QUEUE:
+    case SCHED_REASON_NAMESPACE:
+    case SCHED_REASON_QUEUE_BROKEN:
+    case SCHED_REASON_OVER_LIMIT:
+    case SCHED_REASON_OVER_QUOTA:
+    case SCHED_REASON_TERMINATING:
+    case SCHED_REASON_INVALID:
+    case SCHED_REASON_NO_CLAIM:
+    case SCHED_REASON_VOLUME:
+    case SCHED_REASON_HELD:
+    case SCHED_REASON_GATED:
+    case SCHED_REASON_IN_LINE:
+    case SCHED_REASON_COUNT: break;
+    }
+    return false;
+}
+
 const char *sched_filter_word(enum sched_filter filter)
 {
 #define X_WORD(name, word, text) [SCHED_FILTER_##name] = word,

@@ -8,6 +8,7 @@
 #include "http1/parse.h"
 #include "server/attributes.h"
 #include "server/authz.h"
+#include "server/oidc.h"
 #include "server/rbac.h"
 #include "server/request.h"
 #include "tool/clock.h"
@@ -16,8 +17,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Who is asking: the owner by token, anyone our authority signed a certificate for, or a
- * ServiceAccount by its signed token. Who has the verb impersonate may ask in someone else's name.
+/* Who is asking: the owner by token, anyone our authority signed a certificate for, a
+ * ServiceAccount by its signed token, or whom an OpenID Connect issuer signed in. Who has the verb impersonate may ask in someone else's name.
  */
 
 /* Takes as long whatever the bytes are; only the length shows. */
@@ -83,7 +84,7 @@ bool identify_token(struct server *server,
     if (!jwt_verify(arena, buf_str(&server->token_key), token, clock_now_ms(), &jwt) ||
         !str_eq(jwt.audience, audience) || !authz_account_exists(server->authz, jwt.account_uid) ||
         (jwt.pod.len && !authz_pod_exists(server->authz, jwt.pod_uid)))
-        return false;
+        return !audience.len && oidc_identify(server->oidc, arena, token, ret);
     identify_account(arena, ret, jwt.ns, jwt.account);
     add_group(ret, STR("system:authenticated"));
     if (!jwt.pod.len && account_is_owner(jwt.ns, jwt.account))

@@ -12,6 +12,7 @@
 #include "page/turns.h"
 #include "server/page_lines.h"
 #include "server/page_parts.h"
+#include "server/page_signin.h"
 #include "server/request.h"
 #include "server/server.h"
 #include "tool/clock.h"
@@ -27,9 +28,10 @@
  *     GET    /ui/...          index.html: each view has an address of its own
  *     POST   /ui/link         {"code"}: for URL/ui/enter#CODE; with a token in Authorization
  *     POST   /ui/session      {"code"} or {"token"} signs in; GET says who, DELETE signs out
+ *     GET    /ui/login        and what else people whom an issuer signs in need (page_signin.h)
  *     GET    /ui/stream       what changes (page_stream.c)
  *     POST   /ui/whatif       {"manifest", "drain", "quota"}: what would happen, and to whom
- *            /ui/api...       the API, as the viewer
+ *            /ui/api...       the API, as the viewer; /ui/accounts too
  *
  * A request that acts for a viewer shows the cookie and the key of a session and comes from the page
  * itself; then it is asked by the API's own rules whether that viewer may. */
@@ -45,7 +47,7 @@ struct page {
     void *whatif_user;
     struct turns turns; /* of those who ask it */
     struct page_lines lines;
-    bool secure;     /* over TLS */
+    struct page_door door;
     char cookie[24]; /* its name: cookies know no ports, so that it has ours */
 };
 
@@ -56,7 +58,7 @@ struct page *page_new(struct server *server, const struct server_options *option
     page->names = options->page_names;
     while (page->names && page->names[page->name_count])
         page->name_count++;
-    page->secure = options->tls != NULL;
+    page->door = (struct page_door){&page->sessions, page->cookie, options->tls != NULL};
     (void)snprintf(page->cookie, sizeof(page->cookie), "muster-%u", (unsigned)server_port(server));
     return page;
 }
@@ -79,7 +81,8 @@ struct page_lines *page_lines(struct page *page)
 static bool path_is_api(struct str path)
 {
     return str_is(path, "/ui/api") || str_starts(path, STR("/ui/api/")) ||
-           str_is(path, "/ui/apis") || str_starts(path, STR("/ui/apis/"));
+           str_is(path, "/ui/apis") || str_starts(path, STR("/ui/apis/")) ||
+           str_is(path, "/ui/accounts");
 }
 
 size_t page_stream_watches(const struct request *request)
@@ -219,7 +222,7 @@ static void session_open(struct request *request)
     }
     sessions_open(&server->page->sessions, str_from(id), str_from(key), token,
                   account_share(request->user.name), clock_now_ms());
-    page_cookie_set(request->x, server->page->cookie, id, server->page->secure);
+    page_cookie_set(request->x, server->page->cookie, id, server->page->door.secure);
     session_reply(request, 201, key);
 }
 
@@ -228,7 +231,7 @@ static void session_close(struct request *request)
     struct page *page = request->server->page;
 
     sessions_close(&page->sessions, gate_cookie(&request->x->head, str_from(page->cookie)));
-    page_cookie_set(request->x, page->cookie, "", page->secure);
+    page_cookie_set(request->x, page->cookie, "", page->door.secure);
     http_reply(request->x, 200, "application/json", STR("{}"));
 }
 
@@ -360,6 +363,8 @@ void page_handle(struct request *request)
         page_stream_begin(request);
     else if (str_is(head->path, "/ui/whatif") && post)
         whatif_ask_for(request);
+    else if (read && page_signin_is(head->path))
+        page_signin_handle(request, &request->server->page->door);
     else if (!read)
         request_fail(request, 405, "MethodNotAllowed", "the page does not allow this method here");
     else if (!page_file_send(request->x))

@@ -76,6 +76,7 @@ static void on_found(void *user, const struct api_result *result)
                                    .name = request->route.name,
                                    .uid = result->object->uid,
                                    .subresource = STR("status"),
+                                   .of_any_replica = true,
                                    .body = telling->patch},
              on_written, request);
 }

@@ -42,6 +42,7 @@ void token_review(struct api *api,
     api_call(api,
              &(struct api_request){.verb = API_CREATE,
                                    .kind = &kind_tokenreview,
+                                   .of_any_replica = true,
                                    .body = progress_review(arena, token, audience)},
              done, user);
 }

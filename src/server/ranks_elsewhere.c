@@ -95,6 +95,7 @@ static void write_ranks(const struct telling *telling, struct str uid)
                                    .patch = API_PATCH_MERGE,
                                    .kind = &kind_pod,
                                    .ns = request->route.ns,
+                                   .of_any_replica = true,
                                    .name = request->route.name,
                                    .uid = str_dup(request_arena(request), uid),
                                    .body = patch},

@@ -57,6 +57,7 @@ struct server {
     uint64_t audited;
     uint64_t answered[SERVER_METHODS][SERVER_CLASSES]; /* requests; server_counts() */
     struct request *bearers; /* requests that came with a token of an account, while they last */
+    struct oidc *oidc;       /* NULL: none */
     struct timer *expiry;    /* until the first of their tokens is over; NULL: none was any */
     unsigned refs;           /* requests may outlive the listener by some turns */
 };

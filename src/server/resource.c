@@ -28,7 +28,6 @@
 static bool revision_suits(struct request *request, const struct api_result *result)
 {
     struct arena *arena = request_arena(request);
-    struct str match = http_query(arena, request->x->head.query, "resourceVersionMatch");
     uint64_t wanted = 0;
 
     if (request->call.continue_token.len ||
@@ -51,13 +50,7 @@ static bool revision_suits(struct request *request, const struct api_result *res
                                       .retry_after_s = 1});
         return false;
     }
-    if (!str_is(match, "Exact") || wanted == result->revision)
-        return true;
-    request_fail(request, 410, "Expired",
-                 "The resourceVersion for the provided list is too old: only the newest one (%llu) "
-                 "can be listed",
-                 (unsigned long long)result->revision);
-    return false;
+    return true;
 }
 
 /* To evict is asked for and done; the pod is not the answer. */
@@ -94,12 +87,12 @@ static void answer(struct request *request, const struct api_result *result)
         if (revision_suits(request, result))
             view_list(request, result);
         return;
+    case API_DELETE_COLLECTION: view_list(request, result); return; /* what was there */
     case API_GET:
     case API_CREATE:
     case API_UPDATE:
     case API_PATCH:
-    case API_DELETE:
-    case API_DELETE_COLLECTION: break;
+    case API_DELETE: break;
     }
     int code = result->created ? 201 : 200;
     if (is_order(request)) {
@@ -392,6 +385,14 @@ static bool check_list(struct request *request)
     if (str_is(match, "Exact") && !number)
         return forbid_match(request, "resourceVersionMatch \"exact\" is forbidden for "
                                      "resourceVersion \"0\"");
+    if (number && request->call.continue_token.len) {
+        request_fail(request, 400, "BadRequest",
+                     "specifying resource version is not allowed when using continue");
+        return false;
+    }
+    /* A list in pages is of one moment, which old clients name without saying so. */
+    if (str_is(match, "Exact") || (!match.len && request->call.limit))
+        request->call.exact_revision = number;
     if (timeout.len && !str_to_i64(timeout, &below)) {
         request_fail(request, 400, "BadRequest", "timeoutSeconds: \"" STR_FMT "\" is not a number",
                      STR_ARG(str_sub(timeout, 0, 64)));
@@ -504,7 +505,11 @@ void resource_handle(struct request *request)
         return;
     fill_call(request);
     warn_deprecated(request);
-    bool reads = str_is(request->x->head.method, "GET") || str_is(request->x->head.method, "HEAD");
+    if (str_is(request->x->head.method, "HEAD")) { /* as in Kubernetes, which has no such route */
+        method_not_allowed(request);
+        return;
+    }
+    bool reads = str_is(request->x->head.method, "GET");
     if (kind == &kind_pod && (str_is(sub, "exec") || str_is(sub, "attach")))
         exec_handle(request);
     else if (kind == &kind_pod && str_is(sub, "portforward"))

@@ -18,6 +18,7 @@
 #include "server/authz.h"
 #include "server/fair.h"
 #include "server/kubelet.h"
+#include "server/oidc.h"
 #include "server/request.h"
 #include "server/route.h"
 #include "server/virtual.h"
@@ -547,6 +548,8 @@ int server_start(uv_loop_t *loop,
     if (!options->kubelet) {
         server->page = page_new(server, options);
         server->aggregate = aggregate_new(server, options);
+        if (options->oidc && options->oidc->issuer.len)
+            server->oidc = oidc_start(loop, server->log, options->oidc);
     }
     *ret = server;
     return 0;
@@ -597,5 +600,7 @@ void server_stop(struct server *server)
     authz_free(server->authz);
     timer_free(server->expiry);
     server->expiry = NULL;
+    oidc_stop(server->oidc);
+    server->oidc = NULL;
     server_unref(server);
 }

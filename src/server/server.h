@@ -10,6 +10,7 @@ struct api;
 struct buf;
 struct err;
 struct log;
+struct oidc_options;
 struct podio;
 struct server;
 struct tls_identity;
@@ -31,7 +32,8 @@ struct server_options {
                                     * numbers; NULL-terminated, or NULL. Lives as long as the server */
     struct str proxy_certificate;  /* PEM: by it other API servers know who hands requests on to */
     struct str proxy_key;          /* them (server/aggregate.h); may be empty */
-    const char *audit_log;         /* file for who wrote what (server/audit.h); NULL: none */
+    const struct oidc_options *oidc; /* server/oidc.h; NULL: nobody else signs people in */
+    const char *audit_log;           /* file for who wrote what (server/audit.h); NULL: none */
 };
 
 /* Strings of the options are copied. */

@@ -142,8 +142,11 @@ void request_invalid(struct request *request, const char *field, const char *fmt
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    struct api_cause cause = {
-        .field = str_from(field), .reason = STR("FieldValueInvalid"), .message = str_from(text)};
+    bool unsupported = str_starts(str_from(text), STR("Unsupported value"));
+    struct api_cause cause = {.field = str_from(field),
+                              .reason = unsupported ? STR("FieldValueNotSupported")
+                                                    : STR("FieldValueInvalid"),
+                              .message = str_from(text)};
     status_reply(request, &(struct status){
                               .code = 422,
                               .reason = "Invalid",

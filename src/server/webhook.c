@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define SALT_SEED 0x6d75737465722121 /* any: names need to differ, not to be secret */
 
@@ -234,6 +235,21 @@ static void check_templates(const struct review *review, struct admit *admit)
                                          STR_ARG(unknown.items[i])));
 }
 
+/* Whoever makes what nobody here acts on is told, as for the kinds that the embedded server only stores. */
+static void warn_idle(const struct review *review, struct admit *admit)
+{
+    const struct webhook_rules *rules = review->rules;
+
+    for (size_t i = 0; !admit->old && i < rules->without_count; i++)
+        if (strcmp(rules->without[i], admit->kind->singular) == 0)
+            admit_warn(admit,
+                       str_printf(admit->arena,
+                                  "%s: Muster does nothing with it, as its controller is off "
+                                  "(--controllers of muster operator); docs/cluster.md says "
+                                  "what it needs",
+                                  admit->kind->name));
+}
+
 static void answer_kind(struct review *review, const struct json *object)
 {
     const struct json *old = json_get(review->request, "oldObject");
@@ -247,6 +263,7 @@ static void answer_kind(struct review *review, const struct json *object)
     if (admit.kind && !ending && !same) {
         check_templates(review, &admit);
         admit_validate(&admit);
+        warn_idle(review, &admit);
     }
     if (admit.causes.count)
         refuse(review, &admit);

@@ -3,6 +3,7 @@
 #include "base/str.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct arena;
@@ -33,7 +34,10 @@ struct webhook_rules {
     struct str namespace;     /* of the operator: its ServiceAccounts are ours; empty: none are */
     struct str administrators; /* groups, with commas between: their marks are taken, as those of
                                   MARKS_ADMINISTRATORS are */
-    bool own_devices;          /* pods see the GPUs they ask for alone (api/device_access.h) */
+    const char *const
+        *without; /* controllers that stay off; that of a job kind has its singular as name */
+    size_t without_count;
+    bool own_devices; /* pods see the GPUs they ask for alone (api/device_access.h) */
 };
 
 /* Whether anything answers at this path. */

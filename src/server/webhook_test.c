@@ -386,3 +386,38 @@ TEST(marks_of_the_scheduler_are_refused_to_others_by_the_webhook)
         kinds_free(kinds);
     }
 }
+
+#define MPI(more)                                                                                \
+    "'resource':{'group':'kubeflow.org','version':'v1','resource':'mpijobs'},'object':{"         \
+    "'metadata':{'name':'m','namespace':'n'},'spec':{'mpiReplicaSpecs':{'Launcher':{'template':" \
+    "{'spec':{'containers':[{'name':'c','image':'i'}]}}}}}}" more
+
+TEST(who_makes_what_no_controller_acts_on_is_told)
+{
+    static const char *const mpi[] = {"group", "mpijob"};
+    static const char *const others[] = {"group", "tfjob"};
+    static const struct {
+        const char *why;
+        const char *const *without; /* two */
+        const char *request;
+        bool told;
+    } rows[] = {
+        {"its controller is off", mpi, MPI(""), true},
+        {"it runs", others, MPI(""), false},
+        {"made before", mpi, MPI(",'oldObject':{'metadata':{'name':'m'},'spec':{}}"), false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct kinds *kinds = kinds_new_cluster();
+        struct webhook_rules rules = {
+            .kinds = kinds, .without = rows[i].without, .without_count = 2};
+
+        test_case(rows[i].why);
+        const struct json *response = respond(&arena, &rules, WEBHOOK_KINDS, rows[i].request);
+        EXPECT(is_allowed(response));
+        EXPECT(str_starts(json_str_at(response, "warnings.0"),
+                          STR("MPIJob: Muster does nothing with it")) == rows[i].told);
+        kinds_free(kinds);
+    }
+}

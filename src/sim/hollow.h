@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct uv_loop_s;
  * GPU-<node>-<number>.
  *
  * Everything goes through struct api; what failed is tried again after HOLLOW_RETRY_MS. */
+#define HOLLOW_TAINT        "muster.dev/hollow" /* with options.taint; the label has the same name */
 #define HOLLOW_NODES_MAX    10000
 #define HOLLOW_RETRY_MS     500
 #define HOLLOW_REGISTER_MAX 32 /* nodes being registered at once */
@@ -41,6 +43,7 @@ struct hollow_options {
     int64_t memory_gib;
     int64_t pods;              /* of each node */
     const char *const *labels; /* "KEY=VALUE" for every node; NULL-terminated, or NULL */
+    bool taint;                /* who does not tolerate HOLLOW_TAINT stays away */
     int64_t racks;        /* label muster.dev/rack = r(i mod racks), and zones alike; 0: none */
     int64_t heartbeat_ms; /* 0: never; a real control plane then calls the nodes dead */
     int64_t start_ms;

@@ -117,6 +117,10 @@ struct json *hollow_node(struct arena *arena,
     meta = json_add_object(arena, node, "metadata");
     json_add_str(arena, meta, "name", name);
     add_labels(arena, json_add_object(arena, meta, "labels"), options, name, index);
+    if (options->taint)
+        (void)json_set(node, STR("spec"),
+                       json_make(arena, "{taints: [{key: '" HOLLOW_TAINT
+                                        "', value: 'true', effect: 'NoSchedule'}]}"));
     json_set(node, STR("status"), hollow_node_status(arena, options, index, now_ms));
     return node;
 }

@@ -50,6 +50,7 @@ struct parcel {
     struct api_result result;
     struct err err;
     bool came;
+    bool held; /* link_hold() */
 };
 
 /* The numbers are drawn whether or not it is left out, so that what comes later stays the same. */
@@ -101,6 +102,18 @@ static struct str parcel_name(const struct parcel *parcel)
     return parcel->is_bind ? parcel->bindings[0].pod : parcel->request.name;
 }
 
+static bool is_write(const struct parcel *parcel)
+{
+    return parcel->is_bind || (parcel->request.verb != API_GET && parcel->request.verb != API_LIST);
+}
+
+/* A write that only who leads may send. */
+static bool is_led(const struct parcel *parcel)
+{
+    return is_write(parcel) && (parcel->is_bind || (parcel->request.kind != &kind_lease &&
+                                                    parcel->request.kind != &kind_event));
+}
+
 /* ---- calls ---- */
 
 static struct parcel *parcel_new(struct link *link, api_done_fn *done, void *user)
@@ -138,6 +151,7 @@ static void link_call(struct api *api,
     parcel->request.continue_token = str_dup(arena, request->continue_token);
     parcel->request.field_manager = str_dup(arena, request->field_manager);
     parcel->request.uid = str_dup(arena, request->uid);
+    parcel->held = link->holding && is_led(parcel);
 }
 
 static void link_bind(struct api *api,
@@ -151,6 +165,7 @@ static void link_bind(struct api *api,
     struct arena *arena = &parcel->arena;
 
     parcel->is_bind = true;
+    parcel->held = link->holding;
     parcel->bindings = ARENA_ARRAY(arena, struct api_binding, count);
     parcel->binding_count = count;
     for (size_t i = 0; i < count; i++)
@@ -250,11 +265,6 @@ static bool is_crash(struct parcel *parcel, enum link_crash when)
     parcel->state = PARCEL_HOME; /* what is left of it does not arrive */
     link->options.crash(link->options.user);
     return true;
-}
-
-static bool is_write(const struct parcel *parcel)
-{
-    return parcel->is_bind || (parcel->request.verb != API_GET && parcel->request.verb != API_LIST);
 }
 
 /* Renewals of a lease come and go with time: they have no number. */
@@ -483,7 +493,7 @@ static void parcel_move(struct link *link, size_t index)
 
 static bool may_move(const struct link *link, const struct parcel *parcel)
 {
-    return link->way != LINK_CLOSED && link_now(link) >= parcel->due_ms &&
+    return link->way != LINK_CLOSED && !parcel->held && link_now(link) >= parcel->due_ms &&
            (parcel->state == PARCEL_OUT || link->way == LINK_OPEN);
 }
 
@@ -581,7 +591,7 @@ void link_abandon(struct link *link)
     for (size_t i = 0; at < link->parcels.count; i++) {
         struct parcel *parcel = link->parcels.items[at];
         bool arrives = i < sent && parcel->state == PARCEL_OUT && is_write(parcel) &&
-                       rng_below(&link->luck, 2) == 0;
+                       !parcel->held && rng_below(&link->luck, 2) == 0;
 
         parcel_fail_dead(parcel);
         if (arrives)
@@ -591,6 +601,47 @@ void link_abandon(struct link *link)
     }
     link_watches_sweep(link);
     link->options.settle(link->options.user);
+}
+
+/* The client hears that nobody answered; what it sent may arrive all the same. */
+static void parcel_break(struct parcel *parcel)
+{
+    struct link *link = parcel->link;
+
+    if (parcel->state == PARCEL_OUT) {
+        struct parcel *answer = parcel_new(link, parcel->done, parcel->user);
+
+        answer->request.verb = parcel->request.verb;
+        answer->request.kind = parcel->request.kind;
+        answer->state = PARCEL_HOME;
+        answer->due_ms = 0;
+        parcel_fail(answer, -ECONNRESET, 0, "who leads is not clear");
+        parcel->done = NULL;
+        if (rng_below(&link->luck, 2) == 0)
+            parcel->sent_ms = INT64_MIN / 2; /* it is dropped where it would arrive */
+    } else {
+        parcel_fail(parcel, -ECONNRESET, 0, "who leads is not clear");
+    }
+}
+
+void link_hold(struct link *link, bool held)
+{
+    size_t count = link->parcels.count;
+
+    link->holding = held;
+    for (size_t i = 0; i < count; i++) {
+        struct parcel *parcel = link->parcels.items[i];
+
+        if (!parcel->done || !is_led(parcel))
+            continue;
+        if (parcel->is_bind) /* it is asked for until its answer comes */
+            parcel->held = held && parcel->state != PARCEL_HOME;
+        else if (held && !parcel->held)
+            parcel_break(parcel);
+        else
+            parcel->held = false;
+        parcel->sent_ms = held ? parcel->sent_ms : link_now(link);
+    }
 }
 
 struct link *link_new(const struct link_options *options)
@@ -639,9 +690,7 @@ bool link_is_writing(const struct link *link)
     for (size_t i = 0; i < link->parcels.count; i++) {
         const struct parcel *parcel = link->parcels.items[i];
 
-        if (parcel->done && is_write(parcel) &&
-            (parcel->is_bind ||
-             (parcel->request.kind != &kind_lease && parcel->request.kind != &kind_event)))
+        if (parcel->done && is_led(parcel))
             return true;
     }
     return false;

@@ -89,6 +89,9 @@ void link_crash_at(struct link *link, uint64_t write, enum link_crash when);
 uint64_t link_writes(const struct link *link);
 
 void link_set_way(struct link *link, enum link_way way);
+/* Held: the client is in doubt whether it leads, as kube_hold() has it: writes of a leader wait, and it
+ * hears of those that were sent that nobody answered; some of them arrive all the same. */
+void link_hold(struct link *link, bool held);
 /* A write of the client, leases aside, has no answer yet. */
 bool link_is_writing(const struct link *link);
 /* When the next slow request may arrive; INT64_MAX: none is on the way. */

@@ -60,6 +60,7 @@ struct link {
     enum link_crash crash_when;
     enum link_way way;
     bool full;
+    bool holding;
 };
 
 __attribute__((format(printf, 2, 3))) void link_trace(const struct link *link,

@@ -20,7 +20,6 @@
 #include <stdio.h>
 
 #define SCHEDULER_NAME "kai-scheduler"
-#define AGAIN_MS       1000 /* a container that ended is started again */
 #define IDENTITY_BYTES 64
 #define TEXT_BYTES     300
 
@@ -38,7 +37,9 @@ struct plane {
     int64_t back_ms; /* when there is a process again; 0: there is one */
     int64_t well_ms; /* when it goes on, or is reached again; 0: it is well */
     bool asleep;
-    bool won; /* the lease, or lost it, or handed it back: to be acted on */
+    bool won;      /* the lease, or lost it, or handed it back: to be acted on */
+    bool in_doubt; /* it starts nothing; heeded */
+    bool doubts;
     bool lost;
     bool released;
     bool steady;
@@ -140,6 +141,13 @@ static void on_won(void *user)
     plane->won = true;
 }
 
+static void on_doubt(void *user)
+{
+    struct plane *plane = user;
+
+    plane->doubts = true;
+}
+
 static void on_lost(void *user)
 {
     struct plane *plane = user;
@@ -175,10 +183,17 @@ void plane_start(struct plane *plane)
                                                        .name = "muster-operator",
                                                        .identity = plane->identity,
                                                        .won = on_won,
+                                                       .doubt = on_doubt,
                                                        .lost = on_lost,
                                                        .busy = is_busy,
                                                        .now = lease_now,
                                                        .user = plane});
+}
+
+static void set_doubt(struct plane *plane, bool in_doubt)
+{
+    plane->in_doubt = in_doubt;
+    link_hold(plane->link, in_doubt);
 }
 
 void plane_kill(struct plane *plane)
@@ -186,7 +201,7 @@ void plane_kill(struct plane *plane)
     parts_stop(plane);
     lease_free(plane->lease);
     plane->lease = NULL;
-    plane->won = plane->lost = plane->released = false;
+    plane->won = plane->doubts = plane->lost = plane->released = false;
     if (plane->asleep) {
         plane->asleep = false;
         plane->well_ms = 0;
@@ -197,17 +212,27 @@ void plane_kill(struct plane *plane)
         link_abandon(plane->link);
     else
         link_cut(plane->link);
+    set_doubt(plane, false);
     plane->back_ms = INT64_MAX;
 }
 
 /* Acts on what the election has said. */
 static void heed(struct plane *plane)
 {
+    if (plane->doubts) {
+        plane->doubts = false;
+        tell(plane, "is in doubt whether it leads, and starts nothing.");
+        set_doubt(plane, true);
+    }
     if (plane->lost) {
-        tell(plane, "loses the lease, and ends.");
-        plane_kill(plane);
-        plane->back_ms = plane_now(plane) + AGAIN_MS;
-    } else if (plane->released) {
+        plane->lost = false;
+        tell(plane, "has lost the lease, and waits for it.");
+        parts_stop(plane);
+        inside_cut(plane->options.inside);
+        link_abandon(plane->link);
+        set_doubt(plane, false);
+    }
+    if (plane->released) {
         bool retired = plane->back_ms == INT64_MAX;
         int64_t back_ms = plane->back_ms;
 
@@ -216,8 +241,11 @@ static void heed(struct plane *plane)
         plane->back_ms = retired ? INT64_MAX : back_ms;
     } else if (plane->won) {
         plane->won = false;
-        tell(plane, "leads from now on.");
-        parts_start(plane);
+        tell(plane, plane->in_doubt ? "leads as before." : "leads from now on.");
+        if (plane->in_doubt)
+            set_doubt(plane, false);
+        else
+            parts_start(plane);
     }
 }
 
@@ -297,7 +325,7 @@ void plane_retire(struct plane *plane)
 
 bool plane_leads(const struct plane *plane)
 {
-    return plane->scheduler && !plane->asleep;
+    return plane->scheduler && !plane->asleep && !plane->in_doubt;
 }
 
 void plane_admit(struct plane *plane, struct json *pod, struct arena *arena)
@@ -329,7 +357,7 @@ int64_t plane_time(struct plane *plane)
     if (plane->back_ms && now_ms >= plane->back_ms && !plane->lease && plane->options.competes)
         plane_start(plane);
     /* The timer of a process that stood still is overdue when it goes on, and the first to fire. */
-    if (plane->lease && !plane->asleep && (plane->woke || !(plane->steady && plane->scheduler))) {
+    if (plane->lease && !plane->asleep && (plane->woke || !(plane->steady && plane_leads(plane)))) {
         plane->woke = false;
         next = lease_turn(plane->lease);
         heed(plane);
@@ -343,12 +371,13 @@ int64_t plane_time(struct plane *plane)
 
 int64_t plane_control(struct plane *plane)
 {
-    return plane->runner && !plane->asleep ? runner_turn(plane->runner) : INT64_MAX;
+    return plane->runner && !plane->asleep && !plane->in_doubt ? runner_turn(plane->runner)
+                                                               : INT64_MAX;
 }
 
 int64_t plane_schedule(struct plane *plane)
 {
-    return plane->scheduler && !plane->asleep ? scheduler_turn(plane->scheduler) : INT64_MAX;
+    return plane_leads(plane) ? scheduler_turn(plane->scheduler) : INT64_MAX;
 }
 
 /* ---- beginning and end ---- */

@@ -15,7 +15,7 @@ struct sim_options;
  *
  * Alone it is the control plane and always leads. Two of them are operators of a cluster, which
  * compete for a lease by the real election (exec/lease.h): who holds it has controllers and a
- * scheduler, who loses it ends at once and is started again, as its container is. What it has sent
+ * scheduler, who is in doubt of it starts nothing, who loses it competes anew. What it has sent
  * may arrive after that, within PLANE_LATE_MS. That is what the election counts on: who may not renew
  * stops within LEASE_RENEW_MS and one more LEASE_RETRY_MS, and nobody follows before
  * LEASE_DURATION_MS. Nothing at the API server would stop a request that comes later still. */

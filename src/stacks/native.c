@@ -8,6 +8,7 @@
 #include "stacks/memory.h"
 #include "stacks/proc.h"
 #include "stacks/process.h"
+#include "stacks/regions.h"
 #include "stacks/unwind.h"
 
 #include <elf.h>
@@ -21,84 +22,6 @@
 #define PIECE       512    /* symbols that are read at a time: 12 KiB */
 #define NAME_PARTS  16
 #define PLAIN_BYTES 512
-
-struct region {
-    uint64_t begin;
-    uint64_t end;
-    uint64_t base; /* where its file is mapped */
-    struct str path;
-    struct image image;
-    bool opened;
-    bool ok;
-    bool used; /* there is a frame in it */
-};
-
-struct map {
-    struct memory memory;
-    VEC(struct region) regions;
-};
-
-/* ---- what is mapped ---- */
-
-/* "7f51-7f52 r-xp 00001000 fe:01 1234    /usr/lib/libc.so.6" */
-static bool map_line(struct str line, struct region *ret, bool *ret_code, uint64_t *ret_offset)
-{
-    struct str range, rights, offset;
-
-    if (!str_cut(&line, ' ', &range) || !str_cut(&line, ' ', &rights) ||
-        !str_cut(&line, ' ', &offset) || !proc_hex(offset, ret_offset) || rights.len < 3)
-        return false;
-    size_t dash = str_find(range, '-');
-    *ret = (struct region){.path = str_sub(line, str_find(line, '/'), line.len)};
-    if (!ret->path.len)
-        ret->path = str_sub(line, str_find(line, '['), line.len);
-    *ret_code = rights.p[2] == 'x';
-    return proc_hex(str_sub(range, 0, dash), &ret->begin) &&
-           proc_hex(str_sub(range, dash + 1, range.len), &ret->end);
-}
-
-static void map_read(int64_t pid, struct arena *arena, struct map *map)
-{
-    struct str maps = proc_file(arena, pid, "maps", PROC_MAPS_BYTES_MAX);
-    struct region first = {0}; /* the last beginning of a file */
-    struct region region;
-    struct str line;
-    uint64_t offset = 0;
-    bool code = false;
-
-    while (str_cut(&maps, '\n', &line) && map->regions.count < NATIVE_REGIONS_MAX) {
-        if (!map_line(line, &region, &code, &offset))
-            continue;
-        if (offset == 0)
-            first = region;
-        if (!code)
-            continue;
-        region.base = str_eq(first.path, region.path) && region.path.len ? first.begin : 0;
-        VEC_PUSH(arena, &map->regions, region);
-    }
-}
-
-static struct region *map_find(struct map *map, uint64_t pc)
-{
-    for (size_t i = 0; i < map->regions.count; i++)
-        if (pc >= map->regions.items[i].begin && pc < map->regions.items[i].end)
-            return &map->regions.items[i];
-    return NULL;
-}
-
-static bool find_table(void *user, uint64_t pc, uint64_t *ret_table)
-{
-    struct map *map = user;
-    struct region *region = map_find(map, pc);
-
-    if (!region || !region->base)
-        return false;
-    if (!region->opened)
-        region->ok = image_open(&map->memory, region->base, &region->image);
-    region->opened = true;
-    *ret_table = region->ok ? region->image.frames : 0;
-    return region->ok;
-}
 
 /* ---- names ---- */
 
@@ -257,15 +180,15 @@ static bool is_interpreter(struct str file)
     return str_starts(file, STR("libpython")) || str_starts(file, STR("python"));
 }
 
-static void task_unwind(struct map *map, struct process_task *task, struct arena *arena)
+static void task_unwind(struct regions *map, struct process_task *task, struct arena *arena)
 {
     uint64_t found[UNWIND_FRAMES_MAX];
     const struct unwind_start start = {.pc = task->pc, .sp = task->sp};
-    size_t count = unwind_stack(&map->memory, &start, find_table, map, found);
+    size_t count = regions_unwind(map, &start, found);
     struct native_frame *frames = ARENA_ARRAY(arena, struct native_frame, count + 1);
 
     for (size_t i = 0; i < count; i++) {
-        struct region *region = map_find(map, found[i]);
+        struct region *region = regions_find(map, found[i]);
         struct native_frame frame = {.address = found[i]};
 
         if (region && region->base) {
@@ -303,11 +226,11 @@ static struct native_frames frames_of(struct arena *arena,
 void native_look(struct proc_memory *from, struct arena *arena, struct process_look *look)
 {
     _cleanup_(arena_done) struct arena scratch = {0}; /* mappings are many, and not needed again */
-    struct map map = {.memory = {.read = proc_read, .user = from, .reads_left = READS_MAX}};
+    struct regions map = {.memory = {.read = proc_read, .user = from, .reads_left = READS_MAX}};
     size_t symbols_left = NATIVE_SYMBOLS_ALL_MAX;
     size_t frames = 0;
 
-    map_read(look->pid, &scratch, &map);
+    regions_read(&map, look->pid, &scratch);
     for (size_t i = 0; i < look->tasks.count && i < NATIVE_TASKS_MAX; i++) {
         struct process_task *task = &look->tasks.items[i];
 
@@ -315,8 +238,8 @@ void native_look(struct proc_memory *from, struct arena *arena, struct process_l
             task_unwind(&map, task, arena);
         frames += task->native_count;
     }
-    for (size_t i = 0; i < map.regions.count; i++) {
-        struct region *region = &map.regions.items[i];
+    for (size_t i = 0; i < map.all.count; i++) {
+        struct region *region = &map.all.items[i];
         _cleanup_(arena_done) struct arena own = {0};
 
         if (!region->used || !region->ok)

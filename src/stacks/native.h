@@ -16,7 +16,6 @@ struct process_look;
  * interpreter begins; of one that is none, all. Only threads that wait: where one that runs has its
  * stack, the kernel does not tell without stopping it. Names are those that libraries export. */
 #define NATIVE_TASKS_MAX   64                /* of a process, the main one first */
-#define NATIVE_REGIONS_MAX 4096              /* mappings with code */
 #define NATIVE_SYMBOLS_MAX (2 * 1024 * 1024) /* of a library: libtorch has half a million */
 #define NATIVE_NAME_MAX    160
 /* Of all libraries of a process: those of PyTorch with CUDA have less than two million together. Read

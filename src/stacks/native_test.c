@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,6 +106,45 @@ TEST(the_functions_of_a_process_that_waits_are_told_from_the_innermost_on)
     (void)waitpid(pid, NULL, 0);
 #endif
 }
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && defined(__OPTIMIZE__)
+/* As Ubuntu's libc waits: its frame hangs on rbp, which the kernel does not tell. */
+__attribute__((noinline, optimize("O1", "no-omit-frame-pointer"))) static long wait_in_frame(void)
+{
+    long room[8] = {0}, call = SYS_pause;
+
+    __asm__ volatile("" : : "r"(room) : "memory");
+    __asm__ volatile("syscall" : "+a"(call) : : "rcx", "r11", "memory");
+    return call + room[0];
+}
+
+TEST(the_frames_of_a_function_with_a_frame_pointer_are_told)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct process_look look = {0};
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        while (wait_in_frame())
+            continue;
+        _exit(0);
+    }
+    for (int i = 0; i < 1000; i++) {
+        const struct timespec moment = {.tv_nsec = 10000000};
+
+        arena_done(&arena);
+        arena = (struct arena){0};
+        process_look(pid, NULL, &arena, &look);
+        if (look.tasks.count && has_function(&look.tasks.items[0], "__libc_start_main"))
+            break;
+        (void)nanosleep(&moment, NULL);
+    }
+    EXPECT(look.tasks.count == 1);
+    EXPECT(has_function(&look.tasks.items[0], "__libc_start_main")); /* so it came to the end */
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+#endif
 
 /* A table that looks right at its beginning, and anything behind it. */
 static bool read_noise(void *user, uint64_t address, void *out, size_t size)

@@ -19,7 +19,8 @@
 #define FORM_COUNT    0x03 /* four bytes */
 #define FORM_TABLE    0x3b /* to the table, four bytes with a sign */
 
-#define SEARCH_MAX 32 /* halvings of a table of 2^32 */
+#define SEARCH_MAX  32 /* halvings of a table of 2^32 */
+#define GUESSES_MAX 64 /* words of a stack: what waits in the kernel has a small frame */
 
 enum rule {
     RULE_SAME, /* it was not touched: known if it was */
@@ -343,16 +344,77 @@ static void play(struct machine *machine, struct bytes bytes)
     machine->bad = machine->bad || bytes.bad;
 }
 
+/* ---- the first frame pointer ---- */
+
+#if defined(__x86_64__)
+#    define FRAME_REGISTER 6
+
+/* Whether the instruction before `after` calls what begins at `begin`, itself or through a table of
+ * addresses of other files (PLT). */
+static bool is_call_of(struct memory *memory, uint64_t after, uint64_t begin)
+{
+    static const uint8_t mark[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
+    uint8_t code[5], stub[16];
+    uint64_t target = 0;
+    int32_t distance = 0;
+    size_t at = 0;
+
+    if (after < sizeof(code) || !memory_read(memory, after - sizeof(code), code, sizeof(code)) ||
+        code[0] != 0xe8)
+        return false;
+    memcpy(&distance, code + 1, sizeof(distance));
+    target = after + (uint64_t)(int64_t)distance;
+    if (target == begin)
+        return true;
+    if (!memory_read(memory, target, stub, sizeof(stub)))
+        return false;
+    at += memcmp(stub, mark, sizeof(mark)) == 0 ? sizeof(mark) : 0;
+    at += stub[at] == 0xf2;
+    if (stub[at] != 0xff || stub[at + 1] != 0x25)
+        return false;
+    memcpy(&distance, stub + at + 2, sizeof(distance));
+    return memory_u64(memory, target + at + 6 + (uint64_t)(int64_t)distance, &target) &&
+           target == begin;
+}
+
+/* Of a function that counts from its frame pointer, which is not known: it lies below the address that
+ * it returns to, and that is behind a call of it. */
+static bool guess_frame(struct memory *memory, uint64_t begin, struct registers *registers)
+{
+    uint64_t at = registers->value[STACK_REGISTER] + 8, word = 0;
+
+    for (size_t i = 0; i < GUESSES_MAX; i++, at += 8) {
+        if (!memory_u64(memory, at, &word))
+            return false;
+        if (!is_call_of(memory, word, begin))
+            continue;
+        registers->value[FRAME_REGISTER] = at - 8;
+        registers->known[FRAME_REGISTER] = true;
+        return true;
+    }
+    return false;
+}
+#else
+#    define FRAME_REGISTER REGISTERS
+static bool guess_frame(struct memory *memory, uint64_t begin, struct registers *registers)
+{
+    (void)memory;
+    (void)begin;
+    (void)registers;
+    return false;
+}
+#endif
+
 /* ---- frames ---- */
 
 /* The registers of the caller, of those that are known. */
 static bool step(struct memory *memory,
                  const struct entry *entry,
                  uint64_t pc,
+                 bool innermost,
                  struct registers *registers)
 {
     struct machine machine = {.entry = entry, .at = entry->begin, .pc = pc};
-    struct registers above = *registers;
 
     machine.row.base = REGISTERS;
     play(&machine, entry->common);
@@ -360,8 +422,12 @@ static bool step(struct memory *memory,
     machine.first = &first;
     machine.at = entry->begin;
     play(&machine, entry->own);
-    if (machine.bad || machine.row.base == REGISTERS || !registers->known[machine.row.base])
+    if (machine.bad || machine.row.base == REGISTERS)
         return false;
+    if (!registers->known[machine.row.base] && (!innermost || machine.row.base != FRAME_REGISTER ||
+                                                !guess_frame(memory, entry->begin, registers)))
+        return false;
+    struct registers above = *registers;
     uint64_t frame = registers->value[machine.row.base] + (uint64_t)machine.row.offset;
     if (frame <= registers->value[STACK_REGISTER]) /* stacks grow downwards */
         return false;
@@ -399,7 +465,7 @@ size_t unwind_stack(struct memory *memory,
 
         ret[count++] = pc;
         if (!find(user, pc, &table) || !table || !find_entry(memory, table, pc, &entry) ||
-            !step(memory, &entry, pc, &registers))
+            !step(memory, &entry, pc, count == 1, &registers))
             break;
         /* A call that does not return is the last instruction of its function. */
         pc = registers.value[entry.return_register];

@@ -11,9 +11,11 @@ struct memory;
  *
  * It begins with what the kernel tells of a thread that waits (/proc/PID/task/TID/syscall): where it is
  * and where its stack is. Nothing is stopped, so all other registers are unknown until a frame says
- * where it has saved them; a frame that needs one that is unknown is the last. So is one without a
- * table, and one whose place is computed (signal handlers, code that was compiled at run time). Pure:
- * the memory is a function. */
+ * where it has saved them; a frame that needs one that is unknown is the last. But the first one may
+ * need its frame pointer, where libc is built with them, as Ubuntu's: that is looked for on its stack,
+ * below an address that is behind a call of just this function. The last is one, too, that has no
+ * table, or whose place is computed (signal handlers, code that was compiled at run time). Pure: the
+ * memory is a function. */
 #define UNWIND_FRAMES_MAX 48
 #define UNWIND_BYTES_MAX  4096 /* of one entry of the table: some hundred are usual */
 #define UNWIND_STATES_MAX 8    /* that it remembers at a time */

@@ -19,10 +19,12 @@
 #include "base/str.h"
 #include "store/host.h"
 #include "store/ports.h"
+#include "store/queue_use.h"
 #include "store/quota.h"
 #include "store/reply.h"
 #include "store/shelf.h"
 #include "store/state.h"
+#include "store/submitter.h"
 #include "store/write.h"
 
 #include <stdbool.h>
@@ -575,6 +577,10 @@ int admission_run(struct write *write, struct admit *admit)
         r = admit_suspension(write, admit);
     if (r == 0 && (write->kind == &kind_pod || write->kind == &kind_podgroup))
         r = admit_marks(write, admit);
+    if (r == 0)
+        r = queue_use_admit(write, admit);
+    if (r == 0)
+        submitter_admit(write, admit);
     if (r == 0 && write->kind == &kind_pod && str_is(write->subresource, "ephemeralcontainers"))
         return admit_security(write, admit->object, true);
     if (r || admit->old)

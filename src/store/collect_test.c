@@ -52,6 +52,6 @@ TEST(an_event_is_told_in_the_namespace_that_it_is_about)
                        "\",\"reason\":\"r\",\"action\":\"a\",\"type\":\"Normal\","
                        "\"reportingController\":\"c\",\"reportingInstance\":\"i\",\"regarding\":{"
                        "\"kind\":\"Pod\",\"namespace\":\"eve\",\"name\":\"p\"}}") < 0);
-    EXPECT(strstr(h.causes, "regarding.namespace"));
+    EXPECT(strstr(h.causes, "involvedObject.namespace"));
     harness_close(&h);
 }

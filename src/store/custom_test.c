@@ -137,6 +137,79 @@ TEST(a_crd_that_changes_changes_its_kind_and_one_that_goes_takes_its_objects)
     "\"properties\":{\"count\":{\"type\":\"integer\"}}},\"status\":{\"type\":\"object\","          \
     "\"x-kubernetes-preserve-unknown-fields\":true}}}}}]}}"
 
+static int scale_call(struct harness *h, struct api_request how, const char *body)
+{
+    how.kind = &kind_deployment;
+    how.ns = STR("default");
+    how.name = STR("d");
+    how.subresource = STR("scale");
+    how.body = str_from(body);
+    return harness_call(h, &how);
+}
+
+#define DEPLOYED                                                                                \
+    "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"replicas\":1,\"selector\":{\"matchLabels\":{"   \
+    "\"a\":"                                                                                    \
+    "\"b\"}},\"template\":{\"metadata\":{\"labels\":{\"a\":\"b\"}},\"spec\":{\"containers\":[{" \
+    "\"name\":\"c\",\"image\":\"i\"}]}}}}"
+#define SCALE(rest) "{\"apiVersion\":\"autoscaling/v1\",\"kind\":\"Scale\"," rest "}"
+#define NAMED       "\"metadata\":{\"name\":\"d\"}"
+
+TEST(who_applies_a_scale_owns_the_replicas_and_others_conflict)
+{
+    struct harness h;
+    struct api_request apply = {
+        .verb = API_PATCH, .patch = API_PATCH_APPLY, .field_manager = STR("a")};
+    struct api_request put = {.verb = API_UPDATE, .field_manager = STR("p")};
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_deployment, "default", DEPLOYED) == 0);
+    EXPECT(scale_call(&h, put, SCALE(NAMED ",\"spec\":{\"replicas\":2}")) == 0);
+    EXPECT(scale_call(&h, apply, SCALE(NAMED ",\"spec\":{\"replicas\":5}")) < 0);
+    EXPECT(h.status == 409);
+    EXPECT(scale_call(&h, apply, SCALE(NAMED ",\"spec\":{\"replicas\":2}")) == 0);
+    apply.force = true;
+    EXPECT(scale_call(&h, apply, SCALE(NAMED ",\"spec\":{\"replicas\":5}")) == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.replicas"), "5") == 0);
+    EXPECT(harness_get(&h, &kind_deployment, "default", "d") == 0);
+    EXPECT(strcmp(harness_text(&h, "spec.replicas"), "5") == 0);
+    EXPECT(str_contains(h.object->raw, STR("\"subresource\":\"scale\"")));
+    EXPECT(str_contains(h.object->raw, STR("\"manager\":\"a\"")));
+    EXPECT(!str_contains(h.object->raw, STR("\"manager\":\"p\"")));
+    apply.force = false;
+    apply.field_manager = STR("b");
+    EXPECT(scale_call(&h, apply, SCALE(NAMED ",\"spec\":{\"replicas\":6}")) < 0);
+    EXPECT(h.status == 409);
+    harness_close(&h);
+}
+
+TEST(a_scale_is_of_the_object_of_its_address)
+{
+    static const struct {
+        const char *body;
+        int status;
+    } rows[] = {
+        {SCALE("\"metadata\":{\"name\":\"other\"},\"spec\":{\"replicas\":9}"), 400},
+        {SCALE("\"metadata\":{\"name\":\"d\",\"namespace\":\"other\"},\"spec\":{\"replicas\":9}"),
+         400},
+        {SCALE("\"metadata\":{\"name\":\"d\",\"uid\":\"x\"},\"spec\":{\"replicas\":9}"), 409},
+        {"{\"apiVersion\":\"v1\",\"kind\":\"Pod\"," NAMED ",\"spec\":{\"replicas\":9}}", 400},
+        {"[1]", 400},
+    };
+    struct harness h;
+
+    harness_open(&h, NULL);
+    EXPECT(harness_create(&h, &kind_deployment, "default", DEPLOYED) == 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        test_case(rows[i].body);
+        EXPECT(scale_call(&h, (struct api_request){.verb = API_UPDATE}, rows[i].body) < 0);
+        EXPECT(h.status == rows[i].status);
+        EXPECT(harness_get(&h, &kind_deployment, "default", "d") == 0);
+        EXPECT(strcmp(harness_text(&h, "spec.replicas"), "1") == 0);
+    }
+    harness_close(&h);
+}
+
 TEST(a_scale_reads_and_writes_the_paths_of_its_crd)
 {
     struct harness h;
@@ -165,11 +238,15 @@ TEST(a_scale_reads_and_writes_the_paths_of_its_crd)
         EXPECT(harness_call(&h, &scale) == 0);
         EXPECT(strcmp(harness_text(&h, "status.replicas"), "0") == 0);
         scale.verb = API_UPDATE;
-        scale.body = STR("{\"spec\":{\"replicas\":-1}}");
-        EXPECT(harness_call(&h, &scale) == -EINVAL && h.status == 422);
-        scale.body = STR("{\"spec\":{\"replicas\":\"many\"}}");
-        EXPECT(harness_call(&h, &scale) == -EINVAL && h.status == 422);
-        scale.body = STR("{\"spec\":{}}"); /* how a client in Go writes none */
+        scale.body = STR("{\"spec\":{\"replicas\":1}}");
+        EXPECT(harness_call(&h, &scale) == -EINVAL && h.status == 400); /* of whom? */
+        scale.body = STR("{\"metadata\":{\"name\":\"a\"},\"spec\":{\"replicas\":-1}}");
+        EXPECT(harness_call(&h, &scale) == -EINVAL && h.status == 422 &&
+               strstr(h.causes, "spec.replicas: "));
+        scale.body = STR("{\"metadata\":{\"name\":\"a\"},\"spec\":{\"replicas\":\"many\"}}");
+        EXPECT(harness_call(&h, &scale) == -EINVAL && h.status == 400);
+        scale.body =
+            STR("{\"metadata\":{\"name\":\"a\"},\"spec\":{}}"); /* how a client in Go writes none */
         EXPECT(harness_call(&h, &scale) == 0);
         EXPECT(harness_get(&h, set, "default", "a") == 0);
         EXPECT(strcmp(harness_text(&h, "spec.count"), "0") == 0);
@@ -200,10 +277,12 @@ TEST(events_of_both_groups_are_the_same_events)
     struct harness h;
 
     harness_open(&h, NULL);
-    EXPECT(
-        harness_create(&h, &kind_event_k8s, "default",
-                       "{\"metadata\":{\"name\":\"e\"},\"note\":\"hello\",\"regarding\":{\"kind\":"
-                       "\"Pod\",\"name\":\"p\"},\"reason\":\"R\"}") == 0);
+    EXPECT(harness_create(
+               &h, &kind_event_k8s, "default",
+               "{\"metadata\":{\"name\":\"e\"},\"eventTime\":\"2026-01-01T00:00:00.000000Z\","
+               "\"note\":\"hello\",\"reason\":\"R\",\"action\":\"a\",\"type\":\"Normal\","
+               "\"reportingController\":\"a.b/c\",\"reportingInstance\":\"i\","
+               "\"regarding\":{\"kind\":\"Pod\",\"name\":\"p\"}}") == 0);
     EXPECT(strcmp(harness_text(&h, "note"), "hello") == 0);
     EXPECT(harness_get(&h, &kind_event, "default", "e") == 0);
     EXPECT(strcmp(harness_text(&h, "message"), "hello") == 0);

@@ -32,6 +32,10 @@ struct db {
     sqlite3_stmt *fill;
     sqlite3_stmt *meta;
     sqlite3_stmt *cut;
+    sqlite3_stmt *sum;
+    sqlite3_stmt *unsum;
+    sqlite3_stmt *cut_sums;
+    bool accept_loss;
     struct checkpoint *checkpoint;
     struct mark mark;
     int lock_fd;
@@ -119,6 +123,7 @@ static int db_lay_out(const struct db *db, const char *path, struct err *err)
         " value BLOB NOT NULL);"
         "CREATE TABLE IF NOT EXISTS log(revision INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL,"
         " event INTEGER NOT NULL, key TEXT NOT NULL, value BLOB);"
+        "CREATE TABLE IF NOT EXISTS sums(revision INTEGER PRIMARY KEY, sum INTEGER NOT NULL);"
         "INSERT OR IGNORE INTO meta VALUES('version', 1), ('revision', 0), ('compacted', 0);"
         "COMMIT;";
     uint64_t version = 0;
@@ -155,6 +160,15 @@ static int prepare_all(struct db *db, struct err *err)
         r = statement_prepare(db, "UPDATE meta SET value = ?2 WHERE name = ?1", &db->meta, err);
     if (r == 0)
         r = statement_prepare(db, "DELETE FROM log WHERE revision <= ?1", &db->cut, err);
+    if (r == 0)
+        r = statement_prepare(db, "INSERT OR REPLACE INTO sums VALUES(?1, ?2)", &db->sum, err);
+    if (r == 0)
+        r = statement_prepare(db, "DELETE FROM sums WHERE revision = ?1", &db->unsum, err);
+    if (r == 0)
+        r = statement_prepare(db,
+                              "DELETE FROM sums WHERE revision IN (SELECT revision FROM log"
+                              " WHERE revision <= ?1 AND value IS NOT NULL)",
+                              &db->cut_sums, err);
     return r;
 }
 
@@ -212,6 +226,7 @@ int db_open(const char *path, bool accept_loss, struct db **ret, struct err *err
 
     db->lock_fd = -1;
     db->mark.fd = -1;
+    db->accept_loss = accept_loss;
     int r = open_file(db, path, err);
     if (r == 0)
         r = loss_check(db, path, accept_loss, err);
@@ -234,6 +249,9 @@ void db_close(struct db *db)
     sqlite3_finalize(db->fill);
     sqlite3_finalize(db->meta);
     sqlite3_finalize(db->cut);
+    sqlite3_finalize(db->sum);
+    sqlite3_finalize(db->unsum);
+    sqlite3_finalize(db->cut_sums);
     (void)sqlite3_close(db->handle);
     mark_close(&db->mark);
     if (db->lock_fd >= 0)
@@ -248,8 +266,52 @@ static struct str column_text(sqlite3_stmt *statement, int index)
     return (struct str){text, (size_t)sqlite3_column_bytes(statement, index)};
 }
 
-/* Columns: revision, at_ms, event, key, value. */
-static int rows_walk(const struct db *db,
+/* Runs a bound statement that gives no rows. */
+static bool statement_run(sqlite3_stmt *statement)
+{
+    bool done = sqlite3_step(statement) == SQLITE_DONE;
+
+    /* sqlite3_reset() repeats the error of the step, which the caller reads from the handle. */
+    (void)sqlite3_reset(statement);
+    return done;
+}
+
+uint64_t db_sum(struct str key, uint64_t revision, struct str value)
+{
+    return str_hash(value, str_hash(key, revision));
+}
+
+static bool sum_put(struct db *db, struct str key, uint64_t revision, struct str value)
+{
+    sqlite3_bind_int64(db->sum, 1, (sqlite3_int64)revision);
+    sqlite3_bind_int64(db->sum, 2, (sqlite3_int64)db_sum(key, revision, value));
+    return statement_run(db->sum);
+}
+
+static bool sum_drop(struct db *db, uint64_t revision)
+{
+    sqlite3_bind_int64(db->unsum, 1, (sqlite3_int64)revision);
+    return statement_run(db->unsum);
+}
+
+/* A row whose value is not what was written. Whoever accepts a loss takes what is there, from now on. */
+static int sum_check(struct db *db, const struct db_row *row, uint64_t sum, struct err *err)
+{
+    if (!row->value.p || db_sum(row->key, row->revision, row->value) == sum)
+        return 0;
+    if (!db->accept_loss)
+        return err_set(err, -EUCLEAN,
+                       "store: " STR_FMT " is not what was written: its checksum differs at "
+                       "revision %" PRIu64 ". Restore a backup; to start with what is there use "
+                       "--accept-lost-writes once",
+                       STR_ARG(row->key), row->revision);
+    return sum_put(db, row->key, row->revision, row->value)
+               ? 0
+               : sql_fail(db, err, "store: writing a checksum");
+}
+
+/* Columns: revision, at_ms, event, key, value, sum. */
+static int rows_walk(struct db *db,
                      sqlite3_stmt *select,
                      db_row_fn *fn,
                      void *user,
@@ -265,7 +327,10 @@ static int rows_walk(const struct db *db,
                              .key = column_text(select, 3),
                              .value = column_text(select, 4)};
 
-        r = fn(user, &row, err);
+        if (sqlite3_column_type(select, 5) != SQLITE_NULL)
+            r = sum_check(db, &row, (uint64_t)sqlite3_column_int64(select, 5), err);
+        if (r == 0)
+            r = fn(user, &row, err);
     }
     if (r == 0 && step != SQLITE_DONE)
         r = sql_fail(db, err, "store: reading it");
@@ -277,7 +342,8 @@ int db_objects(struct db *db, struct str prefix, db_row_fn *fn, void *user, stru
 {
     sqlite3_stmt *select = NULL;
     int r = statement_prepare(db,
-                              "SELECT revision, 0, 0, key, value FROM objects"
+                              "SELECT o.revision, 0, 0, key, value, sum FROM objects o"
+                              " LEFT JOIN sums s ON s.revision = o.revision"
                               " WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key",
                               &select, err);
 
@@ -290,8 +356,10 @@ int db_objects(struct db *db, struct str prefix, db_row_fn *fn, void *user, stru
 int db_log(struct db *db, db_row_fn *fn, void *user, struct err *err)
 {
     sqlite3_stmt *select = NULL;
-    int r = statement_prepare(
-        db, "SELECT revision, at_ms, event, key, value FROM log ORDER BY revision", &select, err);
+    int r = statement_prepare(db,
+                              "SELECT l.revision, at_ms, event, key, value, sum FROM log l"
+                              " LEFT JOIN sums s ON s.revision = l.revision ORDER BY l.revision",
+                              &select, err);
 
     return r < 0 ? r : rows_walk(db, select, fn, user, err);
 }
@@ -301,16 +369,6 @@ int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted,
     int r = meta_get(db, "revision", ret_revision, err);
 
     return r < 0 ? r : meta_get(db, "compacted", ret_compacted, err);
-}
-
-/* Runs a bound statement that gives no rows. */
-static bool statement_run(sqlite3_stmt *statement)
-{
-    bool done = sqlite3_step(statement) == SQLITE_DONE;
-
-    /* sqlite3_reset() repeats the error of the step, which the caller reads from the handle. */
-    (void)sqlite3_reset(statement);
-    return done;
 }
 
 static bool set_meta(struct db *db, const char *name, uint64_t value)
@@ -329,7 +387,9 @@ static bool log_fill(struct db *db, const struct db_write *write)
     sqlite3_bind_int64(db->fill, 1, (sqlite3_int64)write->previous_revision);
     sqlite3_bind_blob(db->fill, 2, write->previous_value.p, (int)write->previous_value.len,
                       SQLITE_STATIC);
-    return statement_run(db->fill);
+    if (!statement_run(db->fill))
+        return false;
+    return sqlite3_changes(db->handle) > 0 || sum_drop(db, write->previous_revision);
 }
 
 static bool write_one(struct db *db, const struct db_write *write, int64_t at_ms, struct buf *key)
@@ -353,7 +413,8 @@ static bool write_one(struct db *db, const struct db_write *write, int64_t at_ms
         sqlite3_bind_blob(db->log, 5, write->value.p, (int)write->value.len, SQLITE_STATIC);
     else
         sqlite3_bind_null(db->log, 5);
-    return log_fill(db, write) && statement_run(change) && statement_run(db->log);
+    return log_fill(db, write) && statement_run(change) && statement_run(db->log) &&
+           sum_put(db, buf_str(key), write->revision, write->value);
 }
 
 static bool write_all(struct db *db, const struct db_commit *commit)
@@ -367,8 +428,10 @@ static bool write_all(struct db *db, const struct db_commit *commit)
         return false;
     if (!commit->compact)
         return true;
+    sqlite3_bind_int64(db->cut_sums, 1, (sqlite3_int64)commit->compact);
     sqlite3_bind_int64(db->cut, 1, (sqlite3_int64)commit->compact);
-    return statement_run(db->cut) && set_meta(db, "compacted", commit->compact);
+    return statement_run(db->cut_sums) && statement_run(db->cut) &&
+           set_meta(db, "compacted", commit->compact);
 }
 
 int db_commit(struct db *db, const struct db_commit *commit, struct err *err)

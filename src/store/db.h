@@ -12,7 +12,12 @@ struct err;
 /* db: the SQLite file. Tables: meta(name, value), objects(key, revision, value) and
  * log(revision, at_ms, event, key, value), keys being "group/plural/namespace/name". A change whose
  * object is still the newest has no value in the log: it is in objects, once. It moves over when a
- * newer one takes its place. */
+ * newer one takes its place.
+ *
+ * sums(revision, sum): of each such state a checksum over key, revision and value, so that a digit that
+ * changed where it lay is noticed when it is read. It goes when the state goes. A row without one is of a
+ * muster that did not know them, and gets one with its next write; such a muster still opens the file,
+ * writes rows without, and does not mind. */
 #define DB_VERSION 1
 
 /* Opens or makes the file. See store_open() for the failures. */
@@ -33,6 +38,9 @@ typedef int db_row_fn(void *user, const struct db_row *row, struct err *err);
 int db_objects(struct db *db, struct str prefix, db_row_fn *fn, void *user, struct err *err);
 int db_log(struct db *db, db_row_fn *fn, void *user, struct err *err);
 int db_revisions(struct db *db, uint64_t *ret_revision, uint64_t *ret_compacted, struct err *err);
+
+/* Of a row that has a value. */
+uint64_t db_sum(struct str key, uint64_t revision, struct str value);
 
 /* One transaction. */
 struct db_write {

@@ -421,6 +421,70 @@ TEST(a_backup_made_while_serving_opens_and_checks_out)
     harness_close(&h);
 }
 
+#define DIGIT(table) \
+    "UPDATE " table " SET value = CAST(replace(CAST(value AS TEXT), '4711', '4712') AS BLOB)"
+
+TEST(a_digit_that_changed_where_it_lay_is_noticed)
+{
+    static const struct {
+        const char *why;
+        const char *damage;
+        const char *digit; /* that is there afterwards */
+    } rows[] = {
+        {"of an object", DIGIT("objects"), "4712"},
+        {"of a state before it", DIGIT("log"), "4711"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(folder_remove) struct folder folder;
+        struct harness h;
+        struct store_report report = {0};
+        struct err err = {0};
+        unsigned problems = 0;
+
+        test_case(rows[i].why);
+        folder_make(&folder);
+        harness_open(&h, folder.file);
+        EXPECT(harness_create(&h, &kind_configmap, "default",
+                              "{\"metadata\":{\"name\":\"c\"},\"data\":{\"a\":\"4711\"}}") == 0);
+        EXPECT(harness_patch(&h, &kind_configmap, "default", "c", "{\"data\":{\"b\":\"1\"}}") == 0);
+        harness_close(&h);
+        run_sql(folder.file, rows[i].damage);
+        EXPECT(store_check(folder.file, count_problem, &problems, &report, &err) == 0);
+        EXPECT(problems == 1);
+        expect_refused(folder.file, "/configmaps/default/c is not what was written");
+        expect_refused(folder.file, "--accept-lost-writes");
+        harness_open_after_loss(&h, folder.file);
+        EXPECT(harness_get(&h, &kind_configmap, "default", "c") == 0);
+        EXPECT(strcmp(harness_text(&h, "data.a"), rows[i].digit) == 0);
+        harness_close(&h);
+        harness_open(&h, folder.file);
+        harness_close(&h);
+        EXPECT(store_check(folder.file, count_problem, &problems, &report, &err) == 0);
+        EXPECT(problems == 1);
+    }
+}
+
+TEST(a_row_without_a_checksum_gets_one_with_its_next_write)
+{
+    _cleanup_(folder_remove) struct folder folder;
+    struct store_report report = {0};
+    struct err err = {0};
+    unsigned problems = 0;
+    struct harness h;
+
+    folder_make(&folder);
+    load_sql(folder.file, 1);
+    harness_open(&h, folder.file);
+    EXPECT(harness_patch(&h, &kind_configmap, "kept", "changed", "{\"data\":{\"a\":\"4711\"}}") ==
+           0);
+    harness_close(&h);
+    run_sql(folder.file, DIGIT("objects"));
+    EXPECT(store_check(folder.file, count_problem, &problems, &report, &err) == 0);
+    EXPECT(problems == 1);
+    expect_refused(folder.file, "/configmaps/kept/changed is not what was written");
+}
+
 TEST(a_check_finds_what_is_wrong)
 {
     static const char *const damages[] = {

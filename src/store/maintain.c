@@ -136,6 +136,7 @@ static struct str column_text(sqlite3_stmt *statement, int index)
     return (struct str){text ? text : "", (size_t)sqlite3_column_bytes(statement, index)};
 }
 
+/* Columns: key, value, revision, sum. */
 static int check_rows(struct check *check, const char *sql, size_t *count, struct err *err)
 {
     _cleanup_(statement_done) sqlite3_stmt *statement = NULL;
@@ -144,8 +145,16 @@ static int check_rows(struct check *check, const char *sql, size_t *count, struc
     if (sqlite3_prepare_v2(check->handle, sql, -1, &statement, NULL) != SQLITE_OK)
         return sqlite_failed(check->handle, check->path, err);
     while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
-        check_object(check, column_text(statement, 0), column_text(statement, 1),
-                     (uint64_t)sqlite3_column_int64(statement, 2));
+        struct str key = column_text(statement, 0), value = column_text(statement, 1);
+        uint64_t revision = (uint64_t)sqlite3_column_int64(statement, 2);
+
+        if (sqlite3_column_type(statement, 3) != SQLITE_NULL &&
+            db_sum(key, revision, value) != (uint64_t)sqlite3_column_int64(statement, 3))
+            report_problem(check,
+                           STR_FMT ": is not what was written: its checksum differs at revision "
+                                   "%" PRIu64,
+                           STR_ARG(key), revision);
+        check_object(check, key, value, revision);
         (*count)++;
     }
     return step == SQLITE_DONE ? 0 : sqlite_failed(check->handle, check->path, err);
@@ -202,14 +211,26 @@ static int check_all(struct check *check, struct err *err)
                        acknowledged, check->report.revision);
     if (r == 0)
         r = check_file(check, err);
+    uint64_t summed = 0; /* not by a muster that knew no checksums */
     if (r == 0)
-        r = check_rows(check, "SELECT key, value, revision FROM objects", &check->report.objects,
-                       err);
+        r = check_number(check, "SELECT count(*) FROM sqlite_master WHERE name = 'sums'", &summed,
+                         err);
     if (r == 0)
+        r = check_rows(check,
+                       summed ? "SELECT key, value, o.revision, sum FROM objects o LEFT JOIN sums s"
+                                " ON s.revision = o.revision"
+                              : "SELECT key, value, revision, NULL FROM objects",
+                       &check->report.objects, err);
+    if (r == 0) /* what is in objects was looked at there */
         r = check_rows(
             check,
-            "SELECT l.key, coalesce(l.value, o.value), l.revision FROM log l LEFT JOIN"
-            " objects o ON l.value IS NULL AND o.key = l.key AND o.revision = l.revision",
+            summed ? "SELECT l.key, coalesce(l.value, o.value), l.revision,"
+                     " CASE WHEN l.value IS NOT NULL THEN sum END FROM log l LEFT JOIN objects o ON"
+                     " l.value IS NULL AND o.key = l.key AND o.revision = l.revision"
+                     " LEFT JOIN sums s ON s.revision = l.revision"
+                   : "SELECT l.key, coalesce(l.value, o.value), l.revision, NULL FROM log l LEFT"
+                     " JOIN objects o ON l.value IS NULL AND o.key = l.key AND"
+                     " o.revision = l.revision",
             &check->report.changes, err);
     return r < 0 ? r : check_log(check, err);
 }

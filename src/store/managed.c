@@ -22,7 +22,7 @@ struct apply apply_for(const struct write *write, bool force)
                           .kind = write->kind,
                           .schema = crd ? crd->schema : NULL,
                           .manager = write->field_manager,
-                          .subresource = write->subresource,
+                          .subresource = write->owned_part,
                           .force = force,
                           .now_ms = store_now(write->store)};
 }

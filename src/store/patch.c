@@ -13,6 +13,7 @@
 #include "store/write.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* An object is changed, and not exchanged: Kubernetes has no way to patch the root. */
@@ -24,6 +25,24 @@ static int replaces_all(const struct json *operations, struct err *err)
             !str_is(json_str(json_get(operation, "op")), "test"))
             return err_set(err, -ENOENT, "JSON patch: path \"\" would replace the whole object");
     return 0;
+}
+
+static bool are_operations(const struct json *patch)
+{
+    JSON_FOREACH(patch, operation)
+        if (!json_is(operation, JSON_OBJECT))
+            return false;
+    return json_is(patch, JSON_ARRAY);
+}
+
+/* The address says what it is: a strategic merge goes into a type, which has no name of its own. */
+static void keep_type(struct write *write, struct json *target)
+{
+    char version[KIND_API_VERSION_BYTES];
+
+    json_add_c(write->arena, target, "kind", write->kind->name);
+    json_add_str(write->arena, target, "apiVersion",
+                 str_dup(write->arena, kind_api_version(write->kind, version)));
 }
 
 static int object_patched(struct write *write,
@@ -54,15 +73,16 @@ static int object_patched(struct write *write,
                               "types include: application/json-patch+json, "
                               "application/merge-patch+json, application/apply-patch+yaml");
         *ret = target;
-        r = patch_strategic(write->arena, write->kind, target, patch, &err);
+        if (!json_is_null(patch))
+            r = patch_strategic(write->arena, write->kind, target, patch, &err);
+        keep_type(write, target);
         break;
     }
-    if (r == -EILSEQ || r == -ENOENT) {
-        (void)reply_fail(write->reply, 422, "Invalid",
-                         "the server rejected our request due to an error in our request: %s",
-                         err.text);
-        return reply_patch(write->reply);
-    }
+    if (r == -EILSEQ || r == -ENOENT ||
+        (r == -EINVAL && request->patch == API_PATCH_JSON && are_operations(patch)))
+        return reply_fail(write->reply, 422, "Invalid",
+                          "the server rejected our request due to an error in our request: %s",
+                          err.text);
     if (r == -E2BIG)
         return write_too_large(write, &err);
     return r < 0 ? reply_fail(write->reply, 400, "BadRequest", "%s", err.text) : 0;
@@ -98,5 +118,7 @@ int write_patch(struct write *write, const struct api_request *request)
     write->patched = true;
     if (write_check_type(write, root) < 0)
         return reply_patch(write->reply);
+    if (!json_str_at(root, "metadata.name").len)
+        return write_nameless(write);
     return write_replace(write, root);
 }

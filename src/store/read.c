@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "store/fill.h"
+#include "store/past.h"
 #include "store/reply.h"
 #include "store/scale.h"
 #include "store/shelf.h"
@@ -130,17 +131,15 @@ static void listing_finish(struct reply *reply, struct listing *listing)
     reply->result.item_count = listing->items.count;
 }
 
-static void listing_collect(struct reply *reply,
-                            const struct shelf *shelf,
-                            size_t at,
-                            struct listing *listing)
+static void listing_collect(struct reply *reply, struct past *past, struct listing *listing)
 {
-    for (; at < shelf->entries.count; at++) {
-        const struct entry *entry = shelf->entries.items[at];
+    const struct object *object = NULL;
+    struct str ns = STR_NONE;
 
-        if (listing->ns.len && !str_eq(entry->ns, listing->ns))
+    while (past_next(past, &ns, &object)) {
+        if (listing->ns.len && !str_eq(ns, listing->ns))
             break;
-        if (!object_is_listed(listing, entry->committed))
+        if (!object_is_listed(listing, object))
             continue;
         if (listing->limit && listing->items.count == listing->limit) {
             const struct object *last = listing->items.items[listing->items.count - 1];
@@ -153,7 +152,7 @@ static void listing_collect(struct reply *reply,
             reply->result.remaining_count++;
             continue;
         }
-        VEC_PUSH(&reply->arena, &listing->items, entry->committed);
+        VEC_PUSH(&reply->arena, &listing->items, object);
     }
     listing_finish(reply, listing);
 }
@@ -199,15 +198,18 @@ int read_items(struct store *store, struct reply *reply, const struct api_reques
                           "continue key is not valid: start the list again");
     if (request->kind->namespaced)
         listing.ns = request->ns;
-    size_t at = shelf_lower(shelf, listing.ns, STR(""));
-    if (place.name.len) {
-        at = shelf_lower(shelf, place.ns, place.name);
-        if (at < shelf->entries.count && str_eq(shelf->entries.items[at]->ns, place.ns) &&
-            str_eq(shelf->entries.items[at]->name, place.name))
-            at++;
-    }
-    reply->result.revision = place.revision;
-    listing_collect(reply, shelf, at, &listing);
+    struct past past;
+    uint64_t revision = request->exact_revision ? request->exact_revision : place.revision;
+    reply->result.revision = revision > store->revision ? store->revision : revision;
+    if (!past_open(&past, store, shelf, &reply->arena, reply->result.revision))
+        return reply_fail(reply, 410, "Expired",
+                          request->continue_token.len
+                              ? "The provided continue parameter is too old to display a "
+                                "consistent list result. You can start a new list without the "
+                                "continue parameter."
+                              : "The resourceVersion for the provided list is too old.");
+    past_seek(&past, place.name.len ? place.ns : listing.ns, place.name, place.name.len > 0);
+    listing_collect(reply, &past, &listing);
     return 0;
 }
 

@@ -134,7 +134,10 @@ int reply_fail(struct reply *reply, int http_status, const char *reason, const c
 
 int reply_fail_whole(struct reply *reply, int http_status, const char *reason, struct str message)
 {
+    size_t most = sizeof(reply->err.text) - 1; /* printf would go on to the end */
+
     reply->result.message = message;
+    message.len = message.len < most ? message.len : most;
     return reply_fail(reply, http_status, reason, STR_FMT, STR_ARG(message));
 }
 

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "store/apply.h"
 #include "store/reply.h"
 #include "store/shelf.h"
 #include "store/state.h"
@@ -154,7 +155,7 @@ static int scale_wanted(struct write *write,
     if (json_parse(write->arena, request->body, &body, &err) < 0)
         return reply_fail(write->reply, 400, "BadRequest", "the body is not JSON: %s", err.text);
     *ret = body;
-    if (request->verb == API_UPDATE)
+    if (request->verb == API_UPDATE || request->patch == API_PATCH_APPLY)
         return 0;
     struct json *now = scale_tree(write->arena, write->old, crd);
     if (request->patch == API_PATCH_JSON) {
@@ -182,9 +183,84 @@ static void set_replicas(struct arena *arena, struct json *root, const char *pat
     json_set(parent, str_dup(arena, last), json_new_i64(arena, replicas));
 }
 
+/* The Scale is of the object of the address. */
+static int check_scale(struct write *write, const struct api_request *request, struct json *scale)
+{
+    struct str name = json_str_at(scale, "metadata.name");
+    struct str ns = json_str_at(scale, "metadata.namespace");
+    struct str kind = json_str(json_get(scale, "kind"));
+    struct str version = json_str(json_get(scale, "apiVersion"));
+    bool applied = request->verb == API_PATCH && request->patch == API_PATCH_APPLY;
+
+    if (!json_is(scale, JSON_OBJECT))
+        return reply_fail(write->reply, 400, "BadRequest", "the body is no Scale");
+    if ((applied || kind.len || version.len) &&
+        (!str_is(kind, "Scale") || !str_is(version, "autoscaling/v1")))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          STR_FMT " in version \"" STR_FMT
+                                  "\" cannot be handled as a Scale: use autoscaling/v1",
+                          STR_ARG(kind), STR_ARG(version));
+    if (ns.len && !str_eq(ns, write->ns))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "the namespace of the provided object does not match the namespace sent "
+                          "on the request");
+    if (!name.len && request->verb == API_UPDATE)
+        return write_nameless(write);
+    if (name.len && !str_eq(name, write->name))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "the name of the object (" STR_FMT
+                          ") does not match the name on the URL (" STR_FMT ")",
+                          STR_ARG(str_sub(name, 0, 64)), STR_ARG(write->name));
+    return 0;
+}
+
+/* Who applies a Scale owns the object's replicas, through its scale. */
+static int scale_apply(struct write *write,
+                       const struct api_request *request,
+                       const struct json *scale,
+                       const struct kind_crd *crd)
+{
+    char version[KIND_API_VERSION_BYTES];
+    struct json *config = json_new_object(write->arena);
+    const struct json *wanted = json_at(scale, "spec.replicas");
+    int64_t replicas = 0;
+
+    JSON_FOREACH(json_get(scale, "spec"), member)
+        if (!str_is(json_key(member), "replicas"))
+            return reply_fail(write->reply, 400, "BadRequest",
+                              "failed to create typed patch object (" STR_FMT "/" STR_FMT
+                              "; Scale): .spec." STR_FMT ": field not declared in schema",
+                              STR_ARG(write->ns), STR_ARG(write->name),
+                              STR_ARG(str_sub(json_key(member), 0, 64)));
+    json_add_str(write->arena, config, "apiVersion",
+                 str_dup(write->arena, kind_api_version(write->kind, version)));
+    json_add_c(write->arena, config, "kind", write->kind->name);
+    struct json *meta = json_add_object(write->arena, config, "metadata");
+    static const char *const given[] = {"name", "resourceVersion", "uid", "managedFields"};
+    for (size_t i = 0; i < COUNT_OF(given); i++) {
+        const struct json *value = json_get(json_get(scale, "metadata"), given[i]);
+
+        if (value)
+            json_set(meta, str_from(given[i]), json_clone(write->arena, value));
+    }
+    if (json_i64(wanted, &replicas))
+        set_replicas(write->arena, config, crd->scale_spec, replicas);
+    return apply_write(write, request, config);
+}
+
+static int wrong_replicas(struct write *write, const struct api_request *request)
+{
+    int r = reply_fail(write->reply, 400, "BadRequest",
+                       "Scale in version \"v1\" cannot be handled as a Scale: spec.replicas: must "
+                       "be a whole number");
+
+    return request->verb == API_PATCH ? reply_patch(write->reply) : r;
+}
+
 int scale_write(struct write *write, const struct api_request *request)
 {
     const struct kind_crd *crd = kind_scaled(write->store, write->kind);
+    bool applied = request->verb == API_PATCH && request->patch == API_PATCH_APPLY;
     struct json *scale = NULL;
     int64_t replicas = 0;
 
@@ -193,23 +269,32 @@ int scale_write(struct write *write, const struct api_request *request)
     if (!write->old)
         return reply_not_found(write->reply, write->kind, write->name);
     int r = scale_wanted(write, request, crd, &scale);
+    if (r == 0)
+        r = check_scale(write, request, scale);
     if (r < 0)
         return r;
     /* Clients in Go leave a zero away. */
     const struct json *wanted = json_at(scale, "spec.replicas");
-    if ((!json_is_null(wanted) && !json_i64(wanted, &replicas)) || replicas < 0)
-        return reply_fail(write->reply, 422, "Invalid",
-                          "Scale \"" STR_FMT
-                          "\" is invalid: spec.replicas: must be a number that is not negative",
-                          STR_ARG(write->name));
-    struct json *root = write_tree(write);
-    set_replicas(write->arena, root, crd->scale_spec, replicas);
-    /* A resourceVersion in the Scale is a precondition on the object. */
-    struct str version = json_str_at(scale, "metadata.resourceVersion");
-    if (request->verb == API_UPDATE && version.len)
-        json_add_str(write->arena, json_get(root, "metadata"), "resourceVersion", version);
+    if (!json_is_null(wanted) && !json_i64(wanted, &replicas))
+        return wrong_replicas(write, request);
+    if (replicas < 0)
+        return reply_wrong(write->reply, "spec.replicas", "must be greater than or equal to 0");
     write->subresource = STR("");
-    r = write_replace(write, root);
+    if (applied) {
+        r = scale_apply(write, request, scale, crd);
+    } else {
+        struct json *root = write_tree(write);
+        struct str version = json_str_at(scale, "metadata.resourceVersion");
+
+        set_replicas(write->arena, root, crd->scale_spec, replicas);
+        /* A resourceVersion in the Scale is a precondition on the object, as is a uid. */
+        if (request->verb == API_UPDATE && version.len)
+            json_add_str(write->arena, json_get(root, "metadata"), "resourceVersion", version);
+        struct str uid = json_str_at(scale, "metadata.uid");
+        if (uid.len)
+            json_add_str(write->arena, json_get(root, "metadata"), "uid", uid);
+        r = write_replace(write, root);
+    }
     if (r == 0)
         reply_scale(write->reply, write->reply->result.object, crd);
     return r;

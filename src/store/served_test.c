@@ -142,7 +142,8 @@ TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
         {&kind_ingressclass, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"controller\":\"a.b/c\"}}"},
         {&kind_flowschema, "{\"metadata\":{\"name\":\"d\"},\"spec\":{"
                            "\"priorityLevelConfiguration\":{\"name\":\"p\"}}}"},
-        {&kind_prioritylevel, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"type\":\"Exempt\"}}"},
+        {&kind_prioritylevel, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"type\":\"Limited\","
+                              "\"limited\":{\"limitResponse\":{\"type\":\"Reject\"}}}}"},
         {&kind_csidriver, "{\"metadata\":{\"name\":\"d\"},\"spec\":{}}"},
         {&kind_csinode, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"drivers\":[]}}"},
         {&kind_volumeattachment, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"attacher\":\"a\","

@@ -77,6 +77,45 @@ size_t space_least(const struct json *value)
     return bytes;
 }
 
+/* At most `most`, and one more where there are more. */
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the document, which json_parse() bounds
+static size_t values_of(const struct json *value, const struct json *without, size_t most)
+{
+    size_t count = 1;
+
+    JSON_FOREACH(json_count(value) && value != without ? value : NULL, inside) {
+        if (count > most)
+            break;
+        count += values_of(inside, without, most - count);
+    }
+    return count;
+}
+
+int space_check_values(struct write *write, const struct json *root)
+{
+    size_t most = write->kind == &kind_crd ? SPACE_VALUES_CRD_MAX
+                  : write->kind->custom    ? SPACE_VALUES_CUSTOM_MAX
+                                           : SPACE_VALUES_MAX;
+
+    const struct json *managed = json_at(root, "metadata.managedFields");
+
+    if (!write->user)
+        return 0;
+    if (values_of(managed, NULL, 2 * most) > 2 * most)
+        return reply_fail(write->reply, 413, "RequestEntityTooLarge",
+                          "%s \"" STR_FMT
+                          "\" is too large: metadata.managedFields has more than %zu values: use "
+                          "fewer field managers",
+                          write->kind->name, STR_ARG(write->name), 2 * most);
+    if (values_of(root, managed, most) <= most)
+        return 0;
+    return reply_fail(write->reply, 413, "RequestEntityTooLarge",
+                      "%s \"" STR_FMT
+                      "\" is too large: it has more than %zu values (fields and items "
+                      "of lists): make several of it",
+                      write->kind->name, STR_ARG(write->name), most);
+}
+
 int space_check_size(struct write *write, size_t bytes)
 {
     if (bytes <= SPACE_OBJECT_BYTES_MAX)

@@ -25,6 +25,16 @@ struct spaces {
 /* What etcd takes of one object, and so what users' tools are used to. */
 #define SPACE_OBJECT_BYTES_MAX ((size_t)3 << 19)
 
+/* Objects, lists, texts and numbers in one object: each is looked at a dozen times while everybody else
+ * waits. Of a custom resource there may be more, as a PodGroup has up to 10,240 subgroups; a definition of
+ * resources of a megabyte has some 60,000, and whoever writes those may do anything. */
+#define SPACE_VALUES_MAX        32768
+#define SPACE_VALUES_CUSTOM_MAX 50000
+#define SPACE_VALUES_CRD_MAX    75000
+
+/* 0, or the refusal in the reply: one object, or what becomes one, has too many values. What this program
+ * itself writes is let in, and managedFields do not count. */
+int space_check_values(struct write *write, const struct json *root);
 /* So many bytes its text has at least: what has to be escaped takes more. */
 size_t space_least(const struct json *value);
 /* 0, or the refusal in the reply: one object is too large. */

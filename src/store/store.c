@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cel/cel.h"
 #include "store/batch.h"
 #include "store/bind.h"
 #include "store/collect.h"
@@ -73,7 +74,7 @@ static int write_call(struct store *store, struct reply *reply, const struct api
         return scale_write(&write, request);
     /* Namespaces are finalized through an address of their own, by people in need. */
     if (request->kind == &kind_namespace && str_is(request->subresource, "finalize"))
-        write.subresource = STR("");
+        write.subresource = write.owned_part = STR("");
     else if (request->subresource.len && !kind_has_part(write.kind, request->subresource))
         return reply_fail(reply, 404, "NotFound", "%s has no subresource " STR_FMT,
                           request->kind->plural, STR_ARG(request->subresource));
@@ -433,6 +434,11 @@ void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user)
 {
     store->admit_pod = admit;
     store->admit_user = user;
+}
+
+void store_set_zones(bool (*read)(struct arena *arena, struct str name, struct str *ret_bytes))
+{
+    cel_set_zones(read);
 }
 
 void store_set_pod_tokens(struct store *store)

@@ -68,6 +68,8 @@ void store_set_admit_pod(struct store *store, store_admit_fn *admit, void *user)
 /* Pods that are created from now on get the token of their ServiceAccount as a volume
  * (api/account_volume.h): there is a node that can fill it. */
 void store_set_pod_tokens(struct store *store);
+/* Where the files of time zones come from (api/zone.h), for the rules of all stores. */
+void store_set_zones(bool (*read)(struct arena *arena, struct str name, struct str *ret_bytes));
 
 /* Hears of every pod as soon as its creation is staged: what it asks the store for then is in the
  * same commit. NULL: nobody. */

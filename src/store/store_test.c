@@ -1,3 +1,5 @@
+#include "store/store_test.h"
+
 #include "api/api.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -14,9 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Every rule is checked twice: on a file and on the in-memory twin. */
-
-static void each(void (*rules)(struct harness *harness))
+void rules_each(void (*rules)(struct harness *harness))
 {
     char folder[] = "/tmp/muster-store-XXXXXX";
     char path[64];
@@ -76,7 +76,7 @@ static void create_rules(struct harness *h)
 
 TEST(create_fills_in_checks_and_refuses)
 {
-    each(create_rules);
+    rules_each(create_rules);
 }
 
 static void update_rules(struct harness *h)
@@ -109,7 +109,7 @@ static void update_rules(struct harness *h)
 
 TEST(updates_conflict_and_unchanged_writes_are_none)
 {
-    each(update_rules);
+    rules_each(update_rules);
 }
 
 static void status_rules(struct harness *h)
@@ -136,7 +136,7 @@ static void status_rules(struct harness *h)
 
 TEST(status_is_written_only_through_its_subresource)
 {
-    each(status_rules);
+    rules_each(status_rules);
 }
 
 static void list_rules(struct harness *h)
@@ -170,9 +170,49 @@ static void list_rules(struct harness *h)
     EXPECT(harness_call(h, &list) == -EINVAL && h->status == 400);
 }
 
+/* A list in pages is of one moment, whatever happens between them. */
+static void page_rules(struct harness *h)
+{
+    struct api_request list = {.verb = API_LIST, .kind = &kind_configmap, .limit = 2};
+    char token[256];
+
+    for (const char *name = "bcdfg"; *name; name++) {
+        char body[64];
+
+        (void)snprintf(body, sizeof(body), "{\"metadata\":{\"name\":\"%c\"}}", *name);
+        EXPECT(harness_create(h, &kind_configmap, "default", body) == 0);
+    }
+    list.ns = STR("default");
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "b c") == 0);
+    uint64_t revision = h->revision;
+    (void)snprintf(token, sizeof(token), "%s", h->continue_token);
+    EXPECT(harness_delete(h, &kind_configmap, "default", "d", "") == 0);
+    EXPECT(harness_delete(h, &kind_configmap, "default", "g", "") == 0);
+    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"e\"}}") == 0);
+    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"a\"}}") == 0);
+    EXPECT(harness_patch(h, &kind_configmap, "default", "f", "{\"data\":{\"x\":\"1\"}}") == 0);
+    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"d\"}}") == 0);
+    list.continue_token = str_from(token);
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "d f") == 0 && h->remaining == 1);
+    EXPECT(h->revision == revision);
+    (void)snprintf(token, sizeof(token), "%s", h->continue_token);
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "g") == 0 && !h->continue_token[0]);
+    list.limit = 0;
+    list.continue_token = STR("");
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "a b c d e f") == 0);
+    list.exact_revision = revision;
+    EXPECT(harness_call(h, &list) == 0 && strcmp(h->names, "b c d f g") == 0);
+    EXPECT(h->revision == revision);
+}
+
+TEST(the_pages_of_a_list_are_of_one_moment)
+{
+    rules_each(page_rules);
+}
+
 TEST(lists_are_sorted_selected_and_continued)
 {
-    each(list_rules);
+    rules_each(list_rules);
 }
 
 static void delete_rules(struct harness *h)
@@ -219,7 +259,7 @@ static void delete_rules(struct harness *h)
 
 TEST(deletes_wait_for_grace_and_finalizers)
 {
-    each(delete_rules);
+    rules_each(delete_rules);
 }
 
 static void gang_rules(struct harness *h)
@@ -246,51 +286,7 @@ static void gang_rules(struct harness *h)
 
 TEST(a_gang_is_bound_whole_or_not_at_all)
 {
-    each(gang_rules);
-}
-
-static void watch_rules(struct harness *h)
-{
-    struct harness_watch all;
-    struct harness_watch some;
-    struct harness_watch later;
-
-    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"a\"}}") == 0);
-    uint64_t revision = h->object->revision;
-    harness_watch(h, &all, &(struct api_watch_request){.kind = &kind_configmap});
-    harness_watch(h, &some,
-                  &(struct api_watch_request){
-                      .kind = &kind_configmap, .ns = STR("default"), .label_selector = STR("l")});
-    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"b\"}}") == 0);
-    EXPECT(harness_patch(h, &kind_configmap, "default", "a",
-                         "{\"metadata\":{\"labels\":{\"l\":\"1\"}}}") == 0);
-    EXPECT(harness_patch(h, &kind_configmap, "default", "a",
-                         "{\"metadata\":{\"labels\":{\"l\":\"2\"}}}") == 0);
-    EXPECT(harness_patch(h, &kind_configmap, "default", "a", "{\"metadata\":{\"labels\":null}}") ==
-           0);
-    EXPECT(harness_delete(h, &kind_configmap, "default", "a", "") == 0);
-    harness_settle(h);
-    EXPECT(strcmp(all.heard, "+a = +b ~a ~a ~a -a") == 0);
-    EXPECT(strcmp(some.heard, "= +a ~a -a") == 0);
-
-    harness_watch(h, &later,
-                  &(struct api_watch_request){.kind = &kind_configmap, .from_revision = revision});
-    harness_settle(h);
-    EXPECT(strcmp(later.heard, "+b ~a ~a ~a -a") == 0);
-    api_watch_stop(h->api, all.watch);
-    api_watch_stop(h->api, some.watch);
-    api_watch_stop(h->api, later.watch);
-
-    harness_watch(h, &later,
-                  &(struct api_watch_request){.kind = &kind_configmap, .from_revision = 1U << 30});
-    harness_settle(h);
-    EXPECT(strcmp(later.heard, "!") == 0 && later.closed == 410);
-    api_watch_stop(h->api, later.watch);
-}
-
-TEST(watches_tell_in_order_and_follow_selectors)
-{
-    each(watch_rules);
+    rules_each(gang_rules);
 }
 
 static void owner_rules(struct harness *h)
@@ -325,7 +321,7 @@ static void owner_rules(struct harness *h)
 
 TEST(dependents_follow_their_owner_by_policy)
 {
-    each(owner_rules);
+    rules_each(owner_rules);
 }
 
 static void shared_rules(struct harness *h)
@@ -357,7 +353,7 @@ static void shared_rules(struct harness *h)
 
 TEST(a_dependent_of_several_stays_while_one_of_them_lives)
 {
-    each(shared_rules);
+    rules_each(shared_rules);
 }
 
 #define JOB_SPEC                                                                           \
@@ -383,7 +379,7 @@ static void generation_rules(struct harness *h)
 
 TEST(generations_count_changes_of_the_spec_also_what_goes)
 {
-    each(generation_rules);
+    rules_each(generation_rules);
 }
 
 static void two_owners(struct harness *h)
@@ -414,7 +410,7 @@ static void two_owners(struct harness *h)
 
 TEST(a_dependent_with_another_owner_outlives_a_foreground_deletion)
 {
-    each(two_owners);
+    rules_each(two_owners);
 }
 
 /* As clients make them: the objects first, and then who owns whom. */
@@ -447,7 +443,7 @@ static void circle_rules(struct harness *h)
 
 TEST(objects_that_own_one_another_in_a_circle_go_together)
 {
-    each(circle_rules);
+    rules_each(circle_rules);
 }
 
 static void namespace_rules(struct harness *h)
@@ -471,7 +467,7 @@ static void namespace_rules(struct harness *h)
 
 TEST(a_namespace_goes_when_it_is_empty)
 {
-    each(namespace_rules);
+    rules_each(namespace_rules);
 }
 
 static void collection_rules(struct harness *h)
@@ -488,7 +484,7 @@ static void collection_rules(struct harness *h)
 
 TEST(a_collection_is_deleted_by_selector)
 {
-    each(collection_rules);
+    rules_each(collection_rules);
 }
 
 static void dry_run_rules(struct harness *h)
@@ -505,7 +501,7 @@ static void dry_run_rules(struct harness *h)
 
 TEST(a_dry_run_changes_nothing)
 {
-    each(dry_run_rules);
+    rules_each(dry_run_rules);
 }
 
 static void shape_rules(struct harness *h)
@@ -552,7 +548,7 @@ static void shape_rules(struct harness *h)
 
 TEST(built_in_kinds_take_only_what_fits_their_fields)
 {
-    each(shape_rules);
+    rules_each(shape_rules);
 }
 
 TEST(a_file_opens_again_with_everything_in_it)
@@ -628,62 +624,7 @@ static void field_rules(struct harness *h)
 
 TEST(fields_are_required_and_fixed_and_priorities_come_from_classes)
 {
-    each(field_rules);
-}
-
-/* 40 states of 1 MB are more than what is remembered. */
-static void compaction_rules(struct harness *h)
-{
-    struct harness_watch watch;
-    size_t bytes = (size_t)1 << 20;
-    char *body = malloc(bytes + 128);
-
-    EXPECT(body);
-    if (!body)
-        return;
-    EXPECT(harness_create(h, &kind_configmap, "default", "{\"metadata\":{\"name\":\"big\"}}") == 0);
-    uint64_t first = h->object->revision;
-    for (int i = 0; i < 40; i++) {
-        int len = snprintf(body, 128, "{\"data\":{\"n\":\"%d\",\"x\":\"", i);
-
-        memset(body + len, 'x', bytes);
-        (void)snprintf(body + (size_t)len + bytes, 8, "\"}}");
-        EXPECT(harness_patch(h, &kind_configmap, "default", "big", body) == 0);
-    }
-    uint64_t last = h->object->revision;
-    free(body);
-    harness_watch(h, &watch,
-                  &(struct api_watch_request){.kind = &kind_configmap, .from_revision = first});
-    harness_settle(h);
-    EXPECT(strcmp(watch.heard, "!") == 0 && watch.closed == 410);
-    api_watch_stop(h->api, watch.watch);
-    harness_watch(h, &watch,
-                  &(struct api_watch_request){.kind = &kind_configmap, .from_revision = last - 1});
-    harness_settle(h);
-    EXPECT(strcmp(watch.heard, "~big") == 0);
-    api_watch_stop(h->api, watch.watch);
-}
-
-TEST(old_changes_are_forgotten_and_watches_from_then_end_with_410)
-{
-    each(compaction_rules);
-}
-
-static void bookmark_rules(struct harness *h)
-{
-    struct harness_watch watch;
-
-    harness_watch(h, &watch,
-                  &(struct api_watch_request){.kind = &kind_configmap, .bookmarks = true});
-    for (int i = 0; i < 12; i++)
-        harness_settle(h);
-    EXPECT(strcmp(watch.heard, "= .") == 0);
-    api_watch_stop(h->api, watch.watch);
-}
-
-TEST(a_quiet_watch_gets_bookmarks)
-{
-    each(bookmark_rules);
+    rules_each(field_rules);
 }
 
 #define APPLIED "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\","
@@ -787,10 +728,10 @@ static void creator_rules(struct harness *h)
 
 TEST(who_creates_an_object_owns_its_fields)
 {
-    each(creator_rules);
+    rules_each(creator_rules);
 }
 
 TEST(applies_own_their_fields)
 {
-    each(apply_rules);
+    rules_each(apply_rules);
 }

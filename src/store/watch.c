@@ -6,7 +6,9 @@
 #include "api/object.h"
 #include "api/selector.h"
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -116,6 +118,19 @@ static void tell_initial(struct api_watch *watch)
     watch->fn(watch->user, &(struct api_change){.event = API_SYNCED, .revision = watch->seen});
 }
 
+/* What an object was when it was last seen, at the moment in which it was seen no more. */
+static struct object *last_seen(const struct object *previous, uint64_t revision)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct json *root = object_json(previous, &arena);
+    struct object *object = NULL;
+
+    json_add_str(&arena, json_get(root, "metadata"), "resourceVersion",
+                 str_printf(&arena, "%llu", (unsigned long long)revision));
+    (void)object_new(previous->kind, json_text(&arena, root), &object, NULL);
+    return object;
+}
+
 static void tell_item(struct api_watch *watch, const struct history_item *item)
 {
     if (item->shelf != watch->shelf) /* most changes are of other kinds */
@@ -132,10 +147,16 @@ static void tell_item(struct api_watch *watch, const struct history_item *item)
 
     if (!now && !before)
         return;
+    struct object *last = NULL;
     if (item->event == API_MODIFIED && now != before)
         change.event = now ? API_ADDED : API_DELETED;
+    if (item->event == API_MODIFIED && !now && item->previous)
+        last = last_seen(item->previous, item->revision);
+    if (last)
+        change.object = last;
     watch->bookmarked = item->revision;
     watch_call(watch, &change);
+    object_unref(last);
 }
 
 static void watch_tell(struct api_watch *watch)

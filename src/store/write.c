@@ -20,6 +20,7 @@
 #include "store/apply.h"
 #include "store/batch.h"
 #include "store/host.h"
+#include "store/identity.h"
 #include "store/idle.h"
 #include "store/keep.h"
 #include "store/managed.h"
@@ -103,6 +104,7 @@ int write_open(struct write *write,
                             .ns = kind->namespaced ? request->ns : STR(""),
                             .name = request->name,
                             .subresource = request->subresource,
+                            .owned_part = request->subresource,
                             .dry_run = request->dry_run,
                             .strict_fields = request->strict_fields,
                             .field_manager = request->field_manager,
@@ -137,7 +139,7 @@ int write_parse(struct write *write, struct str body, struct json **ret)
 
     if (json_parse_telling(write->arena, body, &write->doubles, ret, &err) < 0)
         return reply_fail(write->reply, 400, "BadRequest", "the body is not JSON: %s", err.text);
-    return 0;
+    return space_check_values(write, *ret);
 }
 
 int write_check_type(struct write *write, struct json *root)
@@ -217,114 +219,6 @@ static int check_namespace(struct write *write)
                           " because it is being terminated",
                           STR_ARG(kind_resource(write->arena, write->kind)), STR_ARG(write->name),
                           STR_ARG(write->ns));
-    return 0;
-}
-
-/* ---- identity ---- */
-static struct str new_uid(struct write *write)
-{
-    uint64_t a = store_random(write->store);
-    uint64_t b = store_random(write->store);
-
-    return str_printf(
-        write->arena, "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
-        a >> 32, (a >> 16) & 0xffff, a & 0xfff, 0x8000 | (b >> 50), b & 0xffffffffffff);
-}
-
-#define GENERATED_NAME_MAX  63
-#define GENERATED_SUFFIX    5
-#define GENERATED_TRIES_MAX 20
-
-struct str write_suffix(struct write *write)
-{
-    static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
-    char suffix[GENERATED_SUFFIX];
-
-    for (size_t i = 0; i < GENERATED_SUFFIX; i++)
-        suffix[i] = letters[store_random(write->store) % (sizeof(letters) - 1)];
-    return str_dup(write->arena, (struct str){suffix, GENERATED_SUFFIX});
-}
-
-static struct str generate_name(struct write *write, struct str prefix)
-{
-    struct str name = STR_NONE;
-
-    for (int i = 0; i < GENERATED_TRIES_MAX; i++) {
-        prefix = str_sub(prefix, 0, GENERATED_NAME_MAX - GENERATED_SUFFIX);
-        name = str_printf(write->arena, STR_FMT STR_FMT, STR_ARG(prefix),
-                          STR_ARG(write_suffix(write)));
-        if (!entry_latest(shelf_find(write->shelf, write->ns, name)))
-            break;
-    }
-    return name;
-}
-
-/* Kubernetes counts the generations of these only; elsewhere the number would be noise in diffs. */
-static bool counts_generations(const struct kind *kind)
-{
-    return kind->custom || kind == &kind_pod || kind == &kind_job || kind == &kind_pdb ||
-           kind == &kind_endpointslice || kind == &kind_priorityclass || kind == &kind_crd ||
-           kind == &kind_deployment || kind == &kind_replicaset || kind == &kind_statefulset ||
-           kind == &kind_daemonset || kind == &kind_replicationcontroller ||
-           kind == &kind_cronjob || kind == &kind_ingress || kind == &kind_ingressclass ||
-           kind == &kind_networkpolicy || kind == &kind_flowschema || kind == &kind_prioritylevel ||
-           kind == &kind_podtemplate || kind == &kind_admissionpolicy ||
-           kind == &kind_admissionbinding || kind == &kind_mutatingwebhooks ||
-           kind == &kind_validatingwebhooks || kind == &kind_podgroup_k8s ||
-           kind == &kind_workload || kind == &kind_resourceslice || kind == &kind_deviceclass;
-}
-
-/* What the server says in the place of its writer is looked at as the rest is, while it is there. */
-static int check_given(struct write *write, const struct json *meta)
-{
-    static const char *const names[] = {"namespace",
-                                        "uid",
-                                        "resourceVersion",
-                                        "generation",
-                                        "deletionTimestamp",
-                                        "selfLink",
-                                        "deletionGracePeriodSeconds",
-                                        "managedFields",
-                                        "creationTimestamp"};
-    struct admit admit = {.arena = write->arena, .kind = write->kind};
-    struct json *given = json_new_object(write->arena);
-    const struct schema *shape = write->store->meta_shape;
-
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (!json_is_null(json_get(meta, names[i])))
-            json_set(given, str_from(names[i]), json_clone(write->arena, json_get(meta, names[i])));
-    if (!json_count(given))
-        return 0;
-    schema_prune(write->arena, shape, given, &write->unknown);
-    if (schema_default(write->arena, shape, given, NULL) == 0)
-        schema_validate(&admit, shape, given);
-    return admit.causes.count ? reply_misfit(write->reply, write->kind, "metadata.", &admit) : 0;
-}
-
-static int give_identity(struct write *write, struct json *meta)
-{
-    static const char *const not_for_clients[] = {"uid",          "resourceVersion",
-                                                  "generation",   "deletionTimestamp",
-                                                  "selfLink",     "deletionGracePeriodSeconds",
-                                                  "managedFields"};
-    struct str prefix = json_str(json_get(meta, "generateName"));
-
-    if (json_str(json_get(meta, "resourceVersion")).len)
-        return reply_fail(write->reply, 400, "BadRequest",
-                          "resourceVersion should not be set on objects to be created");
-    for (size_t i = 0; i < COUNT_OF(not_for_clients); i++)
-        json_remove(meta, str_from(not_for_clients[i]));
-    if (!write->name.len)
-        write->name = json_str(json_get(meta, "name"));
-    if (!write->name.len && prefix.len)
-        write->name = generate_name(write, prefix);
-    if (write->name.len)
-        json_add_str(write->arena, meta, "name", write->name);
-    json_add_str(write->arena, meta, "uid", new_uid(write));
-    json_add_str(write->arena, meta, "creationTimestamp",
-                 time_text(write->arena, store_now(write->store)));
-    if (counts_generations(write->kind))
-        json_add_i64(write->arena, meta, "generation", 1);
     return 0;
 }
 
@@ -422,6 +316,8 @@ static int check_shape(struct write *write,
     /* Before anything is made of it: what is filled in only adds to it. */
     if (r == 0)
         r = space_check_size(write, space_least(root));
+    if (r == 0)
+        r = space_check_values(write, root);
     if (r == 0)
         r = fill_in(write, write->store->meta_shape, meta, json_get(old, "metadata"));
     if (r < 0)
@@ -538,6 +434,9 @@ static int admit_object(struct write *write, struct json *root, const struct jso
     struct err err = {0};
     int r = check_shape(write, root, old, crd ? crd->schema : shape);
 
+    if (r == 0 && write->unversioned)
+        r = reply_wrong(write->reply, "metadata.resourceVersion",
+                        "must be specified for an update");
     if (r < 0)
         return r;
     if (admit_default(&admit, &err) < 0)
@@ -646,13 +545,13 @@ struct json *write_tree(struct write *write)
 int write_new(struct write *write, struct json *root)
 {
     struct json *meta = json_get(root, "metadata");
-    int r = check_given(write, meta);
+    int r = identity_check(write, meta);
 
     if (r == 0)
         r = check_place(write, meta);
 
     if (r == 0)
-        r = give_identity(write, meta);
+        r = identity_give(write, meta);
     keep_no_status(write, root);
     if (r == 0)
         r = check_namespace(write);
@@ -683,6 +582,14 @@ int write_create(struct write *write, const struct api_request *request)
     return r < 0 ? r : write_new(write, root);
 }
 
+int write_nameless(struct write *write)
+{
+    return reply_fail(write->reply, 400, "BadRequest",
+                      "the name of the object (" STR_FMT
+                      " based on URL) was undeterminable: name must be provided",
+                      STR_ARG(write->name));
+}
+
 static int check_preconditions(struct write *write, const struct json *meta)
 {
     struct str uid = json_str(json_get(meta, "uid"));
@@ -690,7 +597,7 @@ static int check_preconditions(struct write *write, const struct json *meta)
     uint64_t revision = 0;
     struct str resource = kind_resource(write->arena, write->kind);
 
-    if (write->patched && uid.len && !str_eq(uid, write->old->uid))
+    if ((write->patched || write->managed) && uid.len && !str_eq(uid, write->old->uid))
         return reply_wrong(write->reply, "metadata.uid", "field is immutable");
     if (uid.len && !str_eq(uid, write->old->uid))
         return reply_fail(write->reply, 409, "Conflict",
@@ -778,6 +685,13 @@ int write_replace(struct write *write, struct json *root)
     return write_stage(write, delete_is_due(root) ? API_DELETED : API_MODIFIED, root);
 }
 
+/* Kubernetes has an update of these say which state it has seen. */
+static bool needs_version(const struct kind *kind)
+{
+    return kind == &kind_lease || kind == &kind_pdb || kind == &kind_runtimeclass ||
+           kind == &kind_csidriver || kind == &kind_csinode || kind == &kind_volumeattachment;
+}
+
 int write_update(struct write *write, const struct api_request *request)
 {
     struct json *root = NULL;
@@ -791,5 +705,9 @@ int write_update(struct write *write, const struct api_request *request)
         return reply_fail(write->reply, 405, "MethodNotAllowed", "an update needs a name");
     if (!write->old)
         return reply_not_found(write->reply, write->kind, write->name);
+    if (!json_str_at(root, "metadata.name").len)
+        return write_nameless(write);
+    write->unversioned =
+        needs_version(write->kind) && !json_str_at(root, "metadata.resourceVersion").len;
     return write_replace(write, root);
 }

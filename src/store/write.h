@@ -28,6 +28,7 @@ struct write {
     struct str ns;
     struct str name;
     struct str subresource;
+    struct str owned_part; /* the subresource that managedFields name: also "scale" */
     bool dry_run;
     bool strict_fields;
     bool patched; /* the object is what a patch made of another */
@@ -36,6 +37,7 @@ struct write {
     const struct object *old;      /* newest state; NULL: not there */
     struct json_doubles doubles;   /* of the body */
     struct schema_unknown unknown; /* of what the server says instead of its writer */
+    bool unversioned;              /* an update that has to say its resourceVersion, and does not */
     struct json *managed;          /* managedFields that an apply made; NULL: keep track */
     const struct api_guard *guard;
     const struct api_user *user;
@@ -44,6 +46,8 @@ struct write {
 };
 /* Each returns 0 with the reply's result set and its change staged, or negative with the failure in
  * the reply. `reply` belongs to the batch in the first case, to the caller in the second. */
+/* An update whose object says no name: the refusal. */
+int write_nameless(struct write *write);
 int write_create(struct write *write, const struct api_request *request);
 int write_update(struct write *write, const struct api_request *request);
 /* Replace the old object by `root`: keeps what writes may not change, admits, stages. */

@@ -1,5 +1,6 @@
 #include "tool/log.h"
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -14,12 +15,14 @@
 #include <stdint.h>
 #include <unistd.h>
 
-static const char *const level_names[] = {
+const char *const log_level_names[] = {
     [LEVEL_ERROR] = "error",
     [LEVEL_WARN] = "warn",
     [LEVEL_INFO] = "info",
     [LEVEL_DEBUG] = "debug",
+    NULL,
 };
+const char *const log_format_names[] = {"logfmt", "json", NULL};
 
 /* logfmt needs no quotes around what has no blank, quote, '=' or control character. */
 static bool is_bare(struct str text)
@@ -41,25 +44,57 @@ static void add_value(struct buf *buf, struct str text)
         json_write_string(buf, text);
 }
 
-void log_format(struct buf *buf,
-                int64_t now_ms,
-                enum log_level level,
-                const char *event,
-                const struct log_field *fields)
+/* RFC 3339 to the millisecond: seconds without their Z, then the rest. */
+static void add_time(struct buf *buf, int64_t now_ms)
 {
     char moment[TIME_TEXT_BYTES];
-    struct str text = time_format(now_ms, moment);
 
-    /* RFC 3339 to the millisecond: seconds without their Z, then the rest. */
-    buf_addf(buf, "time=" STR_FMT ".%03dZ level=%s event=%s", STR_ARG(str_sub(text, 0, 19)),
-             (int)(now_ms % 1000), level_names[level], event);
-    for (const struct log_field *field = fields; field && field->key; field++) {
+    buf_addf(buf, STR_FMT ".%03dZ", STR_ARG(str_sub(time_format(now_ms, moment), 0, 19)),
+             (int)(now_ms % 1000));
+}
+
+static void format_logfmt(struct buf *buf, const struct log_line *line)
+{
+    buf_addf(buf, "time=");
+    add_time(buf, line->now_ms);
+    buf_addf(buf, " level=%s event=%s", log_level_names[line->level], line->event);
+    for (const struct log_field *field = line->fields; field && field->key; field++) {
         buf_addf(buf, " %s=", field->key);
         if (str_is_set(field->text))
             add_value(buf, str_sub(field->text, 0, LOG_VALUE_BYTES_MAX));
         else
             buf_addf(buf, "%lld", (long long)field->number);
     }
+    if (line->repeated > 0)
+        buf_addf(buf, " repeated=%lld", (long long)line->repeated);
+}
+
+static void format_json(struct buf *buf, const struct log_line *line)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    buf_addf(buf, "{\"time\":\"");
+    add_time(buf, line->now_ms);
+    buf_addf(buf, "\",\"level\":\"%s\",\"event\":\"%s\"", log_level_names[line->level],
+             line->event);
+    for (const struct log_field *field = line->fields; field && field->key; field++) {
+        buf_addf(buf, ",\"%s\":", field->key);
+        if (str_is_set(field->text))
+            json_write_string(buf, str_utf8(&arena, str_sub(field->text, 0, LOG_VALUE_BYTES_MAX)));
+        else
+            buf_addf(buf, "%lld", (long long)field->number);
+    }
+    if (line->repeated > 0)
+        buf_addf(buf, ",\"repeated\":%lld", (long long)line->repeated);
+    buf_addc(buf, '}');
+}
+
+void log_format(struct buf *buf, bool json, const struct log_line *line)
+{
+    if (json)
+        format_json(buf, line);
+    else
+        format_logfmt(buf, line);
     buf_addc(buf, '\n');
 }
 
@@ -107,11 +142,7 @@ void log_write(const struct log *log,
         !log_repeats_pass(log->repeats, trouble_hash(event, fields), clock_monotonic_ms(),
                           &dropped))
         return;
-    log_format(&buf, clock_now_ms(), level, event, fields);
-    if (dropped > 0) {
-        buf.len--; /* its newline */
-        buf_addf(&buf, " repeated=%lld\n", (long long)dropped);
-    }
+    log_format(&buf, log->json, &(struct log_line){clock_now_ms(), level, event, fields, dropped});
 
     /* A log that cannot be written has nowhere to complain. */
     for (size_t at = 0; at < buf.len;) {
@@ -127,8 +158,8 @@ void log_write(const struct log *log,
 
 bool log_level_parse(struct str text, enum log_level *ret)
 {
-    for (size_t i = 0; i < COUNT_OF(level_names); i++) {
-        if (str_is(text, level_names[i])) {
+    for (size_t i = 0; i < COUNT_OF(log_level_names) - 1; i++) {
+        if (str_is(text, log_level_names[i])) {
             *ret = (enum log_level)i;
             return true;
         }

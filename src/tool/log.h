@@ -18,6 +18,9 @@ struct buf;
  * is passed to all that need it; a NULL log drops everything. Each line is one write(2), so lines
  * of several processes do not mix. Values longer than LOG_VALUE_BYTES_MAX are cut.
  *
+ * With `json` the same is a JSON object a line, for collectors that read no logfmt: numbers are numbers,
+ * everything else is a text.
+ *
  * Failures repeat: when one server is away, every watch fails, again and again.
  * With `repeats` a warning or an error whose event and error= were written less than LOG_REPEAT_MS
  * ago is only counted, whatever its other fields are; the next one that is written says how many
@@ -32,6 +35,13 @@ enum log_level {
     LEVEL_INFO,  /* what happens once a job or once a start */
     LEVEL_DEBUG, /* what happens once a request */
 };
+enum {
+    LOG_FORMAT_LOGFMT,
+    LOG_FORMAT_JSON,
+};
+/* As options have them; NULL-terminated. */
+extern const char *const log_level_names[];
+extern const char *const log_format_names[];
 
 /* Zeroed is ready. */
 struct log_repeats {
@@ -44,7 +54,8 @@ struct log_repeats {
 
 struct log {
     int fd;
-    enum log_level level;        /* what is less important is dropped */
+    enum log_level level; /* what is less important is dropped */
+    bool json;
     struct log_repeats *repeats; /* NULL: every line is written */
 };
 
@@ -77,12 +88,16 @@ void log_write(const struct log *log,
                enum log_level level,
                const char *event,
                const struct log_field *fields);
+/* What log_write() is told, at a moment. */
+struct log_line {
+    int64_t now_ms;
+    enum log_level level;
+    const char *event;
+    const struct log_field *fields;
+    int64_t repeated; /* how many like it were not written; 0 is not told */
+};
 /* The line that log_write() writes, newline included. */
-void log_format(struct buf *buf,
-                int64_t now_ms,
-                enum log_level level,
-                const char *event,
-                const struct log_field *fields);
+void log_format(struct buf *buf, bool json, const struct log_line *line);
 /* Whether a trouble is to be written at this moment; *ret_dropped: how many like it were not. */
 bool log_repeats_pass(struct log_repeats *repeats,
                       uint64_t hash,

@@ -32,7 +32,7 @@ TEST(log_lines_are_logfmt_with_quotes_only_where_needed)
         const struct log_field fields[] = {LOG_C("pod", rows[i].value), {NULL, {NULL, 0}, 0}};
 
         test_case(rows[i].why);
-        log_format(&buf, 1000, LEVEL_INFO, "pod.started", fields);
+        log_format(&buf, false, &(struct log_line){1000, LEVEL_INFO, "pod.started", fields, 0});
         EXPECT(str_ends(buf_str(&buf), str_from(rows[i].line)));
     }
 }
@@ -42,9 +42,24 @@ TEST(log_line_starts_with_time_level_and_event)
     _cleanup_(buf_done) struct buf buf = {0};
     const struct log_field fields[] = {LOG_I64("pid", -7), {NULL, {NULL, 0}, 0}};
 
-    log_format(&buf, 1794708184567, LEVEL_WARN, "pod.lost", fields);
+    log_format(&buf, false, &(struct log_line){1794708184567, LEVEL_WARN, "pod.lost", fields, 0});
     EXPECT(
         str_is(buf_str(&buf), "time=2026-11-15T02:03:04.567Z level=warn event=pod.lost pid=-7\n"));
+}
+
+TEST(log_lines_are_json_where_that_is_wanted)
+{
+    _cleanup_(buf_done) struct buf buf = {0};
+    const struct log_field fields[] = {LOG_I64("pid", -7),
+                                       LOG_C("error", "a \"b\"\nc \xff"),
+                                       LOG_STR("pod", STR_NONE),
+                                       {NULL, {NULL, 0}, 0}};
+
+    log_format(&buf, true, &(struct log_line){1794708184567, LEVEL_WARN, "pod.lost", fields, 3});
+    EXPECT(str_is(
+        buf_str(&buf),
+        "{\"time\":\"2026-11-15T02:03:04.567Z\",\"level\":\"warn\",\"event\":\"pod.lost\","
+        "\"pid\":-7,\"error\":\"a \\\"b\\\"\\nc \xef\xbf\xbd\",\"pod\":\"\",\"repeated\":3}\n"));
 }
 
 TEST(log_drops_what_is_below_its_level)

@@ -315,6 +315,50 @@ struct str term_moment(struct arena *arena, struct str moment)
                       minutes % 60);
 }
 
+#define SECONDS_LEN (sizeof("2026-11-15T02:03:04") - 1)
+
+/* Of the moment that a text begins with, in UTC; 0: it begins with none. */
+static size_t moment_length(struct str text)
+{
+    static const char like[] = "0000-00-00T00:00:00";
+    size_t len = SECONDS_LEN;
+
+    if (text.len <= len)
+        return 0;
+    for (size_t i = 0; i < len; i++)
+        if (like[i] == '0' ? text.p[i] < '0' || text.p[i] > '9' : text.p[i] != like[i])
+            return 0;
+    if (text.p[len] == '.')
+        do
+            len++;
+        while (len < text.len && text.p[len] >= '0' && text.p[len] <= '9');
+    return len < text.len && text.p[len] == 'Z' ? len + 1 : 0;
+}
+
+struct str term_moments(struct arena *arena, struct str text)
+{
+    _cleanup_(buf_done) struct buf out = {0};
+    size_t line_len = str_find(text, '\n');
+    size_t at = 0;
+
+    while (at < line_len) {
+        struct str moment = str_sub(text, at, moment_length(str_sub(text, at, line_len - at)));
+        struct str told = term_moment(arena, moment);
+
+        if (!moment.len) {
+            buf_addc(&out, text.p[at++]);
+            continue;
+        }
+        at += moment.len;
+        buf_add(&out, str_sub(told, 0, SECONDS_LEN));
+        if (!str_eq(told, moment)) /* what the second is divided into stays */
+            buf_add(&out, str_sub(moment, SECONDS_LEN, moment.len - SECONDS_LEN - 1));
+        buf_add(&out, str_sub(told, SECONDS_LEN, told.len));
+    }
+    buf_add(&out, str_sub(text, line_len, text.len));
+    return str_dup(arena, buf_str(&out));
+}
+
 const char *term_bytes(uint64_t bytes, char out[static TERM_BYTES_TEXT])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

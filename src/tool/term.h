@@ -98,6 +98,8 @@ void term_page(const struct term *term, struct str text);
 /* A moment as the API writes it, "2026-11-15T02:03:04Z", in the person's time zone: "...T03:03:04+01:00".
  * What is none stays as it is. */
 struct str term_moment(struct arena *arena, struct str moment);
+/* A sentence, with each moment in it told so. Lines of a program that stand below it stay as they are. */
+struct str term_moments(struct arena *arena, struct str text);
 
 /* 1536 as "1.5 KiB", for people. */
 #define TERM_BYTES_TEXT 24

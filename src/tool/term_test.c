@@ -113,6 +113,40 @@ TEST(term_moments_are_told_by_the_clock_of_the_person)
     tzset();
 }
 
+TEST(term_moments_in_a_sentence_are_told_by_that_clock_and_a_programs_own_lines_are_not)
+{
+#define LINES "\n2026-11-15T23:03:04Z a line of the program"
+    static const struct {
+        const char *zone;
+        const char *text;
+        const char *told;
+    } rows[] = {
+        {"CET-1",
+         "rank 3 ended with exit code 7 at 2026-11-15T23:03:04.567000Z; its last lines:" LINES,
+         "rank 3 ended with exit code 7 at 2026-11-16T00:03:04.567000+01:00; its last "
+         "lines:" LINES},
+        {"NST3:30", "since 2026-11-15T23:03:04Z, until 2026-11-15T23:13:04Z",
+         "since 2026-11-15T19:33:04-03:30, until 2026-11-15T19:43:04-03:30"},
+        {"UTC0", "at 2026-11-15T23:03:04.567000Z", "at 2026-11-15T23:03:04.567000Z"},
+        {"CET-1", "at 2026-11-15T23:03:04+02:00, 2026-11-15, 2026-11-15T23:03:04", NULL},
+        {"CET-1", "at 2026-11-15T23:03:04.5", NULL},
+        {"CET-1", "", NULL},
+    };
+#undef LINES
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+
+        test_case(rows[i].text);
+        EXPECT(setenv("TZ", rows[i].zone, 1) == 0);
+        tzset();
+        EXPECT(str_is(term_moments(&arena, str_from(rows[i].text)),
+                      rows[i].told ? rows[i].told : rows[i].text));
+    }
+    EXPECT(unsetenv("TZ") == 0);
+    tzset();
+}
+
 TEST(term_without_a_terminal_writes_no_escapes)
 {
     int ends[2];

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <uv.h>
 
@@ -11,12 +12,15 @@ struct timer {
     void *user;
     timer_fn *due;
     timer_fn *closed;
+    bool calling;
 };
 
 static void on_due(uv_timer_t *handle)
 {
     struct timer *timer = handle->data;
+    timer->calling = true;
     timer->due(timer->user);
+    timer->calling = false; /* on_closed comes later, in any case */
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -45,9 +49,12 @@ void timer_in(struct timer *timer, int64_t delay_ms, timer_fn *due)
 
 void timer_every(struct timer *timer, int64_t delay_ms, int64_t every_ms, timer_fn *due)
 {
+    /* libuv before 1.45 calls what sets itself for now again in this turn, for ever, and hears
+     * nobody else. */
+    int64_t least_ms = timer->calling ? 1 : 0;
     timer->due = due;
-    (void)uv_timer_start(&timer->handle, on_due, delay_ms > 0 ? (uint64_t)delay_ms : 0,
-                         (uint64_t)every_ms);
+    (void)uv_timer_start(&timer->handle, on_due,
+                         (uint64_t)(delay_ms > least_ms ? delay_ms : least_ms), (uint64_t)every_ms);
 }
 
 void timer_cancel(struct timer *timer)

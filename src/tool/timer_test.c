@@ -101,6 +101,37 @@ TEST(timer_repeats_until_it_is_cancelled)
     story_end(&story);
 }
 
+static void again(void *user)
+{
+    struct story *story = user;
+    tell(story, 'r');
+    if (story->len < 5)
+        timer_in(story->timer, 0, again);
+}
+
+static void on_turn(uv_prepare_t *prepare)
+{
+    tell(prepare->data, '.');
+}
+
+/* Else work that never ends keeps the loop from everybody who waits on a socket. */
+TEST(timer_that_sets_itself_for_now_is_called_in_the_next_turn)
+{
+    struct story story;
+    uv_prepare_t prepare;
+    story_begin(&story);
+    uv_prepare_init(&story.loop, &prepare);
+    prepare.data = &story;
+    uv_prepare_start(&prepare, on_turn);
+    uv_unref((uv_handle_t *)&prepare);
+    timer_in(story.timer, 0, again);
+    story_run(&story);
+    EXPECT(strstr(story.text, "r.r.r"));
+    uv_close((uv_handle_t *)&prepare, NULL);
+    timer_free(story.timer);
+    story_end(&story);
+}
+
 TEST(timer_that_is_freed_is_not_called)
 {
     struct story story;

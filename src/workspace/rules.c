@@ -16,6 +16,7 @@
 #define IGNORE_BYTES_MAX ((size_t)1 << 20)
 #define EXCLUDE_FILE     ".git/info/exclude"
 #define VENV_FILE        "pyvenv.cfg"
+#define OWN_FILE         ".torchrunignore"
 
 static void rules_note(const struct rules *rules,
                        struct str path,
@@ -57,7 +58,7 @@ static void read_file(struct rules *rules, int folder, struct str base, const ch
 static void read_both(struct rules *rules, int folder, struct str base)
 {
     read_file(rules, folder, base, ".gitignore");
-    read_file(rules, folder, base, ".torchrunignore");
+    read_file(rules, folder, base, OWN_FILE);
 }
 
 /* ---- above the folder ---- */
@@ -230,8 +231,14 @@ static const char *own_rule(const struct rules *rules,
     return NULL;
 }
 
-bool rules_leave_out(struct rules *rules, int parent, struct str path, bool folder)
+static bool counts(const struct ignore_rule *rule, enum rules_thing thing)
 {
+    return !rule->negated && (thing != RULES_LINK_OUT || str_is(rule->file, OWN_FILE));
+}
+
+bool rules_leave_out(struct rules *rules, int parent, struct str path, enum rules_thing thing)
+{
+    bool folder = thing == RULES_FOLDER;
     char whole[2 * WS_PATH_MAX + 4];
     struct str above = manifest_parent(path);
     const struct ignore_rule *rule;
@@ -241,7 +248,7 @@ bool rules_leave_out(struct rules *rules, int parent, struct str path, bool fold
     if (folder && str_is(str_sub(path, above.len + (above.len ? 1 : 0), path.len), ".git"))
         return true; /* that is no news */
     rule = ignore_find(&rules->ignore, in_repository(rules, path, whole), folder);
-    if (rule && !rule->negated) {
+    if (rule && counts(rule, thing)) {
         left.file = rule->file;
         left.rule = rule->line;
     } else {

@@ -59,5 +59,13 @@ void rules_done(struct rules *rules);
 void rules_read(struct rules *rules, int folder_fd, struct str path);
 size_t rules_count(const struct rules *rules);
 void rules_cut(struct rules *rules, size_t count);
+/* What a rule is asked about. A link that leads out of the folder is only some bytes, and what it
+ * leads to is not sent: people write `data` into .gitignore and expect to find it all the same, so
+ * git's rules do not count for it. */
+enum rules_thing {
+    RULES_FILE,
+    RULES_FOLDER,
+    RULES_LINK_OUT
+};
 /* Is parent/name, which is `path`, left out? It is told to options.left, then. */
-bool rules_leave_out(struct rules *rules, int parent, struct str path, bool folder);
+bool rules_leave_out(struct rules *rules, int parent, struct str path, enum rules_thing thing);

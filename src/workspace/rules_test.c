@@ -206,6 +206,28 @@ TEST(links_out_of_the_folder_are_sent_with_their_whole_path)
     EXPECT(strstr(place.said, "absolute: a link that points outside"));
 }
 
+TEST(a_link_out_of_the_folder_is_sent_though_git_is_not_to_know_it)
+{
+    _cleanup_(place_done) struct place place;
+    const struct scan_options options = {.links_out = true};
+    char path[200];
+
+    place_open(&place);
+    put(&place, "project/.gitignore", "data\nmodels\nhere\n");
+    put(&place, "project/.torchrunignore", "models\n");
+    put(&place, "project/train.py", "");
+    (void)snprintf(path, sizeof(path), "%s/project/data", place.path);
+    EXPECT(symlink("/datasets", path) == 0);
+    (void)snprintf(path, sizeof(path), "%s/project/models", place.path);
+    EXPECT(symlink("/models", path) == 0);
+    (void)snprintf(path, sizeof(path), "%s/project/here", place.path);
+    EXPECT(symlink("train.py", path) == 0);
+    scan(&place, "project", options);
+    EXPECT(sends(&place, "data") && !strstr(place.said, "data by"));
+    EXPECT(!sends(&place, "models") && strstr(place.said, "models by .torchrunignore: models"));
+    EXPECT(!sends(&place, "here") && strstr(place.said, "here by .gitignore: here"));
+}
+
 /* As somebody who is not root, to whom everything is readable. */
 static int scan_as_nobody(struct place *place)
 {

@@ -139,6 +139,23 @@ static unsigned char type_of(int dir, const char *name)
     return (unsigned char)IFTODT(st.st_mode);
 }
 
+static enum rules_thing thing_of(const struct scan *scan,
+                                 int dir,
+                                 const char *name,
+                                 unsigned char type)
+{
+    char target[WS_PATH_MAX + 1];
+    ssize_t len;
+
+    if (type != DT_LNK || !scan->options->links_out)
+        return type == DT_DIR ? RULES_FOLDER : RULES_FILE;
+    len = readlinkat(dir, name, target, sizeof(target));
+    return len > 0 &&
+                   manifest_check_link(path_of(scan), (struct str){target, (size_t)len}, NULL) < 0
+               ? RULES_LINK_OUT
+               : RULES_FILE;
+}
+
 static int visit(struct scan *scan, int dir, const char *name, unsigned char type, int depth)
 {
     if (depth == 0 && strcmp(name, WS_PRIVATE_DIR) == 0)
@@ -147,7 +164,8 @@ static int visit(struct scan *scan, int dir, const char *name, unsigned char typ
         type = type_of(dir, name);
     if (type == DT_UNKNOWN)
         return 0;
-    if (scan->options && rules_leave_out(&scan->rules, dir, path_of(scan), type == DT_DIR))
+    if (scan->options &&
+        rules_leave_out(&scan->rules, dir, path_of(scan), thing_of(scan, dir, name, type)))
         return 0;
     if (type == DT_REG)
         return add_file(scan);
@@ -383,7 +401,7 @@ int scan_path(const char *root,
             r = visit(&scan, fd, name, DT_UNKNOWN, depth);
             break;
         }
-        if (rules_leave_out(&scan.rules, fd, path_of(&scan), true))
+        if (rules_leave_out(&scan.rules, fd, path_of(&scan), RULES_FOLDER))
             break;
         next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         close(fd);

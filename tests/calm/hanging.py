@@ -3,7 +3,9 @@
 each with what is to be said of it and whether it is proof, which restarts it.
 """
 
+import asyncio
 import atexit
+import ctypes
 import os
 import queue
 import re
@@ -165,9 +167,39 @@ def a_server_that_never_answers():
     stuck(lambda: healthy.asyncio_fetch(listener.getsockname()[1]))
 
 
-@hangs(r"rank 1 .*waits .*1 of 2 ranks have ended", False)
+@hangs(CODE, False)
+def tasks_that_wait_for_each_other():
+    """In a loop of asyncio, which waits for sockets meanwhile."""
+    async def both():
+        tasks = []
+
+        async def other(which):
+            await asyncio.sleep(0)
+            await asyncio.shield(tasks[1 - which])
+        tasks[:] = [asyncio.ensure_future(other(which)) for which in range(2)]
+        await asyncio.wait(tasks)
+    stuck(lambda: asyncio.run(both()))
+
+
+@hangs(CODE, False)
+def a_library_that_keeps_the_interpreter():
+    """C code that waits for ever and did not release Python's lock: no thread of the program goes on."""
+    stuck(lambda: ctypes.PyDLL(None).pause())
+
+
+@hangs(r"rank 1 (.*waits .*|is in [^;]*) at hanging.py:\d+ in twice", False)
+def a_lock_in_a_hook_of_the_backward_pass():
+    """All ranks are in the same pass; which one holds up the others is told by its line alone."""
+    training = healthy.Training()
+    training.steps()
+    if RANK == 1 and FIRST:
+        training.model.module.bias.register_hook(lambda gradient: twice(threading.Lock()))
+    training.steps()
+
+
+@hangs(r"rank 1 .*in its own code.* at hanging.py:\d+ in twice .*1 of 2 ranks have ended", False)
 def a_lock_at_exit():
-    """After its peer has ended: nobody waits for it but its launcher."""
+    """After its peer has ended: nobody waits for it but its launcher. PyTorch 1.13 asks for its store meanwhile, all the time."""
     training = healthy.Training()
     training.steps()
     if RANK == 1 and FIRST:

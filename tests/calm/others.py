@@ -5,6 +5,7 @@ run). --list: all names.
 """
 
 import asyncio
+import concurrent.futures
 import ctypes
 import datetime
 import fcntl
@@ -76,6 +77,79 @@ def a_queue_of_a_process():
         items.get()
         child.join()
     odd(wait)
+
+
+@other
+def rewards_over_queues_of_tensors():
+    """torch.multiprocessing, as its documents show it: a server that is spawned, and asked without a limit."""
+    ask, answer = (torch.multiprocessing.get_context("spawn").Queue() for _ in range(2))
+    if RANK == 0:
+        os.environ.pop("RANK")
+        server = torch.multiprocessing.get_context("spawn").Process(target=rewards, args=(ask, answer, SECONDS), daemon=True)
+        server.start()
+        os.environ["RANK"] = "0"
+
+    def score():
+        ask.put(torch.ones(4))
+        answer.get().sum().item()
+    odd(score)
+
+
+def rewards(ask, answer, seconds):
+    words = ask.get()
+    time.sleep(seconds)
+    answer.put(words * 2)
+    time.sleep(seconds)  # what it has put is its own until it was taken
+
+
+@other
+def uploads_of_a_pool():
+    """concurrent.futures: what two threads send, and whoever takes it takes its time; result() has no limit."""
+    def upload(listener):
+        with socket.create_connection(listener.getsockname()) as peer:
+            peer.sendall(bytes(1 << 20))
+            peer.recv(16)
+
+    def take(listener):
+        peer, _ = listener.accept()
+        left = 1 << 20
+        while left:
+            left -= len(peer.recv(65536))
+        time.sleep(SECONDS)
+        peer.send(b"200 OK")
+
+    def send():
+        listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        for listener in listeners:
+            aside(lambda listener=listener: take(listener))
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(upload, listener) for listener in listeners]:
+                done.result()
+    odd(send)
+
+
+@other
+def a_barrier_of_keys_while_one_computes():
+    """A store of its own, as a library's barrier has it, with a long limit; who comes last uses its CPU for that long."""
+    training = healthy.Training()
+    training.steps()
+    port = training_port()
+    store = dist.TCPStore("127.0.0.1", port, WORLD, RANK == 0, timeout=datetime.timedelta(minutes=30))
+    if RANK == 0:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            torch.mm(torch.ones(64, 64), torch.ones(64, 64))
+    store.set(f"here-{RANK}", "1")
+    store.wait([f"here-{rank}" for rank in range(WORLD)], datetime.timedelta(minutes=10))
+    training.steps()
+
+
+def training_port():
+    """A port that is free at rank 0, known to all."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = torch.tensor([taken.getsockname()[1]])
+    dist.broadcast(port, 0)
+    return int(port)
 
 
 @other
@@ -415,6 +489,29 @@ def a_pause_until_a_signal():
 
 
 @other
+def a_pause_until_it_is_continued():
+    """As schedulers ask for it: SIGTSTP and SIGCONT, which the program takes for itself, to pause where it likes."""
+    def wait():
+        goes_on, here = threading.Event(), os.getpid()
+        signal.signal(signal.SIGTSTP, lambda *_: goes_on.clear())
+        signal.signal(signal.SIGCONT, lambda *_: goes_on.set())
+        aside(lambda: (time.sleep(SECONDS), os.kill(here, signal.SIGCONT)))
+        goes_on.wait()
+    odd(wait)
+
+
+@other
+def settings_that_are_read_again():
+    """As daemons do: on SIGHUP."""
+    def wait():
+        again, here = threading.Event(), os.getpid()
+        signal.signal(signal.SIGHUP, lambda *_: again.set())
+        aside(lambda: (time.sleep(SECONDS), os.kill(here, signal.SIGHUP)))
+        again.wait()
+    odd(wait)
+
+
+@other
 def a_timer_of_the_kernel():
     """timerfd, read by a thread."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -478,6 +575,7 @@ def steps_without_the_others():
 @other
 def a_checkpoint_that_is_saved_aside():
     """torch.distributed.checkpoint.async_save, to a storage that is slow; the next one waits for it."""
+    healthy.need("torch.distributed.checkpoint")
     import torch.distributed.checkpoint as dcp
     if not hasattr(dcp, "async_save"):
         print("torch.distributed.checkpoint.async_save is not here: this PyTorch is older", flush=True)

@@ -20,6 +20,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,12 +29,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
-/* costs [--all] [--bytes N] [--part K/N] [--time] [--profile STEP] [WORD...]: what an object costs by its size.
+/* costs [--all] [--bytes N] [--part K/N] [--time] [WORD...]: what an object costs by its size.
  *
  * Of every shape (shapes.h; WORD: those whose name has it) an object of N bytes and one of twice as many is written, updated, patched,
  * applied, listed and watched over HTTP and deleted, with the server, all controllers and the scheduler of `muster up` on one loop;
@@ -46,25 +48,25 @@
  *   bystander  a change of other pods costs at most BYSTANDER times as much when the object is twice as large
  *
  * --part 1/2 plays every second shape, --all prints the counts of each, --time counts nanoseconds instead of blocks, in a build
- * where blocks are not traced (run.py --calibrate), and --profile the places that are passed most often in a step. */
-#define BYTES         16384 /* and twice that */
-#define GROWTH        2.5
-#define BYSTANDER     1.5
-#define TURN_BLOCKS   ((uint64_t)40000000)
-#define SMALL_BLOCKS  100000 /* a step below this is no burden to anybody */
-#define ENOUGH        8      /* turns as long as that: it is not run to its end */
-#define PODS          4      /* that have nothing to do with it */
-#define ACT_MS        2000   /* for so long the controllers and the scheduler go on by themselves */
-#define SETTLE_MS     20000  /* what follows from it by itself has happened */
-#define ROUNDS_MAX    100000
-#define ANSWER_BYTES  1024 /* of which the beginning is looked at */
-#define READ_BYTES    ((size_t)1 << 20)
-#define TOKEN         "0123456789abcdef0123456789abcdef"
-#define NOW_MS        1790000000000
-#define PROFILE_LINES 40
-#define BATCH         32 /* texts that are tried one after another in one process: each leaves nothing */
-#define NAME_BYTES    512
-#define JSON_TYPE     "application/json"
+ * where blocks are not traced (run.py --calibrate). */
+#define BYTES        32768 /* and twice that */
+#define GROWTH       2.5
+#define BYSTANDER    1.5
+#define TURN_BLOCKS  ((uint64_t)50000000)
+#define SMALL_BLOCKS 100000 /* a step below this is no burden to anybody */
+#define ENOUGH       8      /* turns as long as that: it is not run to its end */
+#define LOOK_MS      50
+#define PODS         4     /* that have nothing to do with it */
+#define ACT_MS       2000  /* for so long the controllers and the scheduler go on by themselves */
+#define SETTLE_MS    20000 /* what follows from it by itself has happened */
+#define ROUNDS_MAX   100000
+#define ANSWER_BYTES 1024 /* of which the beginning is looked at */
+#define READ_BYTES   ((size_t)1 << 20)
+#define TOKEN        "0123456789abcdef0123456789abcdef"
+#define NOW_MS       1790000000000
+#define BATCH        32 /* texts that are tried one after another in one process: each leaves nothing */
+#define NAME_BYTES   512
+#define JSON_TYPE    "application/json"
 
 enum step {
     WATCH,
@@ -112,8 +114,7 @@ struct world {
 
 static struct world world = {.now_ms = NOW_MS, .watch = -1};
 static char reading[READ_BYTES];
-static const char *profiled; /* the name of a step */
-static bool timed;           /* nanoseconds are counted: nothing is judged */
+static bool timed; /* nanoseconds are counted: nothing is judged */
 
 _Noreturn static void die(const char *why)
 {
@@ -140,43 +141,46 @@ static uint64_t spent(void)
     struct timespec now = {0};
 
     if (!timed)
-        return count.blocks;
+        return count_now();
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t turn_begin(void)
+static uint64_t turn_began = UINT64_MAX; /* no turn is on */
+
+/* Every LOOK_MS of processor time: a turn that does not end is not waited for. */
+static void look(int number)
 {
-    count_until(world.result ? count.blocks + ENOUGH * TURN_BLOCKS : UINT64_MAX);
-    return spent();
+    (void)number;
+    if (turn_began != UINT64_MAX && count_now() - turn_began > ENOUGH * TURN_BLOCKS)
+        enough();
 }
 
-/* --profile: the places of the program that a step passes most often, for addr2line. */
-static void tell_places(void)
+static void look_from_now_on(void)
 {
-    uint32_t *places = count.places;
+    struct sigaction how = {.sa_handler = look, .sa_flags = SA_RESTART};
+    struct itimerval when = {.it_interval.tv_usec = LOOK_MS * 1000,
+                             .it_value.tv_usec = LOOK_MS * 1000};
 
-    count.places = NULL;
-    for (int i = 0; places && i < PROFILE_LINES; i++) {
-        size_t most = 0;
-
-        for (size_t at = 0; at < COUNT_PLACES; at++)
-            if (places[at] > places[most])
-                most = at;
-        (void)printf("place 0x%zx %u\n", most, places[most]);
-        places[most] = 0;
-    }
-    (void)fflush(stdout);
+    if (!timed && (sigaction(SIGPROF, &how, NULL) < 0 || setitimer(ITIMER_PROF, &when, NULL) < 0))
+        die("no timer");
 }
 
-static void turn_end(uint64_t began)
+static void turn_begin(void)
+{
+    turn_began = spent();
+}
+
+static void turn_end(void)
 {
     struct result *result = world.result;
-    uint64_t blocks = spent() - began;
+    uint64_t blocks = spent() - turn_began;
 
-    count_until(UINT64_MAX);
+    turn_began = UINT64_MAX;
     if (!result)
         return;
+    if (!timed && blocks > ENOUGH * TURN_BLOCKS)
+        enough();
     result->blocks[result->step] += blocks;
     if (blocks > result->turn) {
         result->turn = blocks;
@@ -192,10 +196,9 @@ static void drain(int fd)
 
 static void turn_loop(void)
 {
-    uint64_t began = turn_begin();
-
+    turn_begin();
     (void)uv_run(&world.loop, UV_RUN_NOWAIT);
-    turn_end(began);
+    turn_end();
     drain(world.watch);
 }
 
@@ -205,12 +208,12 @@ static int64_t turn_all(void)
     int64_t next = 0;
 
     for (int quiet = 0, i = 0; quiet < 3 && i < ROUNDS_MAX; i++) {
-        uint64_t began = turn_begin();
+        turn_begin();
         int64_t a = runner_turn(world.runner);
-        turn_end(began);
-        began = turn_begin();
+        turn_end();
+        turn_begin();
         int64_t b = scheduler_turn(world.scheduler);
-        turn_end(began);
+        turn_end();
         bool busy = !store_is_idle(world.store);
         for (int k = 0; k < ROUNDS_MAX && !store_is_idle(world.store); k++)
             turn_loop();
@@ -405,10 +408,6 @@ static void world_open(struct arena *arena)
 
 static void step_to(enum step step)
 {
-    tell_places();
-    if (profiled && !strcmp(profiled, step_names[step]))
-        count.places = mmap(NULL, COUNT_PLACES * sizeof(*count.places), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     world.result->step = step;
 }
 
@@ -512,7 +511,6 @@ static void play(struct arena *arena, const struct shape *shape, size_t bytes)
         .method = "DELETE",
         .path = url(arena, kind, name, shape->form == SHAPE_TEXT ? "?gracePeriodSeconds=0" : "")});
     act(ACT_MS);
-    tell_places();
     world.result->ended = true;
 }
 
@@ -538,6 +536,7 @@ _Noreturn static void play_all(const struct shape *const *shapes,
 {
     if (uv_loop_fork(&world.loop) < 0)
         die("the loop does not fork");
+    look_from_now_on();
     for (size_t i = 0; i < count_of; i++) {
         _cleanup_(arena_done) struct arena arena = {0};
 
@@ -764,13 +763,10 @@ static struct options read_options(int argc, char **argv)
             timed = true;
         else if (!strcmp(argv[*at], "--bytes") && *at + 1 < argc)
             ret.bytes = strtoul(argv[++*at], NULL, 10);
-        else if (!strcmp(argv[*at], "--profile") && *at + 1 < argc)
-            profiled = argv[++*at];
         else if (strcmp(argv[*at], "--part") || *at + 1 == argc ||
                  sscanf(argv[++*at], "%zu/%zu", &ret.part, &ret.parts) != 2 ||
                  ret.part-- - 1 >= ret.parts)
-            die("usage: costs [--all] [--bytes N] [--part K/N] [--time] [--profile STEP] "
-                "[WORD...]");
+            die("usage: costs [--all] [--bytes N] [--part K/N] [--time] [WORD...]");
     return ret;
 }
 
@@ -780,7 +776,6 @@ int main(int argc, char **argv)
     static struct totals totals;
     const struct options options = read_options(argc, argv);
 
-    count.enough = enough;
     world_open(&arena);
     struct shapes shapes = {.arena = &arena, .kinds = store_api(world.store)->kinds};
     shapes_make(&shapes);

@@ -2,18 +2,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 
-/* Every basic block of the libraries calls __sanitizer_cov_trace_pc(). What libc does for them is not
+/* Every basic block of the libraries is counted in count_blocks (trace.h). What libc does for them is not
  * compiled so: bytes that are moved, compared and looked through are counted here, by the linker's
  * --wrap, a block for every BYTES_A_BLOCK of them. */
 #define BYTES_A_BLOCK 32
 
-struct count count = {.most = UINT64_MAX, .enough_at = UINT64_MAX};
+uint64_t count_blocks[COUNTERS];
 
-extern const char __executable_start[]; /* the linker's */
 void __sanitizer_cov_trace_pc(void);
 void *__real_memcpy(void *to, const void *from, size_t bytes);
 void *__real_memmove(void *to, const void *from, size_t bytes);
@@ -28,35 +26,24 @@ void *__wrap_memchr(const void *in, int c, size_t bytes);
 
 #define UNTRACED __attribute__((no_sanitize_coverage))
 
-/* Above `most`: that is all there may be, or every place is looked at. */
-UNTRACED static void beyond(const char *here)
-{
-    size_t at = (size_t)(here - __executable_start);
-
-    if (count.places && at < COUNT_PLACES)
-        count.places[at]++;
-    if (count.blocks <= count.enough_at)
-        return;
-    count_until(UINT64_MAX);
-    count.enough();
-}
-
-UNTRACED void count_until(uint64_t blocks)
-{
-    count.enough_at = blocks;
-    count.most = count.places && blocks != UINT64_MAX ? 0 : blocks;
-}
-
-/* Called for every block: one sum and one comparison. */
+/* Called for every block where trace.h does not count them. */
 UNTRACED void __sanitizer_cov_trace_pc(void)
 {
-    if (__builtin_expect(++count.blocks > count.most, 0))
-        beyond(__builtin_return_address(0));
+    count_blocks[0]++;
+}
+
+UNTRACED uint64_t count_now(void)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < COUNTERS; i++)
+        sum += count_blocks[i];
+    return sum;
 }
 
 UNTRACED static inline void add(size_t bytes)
 {
-    count.blocks += bytes / BYTES_A_BLOCK;
+    count_blocks[0] += bytes / BYTES_A_BLOCK;
 }
 
 UNTRACED void *__wrap_memcpy(void *to, const void *from, size_t bytes)

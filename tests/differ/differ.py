@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""differ.py [--seed N] [--requests N] [--record | --recorded] [--verbose]: the same requests to a real kube-apiserver and to
-`muster up`.
+"""differ.py [--seed N] [--requests N] [--answers FILE [--known]] [--record | --recorded] [--verbose]: the same requests to a
+real kube-apiserver and to `muster up`.
 
 objects.py has valid objects, make.py what is changed in them. Compared are code, reason, reason and path of each cause, and
 the object that is answered. What differs and is in no line of tests/expected/differ.txt fails. Writes are dry runs, so
 requests do not disturb each other; what deletes leave behind is tried on objects of their own.
+
+--answers keeps what Kubernetes said in a file, so that it is asked once; with --known only what is in there is compared.
 
 --record writes a part of the requests that are answered alike, and how, to recorded.txt; --recorded plays these against
 `muster up` alone, which `make test` does. Ends with `N passed, N failed`.
@@ -13,6 +15,8 @@ requests do not disturb each other; what deletes leave behind is tried on object
 import argparse
 import base64
 import collections
+import concurrent.futures
+import contextlib
 import copy
 import hashlib
 import http.client
@@ -20,9 +24,11 @@ import json
 import os
 import random
 import re
+import sqlite3
 import ssl
 import sys
 import threading
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
@@ -58,7 +64,11 @@ class Server:
                 head = dict(self.headers, **({"Content-Type": media} if data is not None else {}))
                 self.local.open.request(method, path, body=data, headers=head)
                 answer = self.local.open.getresponse()
-                return answer.status, answer.read().decode("utf-8", "replace")
+                first = "watch=" in path and answer.status == 200
+                said = (answer.readline() if first else answer.read()).decode("utf-8", "replace")
+                if first:
+                    self.local.open = None  # which ends the watch
+                return answer.status, said
             except (http.client.HTTPException, ConnectionError, OSError):
                 self.local.open = None
         return 0, ""  # it hangs up on this one, whoever asks
@@ -86,6 +96,31 @@ def server_of(kubeconfig):
     return Server(value("server"), context, headers)
 
 
+class Answers:
+    """What Kubernetes said, in a file; without a path, nothing."""
+
+    def __init__(self, path):
+        self.file = sqlite3.connect(path or ":memory:", check_same_thread=False)
+        self.file.execute("CREATE TABLE IF NOT EXISTS answers (request TEXT PRIMARY KEY, status INTEGER, said BLOB)")
+        self.lock = threading.Lock()
+
+    @staticmethod
+    def key(request):
+        about = re.search(r"/b(\d+)\b", request.path)
+        there = named(OBJECTS[int(about.group(1))], about.group(0)[1:]) if about else None
+        return digest([request.method, request.path, request.media, request.body, there])
+
+    def get(self, request):
+        with self.lock:
+            row = self.file.execute("SELECT status, said FROM answers WHERE request = ?", (self.key(request),)).fetchone()
+        return row and (row[0], zlib.decompress(row[1]).decode())
+
+    def put(self, request, status, said):
+        with self.lock:
+            self.file.execute("REPLACE INTO answers VALUES (?, ?, ?)", (self.key(request), status, zlib.compress(said.encode())))
+            self.file.commit()
+
+
 class Request:
     """`about`: what is the same for all requests that differ by a value only. `edit`: the body is an object of the list with a
     value put into it: (which, its name, path, value)."""
@@ -110,14 +145,18 @@ class Request:
         return Request(about, method, path, body, media, edit)
 
 
-def place(version, plural, namespaced, ns=NS):
+def home(namespaced):
+    return namespaced if isinstance(namespaced, str) else NS
+
+
+def place(version, plural, namespaced):
     root = "/apis/" + version if "/" in version else "/api/" + version
-    return f"{root}/namespaces/{ns}/{plural}" if namespaced else f"{root}/{plural}"
+    return f"{root}/namespaces/{home(namespaced)}/{plural}" if namespaced else f"{root}/{plural}"
 
 
 def named(row, name):
     version, kind, _, namespaced, rest = row
-    meta = {"name": name, **rest.get("metadata", {}), **({"namespace": NS} if namespaced else {})}
+    meta = {"name": name, **rest.get("metadata", {}), **({"namespace": home(namespaced)} if namespaced else {})}
     return {"apiVersion": version, "kind": kind, **copy.deepcopy(rest), "metadata": meta}
 
 
@@ -142,7 +181,7 @@ def changes(types, row, chance, seen, name):
             shared = shared or (at in SHARED and at in seen)
         if path[0] in ("apiVersion", "kind", "status") or path == ("metadata", "name") or path == ("metadata", "namespace"):
             continue
-        if not shared or chance.random() < 0.06:
+        if not shared or chance.random() < 0.15:
             yield base, path, value
 
 
@@ -183,23 +222,23 @@ def edits(types, chance, part):
         version, kind, plural, namespaced, _ = row
         where = place(version, plural, namespaced) + f"/b{i}"
         for _, path, value in changes(types, row, chance, seen, f"b{i}"):
-            if chance.random() > part:
-                continue
-            way = chance.randrange(5)
-            about = make.text(path)
-            if way == 0:
-                yield Request(f"update {kind} {about}", "PUT", where + "?dryRun=All", edit=(i, f"b{i}", path, value))
-            elif way == 1 and not any(isinstance(step, int) for step in path):
-                yield Request(f"merge {kind} {about}", "PATCH", where + "?dryRun=All", nested(path, value), MERGE)
-            elif way == 2 and not any(isinstance(step, int) for step in path):
-                yield Request(f"strategic {kind} {about}", "PATCH", where + "?dryRun=All", nested(path, value), STRATEGIC)
-            elif way == 3:
-                step = [{"op": "remove", "path": pointer(path)}] if value is make.GONE else \
-                       [{"op": "add", "path": pointer(path), "value": value}]
-                yield Request(f"jsonpatch {kind} {about}", "PATCH", where + "?dryRun=All", step, PATCH)
-            else:
-                yield Request(f"apply {kind} {about}", "PATCH", where + "?dryRun=All&fieldManager=two"
-                              + ("&force=true" if chance.random() < 0.5 else ""), media=APPLY, edit=(i, f"b{i}", path, value))
+            ways = [("update", "PUT", JSON), ("jsonpatch", "PATCH", PATCH), ("apply", "PATCH", APPLY)]
+            if not any(isinstance(step, int) for step in path):
+                ways += [("merge", "PATCH", MERGE), ("strategic", "PATCH", STRATEGIC)]
+            for way, method, media in ways:
+                if chance.random() >= part:
+                    continue
+                about, query = f"{way} {kind} {make.text(path)}", "?dryRun=All"
+                if media == APPLY:
+                    query += "&fieldManager=two" + ("&force=true" if chance.random() < 0.5 else "")
+                if media in (MERGE, STRATEGIC):
+                    yield Request(about, method, where + query, nested(path, value), media)
+                elif media == PATCH:
+                    step = [{"op": "remove", "path": pointer(path)}] if value is make.GONE else \
+                           [{"op": "add", "path": pointer(path), "value": value}]
+                    yield Request(about, method, where + query, step, media)
+                else:
+                    yield Request(about, method, where + query, media=media, edit=(i, f"b{i}", path, value))
 
 
 def fixed():
@@ -235,7 +274,7 @@ def fixed():
             yield Request(f"scale {kind} by a merge", "PATCH", f"{where}/scale?{dry}", body, MERGE)
         for name in (f"b{i}", "other", ""):
             yield Request(f"scale {kind} named {name[:1] or 'nothing'}", "PUT", f"{where}/scale?{dry}", {
-                "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name, "namespace": NS},
+                "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name, "namespace": home(namespaced)},
                     "spec": {"replicas": 3}})
         for query in ("propagationPolicy=Orphan", "propagationPolicy=Nothing", "gracePeriodSeconds=x", "gracePeriodSeconds=0",
                       "gracePeriodSeconds=-1", "orphanDependents=true", "orphanDependents=true&propagationPolicy=Orphan",
@@ -255,6 +294,11 @@ def fixed():
                       "resourceVersion=0&resourceVersionMatch=Exact", "resourceVersion=x", "resourceVersion=0",
                           "timeoutSeconds=x"):
             yield Request(f"list {kind} {query}", "GET", f"{root}?{query}")
+        for query in ("", "&sendInitialEvents=true", "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+                      "&resourceVersionMatch=Exact", "&resourceVersion=x", "&resourceVersion=0", "&labelSelector=a%20in%20(b",
+                      "&fieldSelector=no.such%3Dx", "&timeoutSeconds=x", "&allowWatchBookmarks=x", "&limit=-1", "&continue=x"):
+            only = "" if "Selector" in query else f"&fieldSelector=metadata.name%3Db{i}"
+            yield Request(f"watch {kind} {query}", "GET", f"{root}?watch=1{only}{query}")
         for op in ([{"op": "replace", "path": "/metadata/labels/none", "value": "x"}], [{"op": "add", "path": "", "value": base}],
                    [{"op": "test", "path": "/kind", "value": "x"}], [{"op": "no"}], [{"op": "remove", "path": "/none"}], {}, []):
             said = json.dumps(op)[:60] if op and op[0].get("path") else "whole" if op else "nothing"
@@ -314,6 +358,17 @@ def judged(status, said):
 
 
 INDEX = re.compile(r"\[\d+\]")
+KEY = re.compile(r"\[[^\]]*\]")
+
+
+def how_causes_differ(real, ours):
+    """In the place of an item Kubernetes sometimes names its list. Of one fault the one or the other tells more."""
+    bare, ours_bare = ({KEY.sub("", c) for c in causes} for causes in (real, ours))
+    if bare == ours_bare and sum(map(len, real)) <= sum(map(len, ours)):
+        return "lists, "
+    if ours and ours_bare < bare:
+        return "further causes, "
+    return "causes "
 
 
 def compared(request, real, ours):
@@ -323,8 +378,8 @@ def compared(request, real, ours):
             return f"{answer[0]} {answer[1]}".strip() + ("".join(f" {c}" for c in answer[2][:2]) if answer[0] == 422 else "")
         yield f"{request.about}: {word(real)} in Kubernetes, {word(ours)} here"
     elif real[2] != ours[2]:
-        yield (f"{request.about}: causes {', '.join(INDEX.sub('[]', c) for c in real[2])} in Kubernetes, "
-               f"{', '.join(INDEX.sub('[]', c) for c in ours[2])} here")
+        yield (f"{request.about}: {how_causes_differ(real[2], ours[2])}{', '.join(INDEX.sub('[]', c) for c in real[2])} "
+               f"in Kubernetes, {', '.join(INDEX.sub('[]', c) for c in ours[2])} here")
     else:
         for path in sorted(real[3].keys() | ours[3].keys()):
             if real[3].get(path) != ours[3].get(path):
@@ -381,11 +436,12 @@ class Verdict:
 
 def prepare(server):
     """The objects that updates and patches are about, made by one manager that applies."""
-    server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NS}})
-    for _ in range(100):  # Kubernetes refuses pods before the account is there
-        if server.ask("GET", f"/api/v1/namespaces/{NS}/serviceaccounts/default")[0] == 200:
-            break
-        server.ask("POST", f"/api/v1/namespaces/{NS}/serviceaccounts", {"metadata": {"name": "default"}})
+    for ns in sorted({NS} | {row[3] for row in OBJECTS if isinstance(row[3], str)}):
+        server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": ns}})
+        for _ in range(100):  # Kubernetes refuses pods before the account is there
+            if server.ask("GET", f"/api/v1/namespaces/{ns}/serviceaccounts/default")[0] == 200:
+                break
+            server.ask("POST", f"/api/v1/namespaces/{ns}/serviceaccounts", {"metadata": {"name": "default"}})
     for i, row in enumerate(OBJECTS):
         version, kind, plural, namespaced, _ = row
         status, said = server.ask("PATCH", place(version, plural, namespaced) + f"/b{i}?fieldManager=one", named(row,
@@ -402,25 +458,40 @@ def all_requests(seed, part):
     yield from edits(types, chance, part)
 
 
+def chosen(options, answers):
+    requests = list(all_requests(options.seed, options.part))
+    random.Random(options.seed).shuffle(requests)
+    if options.only:
+        requests = [r for r in requests if re.search(options.only, r.about)]
+    if options.known:
+        requests = [r for r in requests if answers.get(r)]
+    return requests[:options.requests or None]
+
+
 def live(options):
     from controlplane import ControlPlane
-    verdict = Verdict(options.verbose)
-    with ControlPlane(controllers=False, apiserver_flags=["--disable-admission-plugins=ServiceAccount"]) as plane, \
-         Muster(flags=["--allow-privileged"]) as muster:
-        real, ours = server_of(plane.kubeconfig), server_of(muster.kubeconfig)
-        for server in (real, ours):
-            prepare(server)
-        requests = list(all_requests(options.seed, options.part))
-        if options.only:
-            requests = [r for r in requests if re.search(options.only, r.about)]
-        if options.requests and len(requests) > options.requests:
-            requests = random.Random(options.seed).sample(requests, options.requests)
-        lines = []
-        for request in requests:
-            theirs = judged(*real.ask(request.method, request.path, request.body, request.media))
-            mine = judged(*ours.ask(request.method, request.path, request.body, request.media))
-            if theirs[0] and not verdict.take(request, theirs, mine):
-                lines.append((request, theirs))
+    answers, verdict, lines = Answers(options.answers), Verdict(options.verbose), []
+    requests = chosen(options, answers)
+    with contextlib.ExitStack() as stack:
+        real = None
+        if not all(answers.get(r) for r in requests):
+            plane = ControlPlane(controllers=False, apiserver_flags=["--disable-admission-plugins=ServiceAccount"])
+            real = server_of(stack.enter_context(plane).kubeconfig)
+            prepare(real)
+        ours = server_of(stack.enter_context(Muster(flags=["--allow-privileged"])).kubeconfig)
+        prepare(ours)
+
+        def ask(request):
+            asked = request.method, request.path, request.body, request.media
+            theirs = answers.get(request)
+            if not theirs:
+                theirs = real.ask(*asked)
+                answers.put(request, *theirs)
+            return request, judged(*theirs), judged(*ours.ask(*asked))
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for request, theirs, mine in pool.map(ask, requests):
+                if theirs[0] and not verdict.take(request, theirs, mine):
+                    lines.append((request, theirs))
     if options.record:
         record(lines, options.seed)
     return verdict.tell(options.seed)
@@ -468,8 +539,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--requests", type=int, default=0, help="at most; 0: all")
-    parser.add_argument("--part", type=float, default=0.5, help="of updates and patches")
+    parser.add_argument("--part", type=float, default=1, help="of updates and patches")
     parser.add_argument("--only", default="")
+    parser.add_argument("--answers", default="", help="a file with what Kubernetes answered; what is missing is added")
+    parser.add_argument("--known", action="store_true", help="only what is in that file")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--recorded", action="store_true")
     parser.add_argument("--verbose", action="store_true")

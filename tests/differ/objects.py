@@ -81,7 +81,9 @@ POD_METRIC = {"type": "Pods", "pods": {"metric": {"name": "m", "selector": PLAIN
 CPU_METRIC = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
 PATH = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}}}
 
-# (apiVersion, kind, plural, namespaced, the object)
+BOUNDS = "differ-bounds"  # a namespace of their own: what bounds pods would refuse them before anything else is looked at
+
+# (apiVersion, kind, plural, namespaced (or in which namespace), the object)
 OBJECTS = [
     ("v1", "Pod", "pods", True, {"metadata": {"labels": {"p": "q"}, "annotations": {"x": "y"}, "finalizers": ["a.b/c"]},
         "spec": POD}),
@@ -113,10 +115,10 @@ OBJECTS = [
     ("v1", "ReplicationController", "replicationcontrollers", True, {"spec": {"replicas": 0, "selector": {"a": "b"},
         "template": TEMPLATE}}),
     ("v1", "PodTemplate", "podtemplates", True, {"template": LARGE}),
-    ("v1", "ResourceQuota", "resourcequotas", True, {"spec": {
+    ("v1", "ResourceQuota", "resourcequotas", BOUNDS, {"spec": {
         "hard": {"pods": "100", "requests.cpu": "1000"}, "scopes": ["NotTerminating"],
         "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["p"]}]}}}),
-    ("v1", "LimitRange", "limitranges", True, {"spec": {"limits": [
+    ("v1", "LimitRange", "limitranges", BOUNDS, {"spec": {"limits": [
         {"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "1"},
          "maxLimitRequestRatio": {"memory": "2"}}]}}),
     ("coordination.k8s.io/v1", "Lease", "leases", True, {"spec": {"holderIdentity": "me", "leaseDurationSeconds": 10,

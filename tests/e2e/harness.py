@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 
+import torchrun_alone
 from rest import Rest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -41,6 +42,8 @@ FINDING_CHARACTERS = 4000
 # Where trainings of these kinds meet unless they are told another one (apart()).
 PORT_OF_TRAINJOBS = "port 29500"
 PORT_OF_PYTORCHJOBS = "port 23456"
+MADE_AS = "fieldManager=kubectl-client-side-apply&fieldValidation=Strict"  # as kubectl apply does
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 KNOWN_TORCH = "MUSTER_TEST_TORCH"  # lines of "path version", once that was found out
 
 
@@ -146,6 +149,12 @@ def torch_pythons():
 def know_torch():
     """For the tests that this process starts: importing torch takes seconds, and many of them ask for it."""
     os.environ[KNOWN_TORCH] = "\n".join(" ".join(found) for found in torch_pythons())
+    os.environ[torchrun_alone.FOLDER] = torchrun_alone.make(BUILD, torch_pythons()) or ""
+
+
+def torchrun_of_pods(pytorch):
+    """The folder in which pods are to find it, "" for the usual ones."""
+    return "" if pytorch else os.environ.get(torchrun_alone.FOLDER, "")
 
 
 def python_with(*modules, where="True"):
@@ -177,7 +186,9 @@ def need_kubectl(minor):
 class Muster:
     runs_batch_jobs = True  # and no kube-controller-manager does
 
-    def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None):
+    def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None, pytorch=False):
+        """`path_first`: a folder that pods look into first; `pytorch`: whether they find a whole one where that is not given, and
+        not only its torchrun (torchrun_alone.py)."""
         self.folder = tempfile.mkdtemp(prefix=f"muster-test-{os.environ.get('MUSTER_TEST_RUN', '')}-")
         self.data = os.path.join(self.folder, "data")
         self.kubeconfig = os.path.join(self.folder, "kubeconfig")
@@ -189,6 +200,7 @@ class Muster:
         self.env.update(env or {})
         if "/shims/" in (shutil.which("python3") or ""):  # a script that looks for this one, in every pod
             self.env["PATH"] = os.path.dirname(sys.executable) + ":" + self.env["PATH"]
+        path_first = path_first or torchrun_of_pods(pytorch)
         if path_first:
             self.env["PATH"] = path_first + ":" + self.env["PATH"]
         self.env["PATH"] = BUILD + ":" + self.env["PATH"]
@@ -199,6 +211,11 @@ class Muster:
     @functools.cached_property
     def rest(self):
         return Rest(self.kubeconfig, 60 * PATIENCE)
+
+    @functools.cached_property
+    def made(self):
+        """{(path, name): document} of what apply() has created."""
+        return {}
 
     def __enter__(self):
         self.start()
@@ -235,7 +252,10 @@ class Muster:
             if self.process.poll() is not None:
                 with open(self.log) as f:
                     raise Failure(f"muster up ended with {self.process.returncode}:\n{f.read()[-3000:]}")
-            return self.rest.ask("GET", "/readyz")[0] == 200
+            if self.rest.ask("GET", "/readyz")[0] != 200:
+                return False
+            nodes = self.rest.get("/api/v1/nodes")["items"]
+            return len(nodes) >= int(self.flags[self.flags.index("--nodes") + 1])  # they come once it is ready
         try:
             wait_for(lambda: os.path.exists(self.kubeconfig) and ready(), "muster up to be ready", 30)
         except BaseException:
@@ -306,7 +326,27 @@ class Muster:
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def apply(self, manifest):
-        return self.kubectl("apply", "-f", "-", input=manifest)
+        """What a manifest holds is there: what is new is asked for directly, kubectl changes the rest and says what is wrong."""
+        documents = documents_of(manifest)
+        while documents and self._made(documents[0]):
+            documents.pop(0)
+        if documents:
+            # It reads what begins with a brace as JSON to the end, and separators are none.
+            self.kubectl("apply", "-f", "-", input="---\n" + "\n---\n".join(documents))
+
+    def _made(self, document):
+        """Whether an object of this document has been created. If one in YAML was so before, the note of it is made up for."""
+        group, version, kind, ns = place_of(document)
+        path = kind and self.rest.path(f"{kind.lower()}.{version}.{group}", ns=ns)
+        if not path:
+            return False
+        status, text = self.rest.ask("POST", f"{path}?{MADE_AS}", document.encode(),
+                                     content="application/json" if as_json(document) else "application/yaml")
+        if status == 201 and LAST_APPLIED not in document:
+            self.made[path, json.loads(text)["metadata"]["name"]] = document
+        elif status == 409 and (before := self.made.pop((path, json.loads(text)["details"]["name"]), None)):
+            self.kubectl("apply", "set-last-applied", "--create-annotation", "-f", "-", input=before)
+        return status == 201
 
     def create(self, made, ns="default"):
         """An object, as Python data: for what also runs where there is no kubectl."""
@@ -348,6 +388,43 @@ class Muster:
     def phase(self, job, ns="default"):
         found = self.get("torchrunjob", job, ns)
         return found and found.get("status", {}).get("phase")
+
+
+def as_json(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def documents_of(manifest):
+    """Its objects, each as text; those in JSON with the note of them that kubectl would leave."""
+    made = as_json(manifest)
+    if made:
+        items = made["items"] if made.get("kind") == "List" else [made]
+        return [json.dumps(noted(item)) for item in items]
+    return [text for text in re.split(r"^---.*$", manifest, flags=re.MULTILINE) if re.search(r"^[^#\s]", text, re.MULTILINE)]
+
+
+def noted(item):
+    metadata = item.get("metadata", {})
+    notes = {**(metadata.get("annotations") or {}), LAST_APPLIED: json.dumps(item)}
+    return {**item, "metadata": {**metadata, "annotations": notes}}
+
+
+def place_of(document):
+    """(group, version, kind, namespace) of an object's text; kind None where that does not stand at its usual place."""
+    made = as_json(document)
+    if made:
+        version, kind, ns = made.get("apiVersion"), made.get("kind"), made.get("metadata", {}).get("namespace")
+    else:
+        version, kind = (found and found[1] for found in (re.search(rf"^{key}: *([\w./-]+) *$", document, re.MULTILINE)
+                                                         for key in ("apiVersion", "kind")))
+        metadata = re.search(r"^metadata:(.*\n(?:(?: .*)?\n)*)", document + "\n", re.MULTILINE)
+        found = metadata and re.search(r"[\s{,]namespace: *[\"']?([\w.-]+)", metadata[1])
+        ns = found and found[1]
+    group, _, version = (version or "").rpartition("/")
+    return group, version, kind, ns or "default"
 
 
 def free_port():

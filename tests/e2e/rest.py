@@ -61,23 +61,23 @@ class Rest:
         self.own.connection = http.client.HTTPSConnection(at.hostname, at.port, timeout=self.timeout, context=self._context())
         self.own.process = os.getpid()
 
-    def _ask(self, method, path, body, accept):
-        headers = {"Accept": accept, **self.own.headers, **({"Content-Type": "application/json"} if body else {})}
+    def _ask(self, method, path, body, accept, content):
+        headers = {"Accept": accept, **self.own.headers, **({"Content-Type": content} if body else {})}
         self.own.connection.request(method, path, body, headers)
         answer = self.own.connection.getresponse()
         return answer.status, answer.read()
 
-    def ask(self, method, path, body=None, accept="application/json"):
+    def ask(self, method, path, body=None, accept="application/json", content="application/json"):
         """(status, body) of one request."""
         kept = getattr(self.own, "connection", None)
         if kept and self.own.process == os.getpid():
             try:
-                return self._ask(method, path, body, accept)
+                return self._ask(method, path, body, accept, content)
             except LOST:
                 kept.close()
         try:
             self._connect()
-            return self._ask(method, path, body, accept)
+            return self._ask(method, path, body, accept, content)
         except LOST as e:
             self.own.connection = None
             raise OSError(f"{method} {path}: {e!r}") from e
@@ -94,11 +94,18 @@ class Rest:
             raise Refused(status, text.decode(errors="replace"))
         return json.loads(text)
 
+    @staticmethod
+    def place(path, item):
+        """Where an item of the list of all namespaces at `path` is."""
+        start, plural = path.rsplit("/", 1)
+        meta = item["metadata"]
+        within = f"{start}/namespaces/{meta['namespace']}/{plural}" if "namespace" in meta else path
+        return f"{within}/{meta['name']}"
+
     def delete_item(self, path, item, **options):
         """An item of the list of all namespaces at `path`."""
-        start, plural = path.rsplit("/", 1)
-        path = f"{start}/namespaces/{item['metadata']['namespace']}/{plural}/{item['metadata']['name']}"
-        status, text = self.ask("DELETE", path, json.dumps({"apiVersion": "v1", "kind": "DeleteOptions", **options}))
+        body = json.dumps({"apiVersion": "v1", "kind": "DeleteOptions", **options})
+        status, text = self.ask("DELETE", self.place(path, item), body)
         if status not in (200, 202, 404):
             raise Refused(status, text.decode(errors="replace"))
 

@@ -11,10 +11,14 @@ BUILD/logs/e2e-flaky.txt. Ends with `N passed, N failed, N skipped, N flaky`.
 
 import importlib
 import json
+import multiprocessing
 import os
+import queue
+import resource
 import signal
-import subprocess
 import sys
+import tempfile
+import threading
 import time
 import traceback
 
@@ -22,11 +26,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import guard  # noqa: E402
+from guard import PR_SET_CHILD_SUBREAPER, prctl  # noqa: E402
 from flaky import EXIT_SKIPPED, LIMIT_S, Run, known_times  # noqa: E402
 from harness import BUILD, PATIENCE, Skip, know_torch  # noqa: E402
 
 TIMES = os.path.join(BUILD, "logs", "e2e-times.json")
-RUNNING = set()  # processes of tests
+GRACE_S = 20  # for a test to end by itself after SIGTERM
+BUSIEST_SHOWN = 30
 FLAKY = os.path.join(BUILD, "logs", "e2e-flaky.txt")
 
 
@@ -41,7 +47,7 @@ def tests():
 
 
 def run_one(name):
-    """The test of exactly this name, in this process."""
+    """The test of exactly this name, in this process; its exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the test cleans up behind itself
     file, test = name.split(".")
     try:
@@ -49,43 +55,128 @@ def run_one(name):
     except Skip as e:
         print(e)
         return EXIT_SKIPPED
-    except Exception:
+    except SystemExit as e:
+        return e.code if isinstance(e.code, int) else 1
+    except BaseException:
         traceback.print_exc()
         return 1
     return 0
 
 
-def end_all(*_):
-    """SIGTERM: so that every test cleans up behind itself."""
-    for process in list(RUNNING):
-        process.terminate()
-    for process in list(RUNNING):
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    os._exit(1)
+def become(name, output):
+    """The process of a test, from its fork to its end."""
+    status = 1
+    try:
+        with open(os.devnull, "rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        status = run_one(name)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(status)
+
+
+def reap(pid, limit_s):
+    """The exit status of a child, None when it has not ended in time. What its own children leave is reaped here, and counted."""
+    def late(*_):
+        raise TimeoutError
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        while True:
+            ended, status = os.waitpid(-1, 0)
+            if ended == pid:
+                return os.waitstatus_to_exitcode(status)
+    except TimeoutError:
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def stop(pid):
+    """Ends a child: first so that it cleans up behind itself, which ends what the test started."""
+    os.kill(pid, signal.SIGTERM)
+    if reap(pid, GRACE_S) is None:
+        os.kill(pid, signal.SIGKILL)
+        reap(pid, GRACE_S)
+
+
+def processor_s():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run_apart(name):
-    """The test in a process of its own: (name, exit status, output, seconds)."""
-    start = time.monotonic()
-    process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--one", name], text=True, errors="replace",
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    RUNNING.add(process)
-    try:
-        output, _ = process.communicate(timeout=LIMIT_S * PATIENCE)
-        status = process.returncode
-    except subprocess.TimeoutExpired:
-        process.terminate()  # the harness ends what the test started
+    """The test in a process of its own, which has everything imported: (name, exit status, output, seconds), and seconds of
+    processor time of all that it started."""
+    start, used_s, limit_s = time.monotonic(), processor_s(), LIMIT_S * PATIENCE
+    with tempfile.TemporaryFile() as output:
+        pid = os.fork()
+        if pid == 0:
+            become(name, output)
+        signal.signal(signal.SIGTERM, lambda *_: (stop(pid), os._exit(1)))
+        status = reap(pid, limit_s)
+        if late := status is None:
+            stop(pid)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        output.seek(0)
+        text = output.read().decode(errors="replace") + (f"ended after {limit_s:.0f} s\n" if late else "")
+    return (name, 1 if late else status, text, time.monotonic() - start), processor_s() - used_s
+
+
+class Workers:
+    """Processes of one thread each, forked before there is a second one here: what they fork holds nobody's locks."""
+
+    def __init__(self, count):
+        self.pids, self.idle, self.used_s, self.ending = [], queue.SimpleQueue(), {}, False
+        for _ in range(count):
+            ours, theirs = multiprocessing.Pipe()
+            pid = os.fork()
+            if pid == 0:
+                ours.close()
+                self.work(theirs)
+            theirs.close()
+            self.pids.append(pid)
+            self.idle.put(ours)
+
+    @staticmethod
+    def work(connection):
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
         try:
-            output, _ = process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, _ = process.communicate()
-        output, status = output + f"ended after {LIMIT_S * PATIENCE:.0f} s\n", 1
-    RUNNING.discard(process)
-    return name, status, output, time.monotonic() - start
+            while name := connection.recv():
+                connection.send(run_apart(name))
+        finally:
+            os._exit(0)
+
+    def run(self, name):
+        worker = self.idle.get()
+        try:
+            worker.send(name)
+            done, self.used_s[name] = worker.recv()
+            return done
+        except EOFError:
+            if self.ending:
+                threading.Event().wait()  # until all of this has ended
+            raise
+        finally:
+            self.idle.put(worker)
+
+    def close(self):
+        for pid in self.pids:
+            self.idle.get().send("")
+        for pid in self.pids:
+            os.waitpid(pid, 0)
+
+    def end(self, *_):
+        """SIGTERM: so that every test cleans up behind itself."""
+        self.ending = True
+        for pid in self.pids:
+            os.kill(pid, signal.SIGTERM)
+        for pid in self.pids:
+            os.waitpid(pid, 0)
+        os._exit(1)
 
 
 def read_times():
@@ -112,8 +203,6 @@ def choose(names, words):
 
 
 def main(argv):
-    if argv[:1] == ["--one"]:
-        return run_one(argv[1])
     jobs = int(os.environ.get("MUSTER_TEST_JOBS") or 3 * (os.cpu_count() or 1))
     words = list(argv)
     if "--jobs" in words[:-1] and words[words.index("--jobs") + 1].isdigit():
@@ -130,11 +219,15 @@ def main(argv):
         return 0
     if guard.RUN not in os.environ:
         os.execv(guard.__file__, [guard.__file__, *sys.argv[:1], *argv])
-    signal.signal(signal.SIGTERM, end_all)
     know_torch()
+    workers = Workers(min(jobs, len(chosen)))
+    signal.signal(signal.SIGTERM, workers.end)
     before = {**known_times(), **read_times()}
-    run = Run(chosen, run_apart, before, {name: getattr(found[name], "apart", None) for name in chosen})
+    run = Run(chosen, workers.run, before, {name: getattr(found[name], "apart", None) for name in chosen})
     run.all(jobs)
+    workers.close()
+    for name in sorted(workers.used_s, key=workers.used_s.get, reverse=True)[:BUSIEST_SHOWN]:
+        print(f"busiest: {workers.used_s[name]:.1f} s of processor time: {name}")
     write_times({**read_times(), **run.times})
     run.write_flaky(FLAKY)
     return run.summary()

@@ -12,7 +12,7 @@ import sys
 
 from harness import Muster, Skip, check, run, wait_for
 from pods import apply, container, ended, events, logs, pod, run_pod, shims, wait_phase, wait_ready
-from test_agent_network import FETCH, rendezvous_and_reduce, service, web, who_am_i
+from test_agent_network import FETCH, a_service_leads_to_who_is_there, rendezvous_and_reduce, service, web, who_am_i
 from test_rights import Client, account, rule
 
 CLONE_NEWNET = 0x40000000
@@ -100,7 +100,7 @@ def test_a_host_port_is_passed_on_to_its_pod():
         said = m.kubectl("create", "-f", "-", input=json.dumps(echo("node-port", hostPort=30080)), ok=False)
         check("ports 30000 to 32767 are the nodePorts of Services" in said.stderr, said.stderr)
         with socket.create_server((node, 30080)):
-            apply(m, service("taken", type="NodePort", ports=[{"port": 80, "targetPort": 8080, "nodePort": 30080}]))
+            apply(m, web("w0"), service("taken", type="NodePort", ports=[{"port": 80, "targetPort": 8080, "nodePort": 30080}]))
             wait_for(lambda: any(reason == "PortUnavailable" and "TCP port 30080" in words and "choose another port" in words
                                  for reason, words in events(m, "taken")), "an event about it")
         # An account with a role in its namespace: in a pod, and in what pods are made of.
@@ -117,6 +117,11 @@ def test_a_host_port_is_passed_on_to_its_pod():
                     "metadata": {"labels": labels}, "spec": {"containers": made["spec"]["containers"]}}}})
             check(words in said["message"], str(said))
         tenant.says(201, "POST", "/api/v1/namespaces/default/pods", echo("yes", hostPort=28091))
+
+
+def test_a_service_refuses_connections_until_somebody_is_there():
+    own_network()
+    a_service_leads_to_who_is_there(FLAGS)
 
 
 def test_names_services_and_addresses_on_the_pod_network():

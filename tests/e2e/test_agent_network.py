@@ -1,7 +1,10 @@
 """Addresses, names, services, and the API server from inside a pod."""
 
+import errno
+import socket
+
 from harness import Muster, Skip, check, run, torch_pythons, wait_for
-from pods import apply, container, logs, pod, run_pod, wait_phase, wait_ready
+from pods import apply, container, events, logs, pod, run_pod, wait_phase, wait_ready
 
 SERVER = ("import http.server, os\n"
           "class H(http.server.BaseHTTPRequestHandler):\n"
@@ -150,12 +153,68 @@ def test_two_pods_rendezvous_and_reduce_with_real_torchrun():
     rendezvous_and_reduce()
 
 
-def test_a_server_whose_port_its_service_has_on_the_hosts_network_is_told_why_it_ends():
+def connects(address, port=80):
+    with socket.socket() as s:
+        s.settimeout(10)
+        return s.connect_ex((address, port))
+
+
+def a_service_leads_to_who_is_there(flags):
+    with Muster(flags=flags) as m:
+        apply(m, service("front"), service("hand", selector=None, ports=[{"port": 80}]),
+              service("far", selector=None, clusterIP="None", ports=None))
+        address, hand = (m.get("service", name)["spec"]["clusterIP"] for name in ("front", "hand"))
+        check(connects(address) == errno.ECONNREFUSED, "without a pod")
+        # Whoever waits for it waits until it is there.
+        wait = ("import os, socket, time\nwhile True:\n  try: socket.create_connection((os.environ['AT'], 80)); break\n"
+                "  except OSError: time.sleep(0.1)\nprint('there')")
+        apply(m, pod("waits", container(["python3", "-c", wait], env=[{"name": "AT", "value": address}])))
+        wait_phase(m, "waits", "Running")
+        apply(m, web("w0"))
+        wait_ready(m, "w0")
+        check(connects(address) == 0, "a pod is ready")
+        wait_phase(m, "waits", "Succeeded")
+        ip = m.get("pod", "w0")["status"]["podIP"]
+        # By hand: as Endpoints, and as an EndpointSlice of a headless one.
+        check(connects(hand) == errno.ECONNREFUSED, "nobody wrote anything")
+        apply(m, {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "hand"},
+                  "subsets": [{"addresses": [{"ip": ip}], "ports": [{"port": 8080}]}]},
+              {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+               "metadata": {"name": "far-1", "labels": {"kubernetes.io/service-name": "far"}},
+               "endpoints": [{"addresses": [ip]}]})
+        wait_for(lambda: connects(hand) == 0, "what was written to be passed on to")
+        for name, url in (("a", "http://hand"), ("b", "http://far:8080")):
+            check(run_pod(m, name, ["python3", "-c", FETCH, url]).strip() == "w0", url)
+        said = m.kubectl("patch", "endpoints", "hand", "--type=merge", "-p",
+                         '{"subsets":[{"addresses":[{"ip":"127.0.0.1"}],"ports":[{"port":8080}]}]}', ok=False)
+        check("loopback" in said.stderr, said.stderr)
+        m.kubectl("label", "pod", "w0", "app-")
+        wait_for(lambda: connects(address) == errno.ECONNREFUSED, "a pod that is not one of it any more")
+        check(connects(hand) == 0, "what was written stays")
+
+
+def test_a_service_refuses_connections_until_somebody_is_there():
+    a_service_leads_to_who_is_there(["--pod-network=host"])
+
+
+def test_a_server_on_all_addresses_with_the_port_of_its_service_on_the_hosts_network():
     with Muster(flags=["--pod-network=host"]) as m:
         apply(m, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
                   "spec": {"selector": {"app": "s"}, "ports": [{"port": 8087}]}})
-        wait_for(lambda: m.get("service", "s")["spec"].get("clusterIP"), "the service to have an address")
-        listen = "import socket; s = socket.socket(); s.bind(('0.0.0.0', 8087)); s.listen(); input()"
+        at = wait_for(lambda: m.get("service", "s")["spec"].get("clusterIP"), "the service to have an address")
+        listen = ("import os, socket, time; s = socket.socket(); s.bind((os.environ.get('AT', '0.0.0.0'), 8087)); s.listen(); "
+                  "time.sleep(600)")
+        ready = {"tcpSocket": {"port": 8087}, "periodSeconds": 1}
+        apply(m, pod("alone", container(["python3", "-c", listen], readinessProbe=ready), labels={"app": "s"},
+                     terminationGracePeriodSeconds=0))
+        wait_ready(m, "alone")
+        check(connects(at, 8087) == 0, "its Service leads to it")
+        check(not any(reason == "PortUnavailable" for reason, _ in events(m, "s")), str(events(m, "s")))
+        m.kubectl("delete", "pod", "alone")
+        # Beside another that is ready we listen there, and it cannot: that is said.
+        apply(m, pod("first", container(["python3", "-c", listen], env=[{"name": "AT", "valueFrom": {"fieldRef": {
+            "fieldPath": "status.podIP"}}}]), labels={"app": "s"}, terminationGracePeriodSeconds=0))
+        wait_for(lambda: connects(at, 8087) == 0, "the first")
         apply(m, pod("s", container(["python3", "-c", listen]), labels={"app": "s"}, restart="Always"),
               pod("other", container(["python3", "-c", "raise SystemExit(3)"]), restart="Always"))
 
@@ -163,5 +222,6 @@ def test_a_server_whose_port_its_service_has_on_the_hosts_network_is_told_why_it
             state = m.get("pod", name)["status"].get("containerStatuses", [{}])[0].get("state", {})
             return state.get("waiting", {}).get("reason") == "CrashLoopBackOff" and state["waiting"]["message"]
         words = wait_for(lambda: told("s"), "the container to be restarted")
-        check("port 8087 of Service s is taken for a server that listens on 0.0.0.0" in words and "status.podIP" in words, words)
+        check("port 8087 of Service s is taken for a server that listens on 0.0.0.0" in words, words)
+        check("status.podIP" in words, words)
         check("Service" not in wait_for(lambda: told("other"), "the other to be restarted"), "it is of no Service")

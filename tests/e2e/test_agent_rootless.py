@@ -35,6 +35,20 @@ def test_pods_run_isolated_without_root():
         check(out and all(line.split()[1].startswith("ro") for line in out.splitlines()), f"can be written to:\n{out}")
 
 
+def test_who_asks_for_memory_is_told_where_nothing_holds_a_job_to_it():
+    with Rootless(gpus_per_node=1) as m:
+        m.apply("apiVersion: torchrun.ai/v1alpha1\nkind: TorchrunQueue\nmetadata: {name: q}\n"
+                "spec: {nodeResources: {gpus: 1}}\n")
+        enforced = wait_for(lambda: {c["type"]: c for c in m.get("nodes")[0]["status"]["conditions"]}["LimitsEnforced"],
+                            "what the node says of its limits")
+        if enforced["status"] == "True":
+            raise Skip("an ordinary user has control groups here")
+        ask = ["submit", "--queue", "q", "--gpus", "1", "--no-workspace", "--dry-run"]
+        said = m.torchrun(*ask, "--memory", "64Mi", "true").stderr
+        check(f"nothing stops a job that takes more ({enforced['message']})" in said, said)
+        check("takes more" not in m.torchrun(*ask, "true").stderr, "nobody asked")
+
+
 def test_volumes_names_logs_and_exec_without_root():
     with Rootless() as m:
         apply(m, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"k": "v"}},

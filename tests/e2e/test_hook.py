@@ -279,7 +279,7 @@ class Hook:
         path = [os.path.join(self.folder, "hook")] * hook + [os.path.join(self.folder, "user")]
         env = dict(os.environ, PYTHONPATH=":".join(path), MUSTER_RANKS_DIR=os.path.join(self.folder, "ranks"),
                    RANK=rank, LOCAL_RANK="1")
-        return subprocess.run([python, *args], env=env, text=True, timeout=120 * PATIENCE, stdout=subprocess.PIPE,
+        return subprocess.run([python, *args], env=env, text=True, timeout=240 * PATIENCE, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL).stdout
 
     def pages(self, members=9):

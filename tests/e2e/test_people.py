@@ -113,9 +113,35 @@ def test_people_run_as_themselves_and_see_their_own_home():
         check(label.get("kai.scheduler/queue") == "default-queue", f"bob's queue is his: {label}")
 
 
+def test_a_job_of_a_person_runs_no_longer_than_she_may():
+    with Two() as t:
+        user = [binary("muster"), "user", "set", "alice", "--kubeconfig", t.m.kubeconfig]
+        said = run([*user, "--time", "never"], ok=False)
+        check("--time: \"never\" is not a time such as 90m or 8h" in said.stderr, said.stderr)
+        run([*user, "--time", "3s"])
+        listed = json.loads(run([binary("muster"), "user", "list", "--kubeconfig", t.m.kubeconfig, "-o", "json"]).stdout)
+        check([(p["name"], p["time"]) for p in listed] == [("alice", "3s"), ("bob", "")], f"{listed}")
+        job = {"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunJob", "metadata": {"name": "long"},
+               "spec": {"jobQueue": "default", "numNodes": 1, "command": "sleep 600", "maxRunTime": "1h"}}
+        said = t.alice.kubectl("create", "-f", "-", input=json.dumps(job), ok=False)
+        check("spec.maxRunTime 1h: the longest run of person alice is 3s" in said.stderr, said.stderr)
+        del job["spec"]["maxRunTime"]
+        t.alice.kubectl("create", "-f", "-", input=json.dumps(job))
+        ended = wait_for(lambda: json.loads(t.alice.kubectl("get", "torchrunjob", "long", "-o", "json").stdout)["status"].get(
+            "phase") == "TimedOut", "alice's job to end", 60)
+        check(ended, "it ended")
+        run([*user, "--time", ""])
+        job["metadata"]["name"], job["spec"]["maxRunTime"] = "free", "1h"
+        t.alice.kubectl("create", "-f", "-", input=json.dumps(job))
+
+
 def test_people_do_not_get_what_is_not_theirs():
     need_kubectl(24)
     with Two() as t:
+        # The page opens on what is hers; the owner's on everything.
+        for file, words in ((t.alice.file, "/ui/enter?ns=alice#"), (t.m.kubeconfig, "/ui/enter#")):
+            link = run([binary("muster"), "open", "--print", "--kubeconfig", file]).stdout
+            check(words in link, f"the link is {link}")
         uid = {"securityContext": {"runAsUser": ALICE}}
         tries = {
             "foreign-uid": (container("id"), uid), "root": (container("id"), {"securityContext": {"runAsUser": 0}}),
@@ -249,3 +275,51 @@ def test_what_a_pod_mounts_makes_nothing_on_the_machine_that_its_person_could_no
                                  {**empty, "mountPath": "/opt/new/place"}]}
         _, out = t.bob.run("own", "touch /h/own/a/b/x /opt/new/place/x && echo done", container=more, volumes=volumes)
         check(out == "done\n" and os.stat(f"{t.bob.home}/own/a/b").st_uid == BOB, f"in his own he may: {out}")
+
+
+def test_what_people_and_the_owner_run_is_shared_evenly():
+    need_kubectl(24)
+    with Muster(gpus_per_node=4) as m:
+        def user(*words, ok=True):
+            return run([binary("muster"), "user", *words, "--kubeconfig", m.kubeconfig], ok=ok)
+
+        def queue(name):
+            return json.loads(m.kubectl("get", "queues.scheduling.run.ai", name, "-o", "json").stdout)
+
+        def ready(ns, name):
+            phase = ["get", "torchrunqueue", "-n", ns, name, "-o", "jsonpath={.status.phase}"]
+            return wait_for(lambda: m.kubectl(*phase).stdout == "Active", f"queue {name} of {ns} to take jobs")
+
+        for who, uid, *flags in (("alice", ALICE, "--queue", "vision"), ("bob", BOB, "--queue", "speech"), ("carol", 70003)):
+            user("add", who, "--uid", str(uid), "--home", "/nonexistent", *flags)
+        # Who has no queue of her own shares one with the owner: it takes jobs beside those of the others.
+        for ns, name in (("alice", "vision"), ("bob", "speech"), ("carol", "default")):
+            ready(ns, name)
+        # Nobody is guaranteed all there is, so whoever came first gives back what is above an equal part.
+        for name in ("vision", "speech"):
+            check(queue(name)["spec"]["resources"]["gpu"] == {"quota": 0, "limit": -1, "overQuotaWeight": 1}, f"{queue(name)}")
+        for ns, name in (("alice", "vision"), ("bob", "speech")):
+            sleeps = container("sleep 300", resources={"limits": {"nvidia.com/gpu": "1"}})
+            pods = [pod(f"p{i}", sleeps, labels={"kai.scheduler/queue": name}) for i in range(4)]
+            for made in pods:
+                made["spec"].pop("nodeName", None)
+                made["spec"]["schedulerName"] = "kai-scheduler"
+                m.kubectl("create", "-n", ns, "-f", "-", input=json.dumps(made))
+        wait_for(lambda: {queue(n)["status"]["fairShare"]["nvidia.com/gpu"] for n in ("vision", "speech")} == {"2"},
+                 "both to have two: the second had them back")
+        # What the administrator says of a queue stays.
+        m.kubectl("patch", "queues.scheduling.run.ai", "vision", "--type", "merge", "-p",
+                  '{"spec":{"resources":{"gpu":{"quota":3}}}}')
+        user("add", "alice", "--uid", str(ALICE), "--home", "/nonexistent", "--queue", "vision")
+        m.kubectl("patch", "torchrunqueue", "-n", "alice", "vision", "--type", "merge", "-p", '{"spec":{"maxRunTime":"8h"}}')
+        ready("alice", "vision")
+        check(queue("vision")["spec"]["resources"]["gpu"]["quota"] == 3, f"{queue('vision')}")
+        # A queue that is above others takes no jobs.
+        below = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "below"},
+                 "spec": {"parentQueue": "lab", "resources": {}}}
+        m.kubectl("create", "-f", "-", input=json.dumps(below))
+        said = user("add", "dan", "--uid", "70004", "--home", "/nonexistent", "--queue", "lab", ok=False)
+        check("queue lab takes no jobs, because queue below is below it" in said.stderr, said.stderr)
+        # It goes with the last who had it.
+        user("remove", "bob", "--yes")
+        wait_for(lambda: "speech" not in m.kubectl("get", "queues.scheduling.run.ai").stdout, "the queue of nobody to go")

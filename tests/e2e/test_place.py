@@ -125,7 +125,7 @@ def test_a_jobset_restarts_in_the_pods_that_it_has():
 @apart(PORT_OF_TRAINJOBS)
 def test_a_trainjob_restarts_in_the_pods_that_it_has():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
-        apply(m, JOB)
+        apply(m, JOB, -1)
         restarts_in_place(m)
         wait_for(lambda: status(m, "trainjob").get("phase") == "Complete", "the job to be complete")
 

@@ -94,8 +94,8 @@ def test_the_exit_status_and_the_last_lines_of_the_failing_rank():
         check(done.returncode == 7, f"exit status {done.returncode}\n{done.stdout}{done.stderr}")
         check("[rank1] the reason it failed" in done.stdout, done.stdout)
         end = done.stderr.strip().splitlines()[-6:]
-        check(any("rank 1" in line for line in end) and "the reason it failed" not in "\n".join(end),
-              "the end names the rank, whose last lines stand right above:\n" + "\n".join(end))
+        check("rank 1" in end[-1] and end[-1].endswith(": the reason it failed") and "[rank1]" not in "\n".join(end),
+              "the end names the rank and the cause; the other lines of the rank stand right above:\n" + "\n".join(end))
 
 
 def test_what_cannot_be_is_said_in_one_line():
@@ -192,6 +192,10 @@ def test_a_dry_run_and_a_file_from_the_user():
                     "spec: {jobQueue: demo, numGPUs: 1, command: 'sleep 600'}\n")
         m.torchrun("submit", "-f", path, "--detach", "--no-workspace", cwd=folder)
         check(m.get("torchrunjob", "filed")["spec"]["command"] == "sleep 600", "the file's command")
+        m.apply(QUEUE.replace("name: demo", "name: other").replace("spec:", "spec:\n  kaiQueue: lab-vision"))
+        m.torchrun("submit", "--queue", "lab-vision", "--gpus", "1", "--name", "either", "--detach", "--no-workspace", "true",
+                   cwd=folder)
+        check(m.get("torchrunjob", "either")["spec"]["jobQueue"] == "other", "a queue is meant by either of its names")
 
 
 def test_following_goes_on_through_a_restart_of_the_server():

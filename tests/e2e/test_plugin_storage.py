@@ -3,7 +3,7 @@
 import os
 import tarfile
 
-from harness import Muster, check, wait_for
+from harness import Muster, check, needs, run, wait_for
 from test_plugin_commands import FLAGS, QUEUE, need_torch, one_line, project
 
 WITH_CHECKPOINTS = QUEUE + "  storage: {checkpoints: {enabled: true, size: 1Gi}}\n"
@@ -28,6 +28,43 @@ def test_scale_and_checkpoints():
         m.torchrun("suspend", "s")
         wait_for(lambda: m.phase("s") == "Suspended" and not m.get("pods"), "the pods of the suspended job to go", 60)
         one_line(m.torchrun("checkpoints", "s", ok=False), "no pod of job s is running")
+
+
+@needs("a node agent, which has the claims of all jobs on its disk")
+def test_runs_of_one_folder_keep_it_once():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = os.path.join(m.folder, "project")
+        os.makedirs(os.path.join(folder, "data"))
+        with open(os.path.join(folder, "data", "tokens"), "wb") as f:
+            f.write(os.urandom(16 << 20))
+
+        def taken(where=""):
+            """MiB on the disk; of what goes while it is counted, du says so and counts the rest."""
+            counted = run(["du", "-sk", os.path.join(m.data, where)], ok=False).stdout
+            return int(counted.split()[0]) / 1024
+
+        before = taken()
+        for name in ("one", "two", "three"):  # the first runs, the others wait
+            m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", name, "--detach",
+                       "echo written > model; echo started; until [ -e go ]; do sleep 0.1; done", cwd=folder)
+        wait_for(lambda: "started" in m.torchrun("logs", "one", ok=False).stdout, "the first to run", 120)
+        wait_for(lambda: taken("volumes") < 18, "one original for three jobs", 60)
+        check(taken("pods") > 16, "what a pod may write to is its own")
+        waiting = {"two", "three"}  # created in one second perhaps, so either may come first
+
+        def begun(names):
+            return next((n for n in names if "started" in m.torchrun("logs", n, ok=False).stdout), None)
+
+        for names in ({"one"}, waiting, waiting):
+            name = wait_for(lambda: begun(names), "the next to run", 120)
+            waiting.discard(name)
+            m.torchrun("exec", name, "--", "touch", "go")
+            wait_for(lambda: m.phase(name) == "Succeeded", f"{name} to end", 60)
+        wait_for(lambda: taken() < before + 8, "what ended jobs were sent to go", 60)
+        m.torchrun("pull", "two", "--to", "two")
+        check(os.path.exists(os.path.join(m.folder, "two", "model")), "what it wrote is there")
 
 
 SOURCE = """

@@ -6,7 +6,7 @@ import re
 import signal
 import time
 
-from harness import Muster, check, wait_for
+from harness import Muster, check, needs, wait_for
 from test_plugin_commands import FLAGS, QUEUE, need_torch, one_line, project
 
 
@@ -49,6 +49,31 @@ def test_the_folder_arrives_as_it_is():
         for words in ("left out by .gitignore: ", "a.log (*.log)", "data/ (/data/)", "left out by .torchrunignore: secret",
                       "left out: env/ (an environment of Python"):
             check(words in done.stderr, f"what was left out is said, {words!r}: {done.stderr}")
+
+
+@needs("a muster that `run` finds: elsewhere it begins one of its own, and a cluster's users submit")
+def test_a_script_by_its_whole_path_is_the_one_that_was_sent():
+    need_torch()
+    with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        folder = project(m, main__py="print('sent', flush=True)\n", conf="sent\n")
+        script = os.path.join(os.path.realpath(folder), "main.py")
+        m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", "first", "--detach",
+                   "until [ -e go ]; do sleep 0.1; done", cwd=folder)
+        waiting = ("--queue", "demo", "--gpus", "1", "--detach", "--name")
+        said = {"one": m.torchrun("submit", *waiting, "one", f"python {script}", cwd=folder),
+                "two": m.torchrun("run", *waiting, "two", script, cwd=folder),
+                "three": m.torchrun("submit", *waiting, "three", f"cd / && python {script}", cwd=folder)}
+        check("reads that file as it is then" not in said["one"].stderr + said["two"].stderr,
+              "no note of what is as it should be")
+        check("reads that file as it is then" in said["three"].stderr, said["three"].stderr)
+        with open(script, "w") as f:
+            f.write("print('edited', flush=True)\n")
+        wait_for(lambda: m.phase("first") == "Running", "the first to run", 120)
+        m.torchrun("exec", "first", "--", "touch", "go")
+        for name, text in (("one", "sent"), ("two", "sent"), ("three", "edited")):
+            wait_for(lambda: m.phase(name) == "Succeeded", f"{name} to end", 120)
+            check(text in m.torchrun("logs", name).stdout, f"{name}: {m.torchrun('logs', name).stdout}")
 
 
 def test_sync_restart_keeps_pods_and_brings_new_code():

@@ -1,10 +1,16 @@
 """What GPU time was spent on: every second of a job in one state, kept over a crash and the job's deletion."""
 
+import contextlib
 import json
 import os
+import re
+import shutil
+import subprocess
 
-from harness import Muster, binary, check, needs, run, wait_for
+from harness import ROOT, Muster, binary, check, needs, run, wait_for
 from kubeflow import CLAIM, WAIT, create, job, wait_condition
+from test_plugin_commands import FLAGS, QUEUE, need_torch, project
+from test_protect import CLASS
 
 
 def rows(m, by):
@@ -89,6 +95,85 @@ def test_every_second_has_a_state_and_survives_a_crash():
         check(table.startswith("QUEUE ") and "\n(all) " in table, table)
 
 
+# The page's own sums of a job, by its own model. Arguments: web/, a file with its lines of /accounts.
+PAGE_SUMS = """
+import { readFileSync } from "node:fs";
+const { accountSums, lastAccount } = await import(process.argv[1] + "/model.js");
+console.log(JSON.stringify(accountSums(lastAccount(readFileSync(process.argv[2], "utf8")), Date.now())));
+"""
+
+
+def page_sums(m, uid):
+    """None where there is no node."""
+    if not shutil.which("node"):
+        return None
+    folder = os.path.join(m.folder, "page")
+    shutil.copytree(os.path.join(ROOT, "web"), folder)
+    path = os.path.join(folder, "account")
+    account = m.kubectl("get", "--raw", f"/accounts?uid={uid}").stdout
+    for name, text in ("package.json", '{"type": "module"}'), ("account", account):
+        with open(os.path.join(folder, name), "w") as f:  # as tests/page/model.mjs
+            f.write(text)
+    return json.loads(run(["node", "--input-type=module", "-e", PAGE_SUMS, folder, path]).stdout)
+
+
+def seconds_told(text):
+    """{"queued": 11, ...} of "queued 11s, training 1m14s: ETTR 55.5 %"."""
+    scale = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+    return {word: sum(int(n) * scale[unit] for n, unit in re.findall(r"(\d+)([dhms])", span))
+            for word, span in re.findall(r"(\w+) ((?:\d+[dhms])+)", text.partition(":")[0])}
+
+
+@needs("the accounts that muster up keeps")
+def test_all_who_tell_of_a_job_that_gave_way_agree_and_add_up():
+    need_torch()
+    until = "echo started; until [ -e go ]; do sleep 0.1; done"
+    with Muster(nodes=1, gpus_per_node=1, flags=FLAGS) as m:
+        m.apply(QUEUE)
+        m.apply(json.dumps(CLASS))
+        folder = project(m)
+
+        def submit(name, *flags):
+            m.torchrun("submit", "--queue", "demo", "--gpus", "1", "--name", name, *flags, "--detach", until, cwd=folder)
+            wait_for(lambda: m.phase(name) == "Running", f"{name} to run", 120)
+
+        def end(name):
+            wait_for(lambda: "started" in m.torchrun("logs", name, ok=False).stdout, f"{name} to have begun", 120)
+            m.torchrun("exec", name, "--", "touch", "go")
+            wait_for(lambda: m.phase(name) == "Succeeded", f"{name} to end", 60)
+
+        submit("low")
+        wait_for(lambda: "started" in m.torchrun("logs", "low", ok=False).stdout, "low to have begun", 120)
+        submit("dear", "--priority", "dear")
+        end("dear")
+        wait_for(lambda: m.phase("low") == "Running", "low to run again", 120)
+        end("low")
+
+        # They have ended: whoever asks now and later is told the same.
+        report = rows(m, "job")["default/low"]
+        wall = report["milliseconds"]
+        status = m.get("torchrunjobs", "low")
+        moments = [status["metadata"]["creationTimestamp"], status["status"]["completionTime"]]
+        whole = 1000 * int(run(["sh", "-c", "echo $(($(date -d $2 +%s) - $(date -d $1 +%s)))", "-", *moments]).stdout)
+        check(status["status"]["generation"] == 1 and abs(sum(wall.values()) - whole) <= 2000, f"its whole time: {wall}, {whole}")
+        waited, ran = wall["queued"], sum(wall.values()) - wall["queued"]
+        check(waited > 0 and ran > 0, f"{wall}")
+        line = next(json.loads(line) for line in m.torchrun("history", "-o", "json").stdout.splitlines() if '"low"' in line)
+        told = next(line for line in m.torchrun("status", "low").stdout.splitlines() if line.startswith("Time:"))
+        seconds = seconds_told(told.removeprefix("Time:"))
+        check(seconds == {state: ms // 1000 for state, ms in wall.items() if ms >= 1000}, f"status: {told}, {wall}")
+        figures = {"history": (line["queuedSeconds"], line["runSeconds"], line["gpuSeconds"])}
+        page = page_sums(m, status["metadata"]["uid"])
+        if page:
+            figures["page"] = (page["waited"] / 1000, page["ran"] / 1000, page["gpu"] / 1000)
+        for who, found in figures.items():  # whole seconds, of each part
+            check(all(abs(1000 * a - b) <= 2500 for a, b in zip(found, (waited, ran, ran))), f"{who}: {found}, {waited} {ran}")
+        both = rows(m, "queue")["demo"]["gpuMilliseconds"]
+        metric = r'muster_job_gpu_seconds_total\{queue_name="demo"[^}]*,state="(\w+)"\} ([\d.]+)'
+        counted = {state: float(n) for state, n in re.findall(metric, m.kubectl("get", "--raw", "/metrics").stdout)}
+        check(counted and all(abs(1000 * n - both[state]) <= 1000 for state, n in counted.items()), f"metrics: {counted}, {both}")
+
+
 def pod_template(command, gpus):
     main = {"name": "main", "image": "none", "command": ["sh", "-c", command]}
     if gpus:
@@ -115,6 +200,23 @@ def reader(m):
     return dict(m.env, KUBECONFIG=path)
 
 
+@contextlib.contextmanager
+def without_accounts(m, env):
+    """The environment of somebody to whom nobody gives accounts, as on a cluster: what is kept of them is refused on the way."""
+    with subprocess.Popen(["kubectl", "proxy", "--port=0", "--reject-paths=^/accounts"], env=env, text=True,
+                          stdout=subprocess.PIPE) as proxy:
+        try:
+            port = proxy.stdout.readline().strip().rpartition(":")[2]
+            path = os.path.join(m.folder, "proxied.kubeconfig")
+            with open(path, "w") as f:
+                json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "p", "users": [{"name": "p", "user": {}}],
+                           "clusters": [{"name": "p", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                           "contexts": [{"name": "p", "context": {"cluster": "p", "user": "p"}}]}, f)
+            yield dict(env, KUBECONFIG=path)
+        finally:
+            proxy.terminate()
+
+
 @needs("the accounts that muster up keeps")
 def test_jobsets_trainjobs_and_jobs_are_counted_once_each():
     two = {"parallelism": 2, "completions": 2, "backoffLimit": 0, "template": pod_template(WAIT, 1)}
@@ -134,16 +236,22 @@ def test_jobsets_trainjobs_and_jobs_are_counted_once_each():
             row = found[f"default/{name}"]
             check(row["jobs"] == 1 and row["gpuMilliseconds"]["training"] == 2 * row["milliseconds"]["training"], f"{row}")
         users = rows(m, "user")
-        check(users["ann"]["jobs"] == 1 and users["default"]["jobs"] == 2, f"{users}")
+        check(sorted(users) == ["muster:owner"] and users["muster:owner"]["jobs"] == 3, f"a label charges somebody: {users}")
         check(rows(m, "node")["node-0"]["jobs"] == 3, "a job has no node")
         metrics = m.kubectl("get", "--raw", "/metrics").stdout
         check('muster_job_gpu_seconds_total{queue_name="default-queue",state="training"}' in metrics, "no metric of it")
-        # Who may list the jobs of all namespaces has the same.
-        done = run([binary("muster"), "report", "--by", "job", "-o", "json"], env=reader(m))
-        seen = {row["job"]: row for row in json.loads(done.stdout)["rows"]}
-        check(sorted(seen) == sorted(found), f"{sorted(seen)}")
-        for row in seen.values():
-            check(row["gpuMilliseconds"]["training"] == 2 * row["milliseconds"]["training"] > 0, f"{row}")
+        # Who may list the jobs of all namespaces has the same, and where there are no accounts, what the objects say:
+        # the same jobs, since their pods began.
+        env = reader(m)
+        with without_accounts(m, env) as bare:
+            check(run(["kubectl", "get", "--raw", "/accounts"], env=bare, ok=False).returncode != 0,
+                  "there are accounts")
+            for each in (env, bare):
+                done = run([binary("muster"), "report", "--by", "job", "-o", "json"], env=each)
+                seen = {row["job"]: row for row in json.loads(done.stdout)["rows"]}
+                check(sorted(seen) == sorted(found), f"{sorted(seen)}")
+                for row in seen.values():
+                    check(row["gpuMilliseconds"]["training"] == 2 * row["milliseconds"]["training"] > 0, f"{row}")
         m.kill()
         m.start()
         before = spent(m, "training", "set")

@@ -25,16 +25,22 @@ dist.destroy_process_group()
 
 
 def processes(data):
-    """Processes that have the folder in their command line."""
+    """Processes that have the folder in their command line, or something open there, as the keepers of pods have."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline") as f:
-                if data in f.read():
+                if data in f.read() or any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith(data + "/")
+                                           for fd in os.listdir(f"/proc/{pid}/fd")):
                     found.append(pid)
         except OSError:
             pass
     return found
+
+
+def name_of(pid):
+    with open(f"/proc/{pid}/cmdline") as f:
+        return f.read().strip("\0").replace("\0", " ")
 
 
 class Own:
@@ -106,6 +112,10 @@ def test_run_starts_a_muster_trains_and_brings_the_model_home():
 
         # What is not at home is named before it goes.
         own.muster("run", "--name", "away", "--results=false", "--", "echo weights > model")
+        own.muster("run", "--name", "held", "--detach", "--no-workspace", "--", "trap '' TERM; echo holds; sleep 600")
+        wait_for(lambda: "holds" in own.muster("logs", "held", ok=False).stdout, "one that does not end when it is told", 60)
+        keepers = [pid for pid in processes(own.data) if name_of(pid) == "muster-shim default/held-worker-0"]
+        check(len(keepers) == 1, f"who keeps its pod is seen: {[name_of(pid) for pid in processes(own.data)]}")
         done = own.muster("stop", "--all")
         check("is removed" in done.stdout and "default/away-worker-0" in done.stderr, done.stdout + done.stderr)
         check("first" not in done.stderr, f"it came home: {done.stderr}")

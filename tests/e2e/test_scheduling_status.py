@@ -48,7 +48,7 @@ def nominated(m, name):
 def test_a_nomination_goes_when_it_is_no_longer_true():
     with Muster(gpus_per_node=1) as m:
         node = m.get("nodes")[0]["metadata"]["name"]
-        create(m, "low", grace=20)
+        create(m, "low", grace=600)
         wait_for(lambda: running(m, "low"), "low to run")
         create(m, "high", priority="build-preemptible")
         wait_for(lambda: nominated(m, "high") == node, "high to be told where it will go")

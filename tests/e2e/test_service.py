@@ -175,9 +175,12 @@ def test_a_backup_is_the_service_and_a_restore_names_who_is_back():
         copy, elsewhere = os.path.join(m.folder, "monday"), os.path.join(m.folder, "elsewhere")
         said = run([binary("muster"), "backup", copy, "--data-dir", m.data], env=m.env).stdout
         check("every right" in said and os.stat(copy).st_mode & 0o777 == 0o700, said)
-        again = run([binary("muster"), "backup", copy, "--data-dir", m.data], env=m.env, ok=False)
+        meant = dict(m.env, KUBECONFIG=os.path.join(m.data, "kubeconfig"))  # whose data folder it is needs no flag
+        again = run([binary("muster"), "backup", copy], env=meant, ok=False)
         check(again.returncode == 1 and "already exists" in again.stderr, again.stderr)
         run([binary("muster"), "user", "revoke", "bob"], env=m.env)
+        gone = run([binary("muster"), "user", "renew", "bob"], env=m.env, ok=False)
+        check("`muster user add bob` gives new ones" in gone.stderr, gone.stderr)
         apply(m, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "later"}})
         busy = run([binary("muster"), "restore", copy, "--data-dir", m.data], env=m.env, ok=False)
         check(busy.returncode == 1 and "in use by another muster" in busy.stderr, busy.stderr)

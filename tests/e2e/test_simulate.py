@@ -28,7 +28,7 @@ def test_what_would_happen_without_a_node_with_a_quota_and_with_a_pod_more():
         told = {p["name"]: p for p in json.loads(simulate("--drain", node, "-o", "json").stdout)["pods"]}
         check(told["first"]["state"] == "Running" and told["first"]["node"] != node, told)
         told = simulate("--drain", node, "-f", "-", input=POD.replace("NAME", "second")).stdout
-        check("Waiting" in told and "Running" in told, told)
+        check("Queued" in told and "Running" in told, told)
         told = simulate("--quota", "default-queue=1").stdout
         check("first" not in told, told)
 

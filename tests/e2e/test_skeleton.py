@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
-from harness import EXAMPLES, Muster, Skip, binary, check, run, torch_pythons, wait_for
+from harness import (EXAMPLES, PATIENCE, Muster, Skip, binary, check, free_port, run, torch_pythons, torchrun_of_pods,
+                     wait_for)
 
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
@@ -42,7 +44,7 @@ def check_trained(text, ranks, steps):
 
 def test_submit_trains_on_two_pods_and_returns_success():
     need_torch()
-    with Muster(nodes=2, gpus_per_node=4) as m:
+    with Muster(nodes=2, gpus_per_node=4, pytorch=True) as m:
         m.apply(QUEUE)
         done = m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "first",
                           "python train.py --steps 60", cwd=project(m))
@@ -70,7 +72,7 @@ def test_failing_command_gives_its_exit_status():
 
 def test_muster_killed_in_the_middle_of_training_loses_nothing():
     need_torch()
-    with Muster(nodes=2, gpus_per_node=4) as m:
+    with Muster(nodes=2, gpus_per_node=4, pytorch=True) as m:
         m.apply(QUEUE)
         m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "survivor", "--detach",
                    "python train.py --steps 80 --step-seconds 0.1", cwd=project(m))
@@ -136,6 +138,27 @@ def one_line(done, *words):
     check(len(text.splitlines()) == 1, f"expected one line, got:\n{text}")
     for word in words:
         check(word in text, f"the line does not mention {word!r}: {text}")
+
+
+def test_torchrun_alone_starts_ranks_as_that_of_pytorch_does():
+    """What other tests have in its place (torchrun_alone.py): two of them meet, and tell each rank the same."""
+    alone = torchrun_of_pods(pytorch=False)
+    if not alone:
+        raise Skip("no Python here has PyTorch 1.13")
+    script = "env | grep -E '^(GROUP_|LOCAL_|ROLE_|TORCHELASTIC_|WORLD_|RANK|OMP)' | sort"
+
+    def ranks(python):
+        port = free_port()
+        argv = [python, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "2", "--rdzv_id", "x",
+                "--rdzv_backend", "c10d", "--rdzv_endpoint", f"localhost:{port}",
+                "-r", "9:1", "-t", "9:1", "--no_python", "sh", "-c", script]
+        nodes = [subprocess.Popen([*argv[:3], "--rdzv_conf", f"is_host={host}", *argv[3:]], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) for host in (1, 0)]
+        said = [node.communicate(timeout=60 * PATIENCE) for node in nodes]
+        check(all(node.returncode == 0 for node in nodes), f"{said}")
+        return sorted(line for lines, _ in said for line in lines.splitlines() if not re.search("PORT|ERROR_FILE", line))
+    both = [ranks(os.path.join(folder, "python3")) for folder in ("/usr/bin", alone)]
+    check(len(both[0]) > 40 and both[0] == both[1], f"{both}")
 
 
 def test_mistakes_get_one_clear_line():

@@ -5,6 +5,7 @@ import os
 from harness import EXAMPLES, Muster, Skip, check, needs, torch_pythons, wait_for
 
 TRAIN = os.path.join(EXAMPLES, "train", "train.py")
+STEPS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps.py")
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
@@ -54,7 +55,7 @@ def training(steps, *more):
 
 def test_a_failed_rank_restarts_all_from_the_checkpoint():
     need_torch()
-    with Muster(nodes=2, gpus_per_node=2, flags=NODES) as m:
+    with Muster(nodes=2, gpus_per_node=2, flags=NODES, pytorch=True) as m:
         m.apply(QUEUE)
         m.apply(job("t", training(40, "--fail-at-step", "22"), gpus=4, reliability="{maxRestarts: 2}"))
         end = wait_phase(m, "t", "Succeeded", "Failed", limit=200)
@@ -118,7 +119,8 @@ def test_a_deleted_pod_costs_no_restart_and_suspension_keeps_the_work():
     need_torch()
     with Muster(nodes=2, gpus_per_node=2, flags=NODES) as m:
         m.apply(QUEUE.replace("gpus: 2", "gpus: 1"))  # two pods with a rank each, as they are started three times
-        m.apply(job("s", training(60, "--step-seconds", "0.3"), gpus=2, reliability="{maxRestarts: 0}"))
+        # As PyTorch trains it is above.
+        m.apply(job("s", f"python3 {STEPS} 60 0.3", gpus=2, reliability="{maxRestarts: 0}"))
         trained = lambda text: lambda: text in m.said("s-worker-0", ok=False)
         wait_for(trained("step 10/60"), "ten steps", 90)
         m.kubectl("delete", "pod", "s-worker-1", "--wait=false")
@@ -199,10 +201,12 @@ spec:
             "no-type": ("h100", 1, "Pending", 'no node has GPUs of type "h100-80gb"'),
             "no-class": ("slow", 1, "Provisioning", "StorageClass tape"),
             "no-claim": ("lost", 1, "Provisioning", "PersistentVolumeClaim imagenet (datasets) does not exist"),
-            "over-limit": ("limited", 2, "Queued", "limit"),
         }
         for name, (queue, gpus, _, _) in cases.items():
             m.apply(job(name, "true", gpus=gpus).replace("jobQueue: q", f"jobQueue: {queue}"))
+        said = m.kubectl("create", "-f", "-", input=job("over-limit", "true", gpus=2).replace("jobQueue: q", "jobQueue: limited"),
+                         ok=False)
+        check("queue limited may never have more than 1; ask for fewer" in said.stderr, said.stderr)
         for name, (_, _, phase, words) in cases.items():
             def says():
                 now = status(m, name)

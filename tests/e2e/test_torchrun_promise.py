@@ -116,11 +116,11 @@ sys.exit(0 if not WAIT or os.path.exists("go") else 5)
 """
 
 
-def server(nodes):
-    """/usr/bin first: there Debian's PyTorch finds python3-etcd."""
+def server(nodes, pytorch=False):
+    """Pods find Debian's PyTorch there, which has python3-etcd."""
     if subprocess.run(["/usr/bin/python3", "-c", "import etcd, torch"], stderr=subprocess.DEVNULL).returncode:
         raise Skip("/usr/bin/python3 has no PyTorch with python3-etcd")
-    return Muster(nodes=nodes, gpus_per_node=8, flags=NODES, path_first="/usr/bin")
+    return Muster(nodes=nodes, gpus_per_node=8, flags=NODES, pytorch=pytorch)
 
 
 def project(m, wait):
@@ -231,7 +231,7 @@ def test_the_manifests_in_the_docs_are_accepted():
 
 
 def test_etcd_v2_without_an_etcd():
-    with server(2) as m:
+    with server(2, pytorch=True) as m:
         m.kubectl("apply", "-f", os.path.join(EXAMPLES, "torchrun", "etcd-v2.yaml"))
         wait_for(lambda: m.phase("over-etcd") in ("Succeeded", "Failed"), "over-etcd to end", 240)
         status = m.get("torchrunjob", "over-etcd")["status"]

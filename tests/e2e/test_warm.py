@@ -267,7 +267,7 @@ def test_what_is_warm_outlives_muster_and_is_done_without_when_it_is_gone():
 def test_a_gang_restarts_from_processes_that_have_torch_imported():
     if not torch_pythons():
         raise Skip("no Python here can import torch")
-    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES, pytorch=True) as m:
         m.apply(JOB.format(nodes=2, folder=m.folder, command=f"python3 {os.path.join(HERE, 'ddp.py')} 20", env=""))
 
         def ranks(name=""):

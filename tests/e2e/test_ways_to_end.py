@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -154,13 +155,16 @@ def test_limits_conflicts_arrays_deletion_and_a_dead_muster_lose_nothing():
 
 def test_nodes_queues_people_and_gangs_that_go_and_a_full_disk_lose_nothing():
     need_torch()
-    with Muster(nodes=2, gpus_per_node=8, flags=[*FLAGS, "--pod-network=bridge"]) as m, Small(os.path.join(m.folder, "full")):
+    with Muster(nodes=2, gpus_per_node=8, flags=[*FLAGS, "--pod-network=bridge"]) as m, \
+            Small(os.path.join(m.folder, "full")), Small(os.path.join(m.folder, "many")):
         user = [binary("muster"), "user"]
         run([*user, "add", "alice", "--uid", "70001", "--home", m.folder, "--kubeconfig", m.kubeconfig])
         m.apply(QUEUE)
         m.apply(QUEUE.replace("name: demo", "name: gone"))
         m.apply(QUEUE.replace("name: demo", "name: hers, namespace: alice"))
         full = Folder(m, "full", follow=True, command="dd if=/dev/zero bs=1M count=4 | tr '\\0' x > model; echo written")
+        many = Folder(m, "many", command="for i in $(seq 400); do echo $i > part-$i; done; echo written; "
+                                         "until [ -e go ]; do sleep 0.1; done")
         queued = Folder(m, "queued", queue="gone")
         elastic = Folder(m, "elastic", "--min-nodes", "1", "--max-nodes", "2", gpus="4")
         lost = Folder(m, "lost")
@@ -181,11 +185,33 @@ def test_nodes_queues_people_and_gangs_that_go_and_a_full_disk_lose_nothing():
                 and os.path.getsize(os.path.join(folder, "model")) == 4 << 20]
         check(not left, f"what was sent is kept in a pod that has ended: {left}")
 
+        # It fills while the copy is under way, because of small files: each is at home, or is said not to be.
+        many.written()
+        for index in range(1, 401, 4):
+            many.write(f"part-{index}", "mine\n")
+        done = m.torchrun("pull", "many", "--home", ok=False)
+        check(done.returncode == 1 and "No space left" in done.stderr, done.stderr)
+        brought = int(re.search(r"results: (\d+) file", done.stderr)[1])
+        missing = [line for line in done.stderr.splitlines() if line.startswith("not copied: ")]
+        told = sum(int((re.search(r"^not copied: (\d+) more", line) or [0, 1])[1]) for line in missing)
+        check(brought < 400 and brought + told == 400, f"{brought} came, {told} did not: {done.stderr}")
+        for name in re.findall(r"the job's is beside it, (\S+)", done.stderr):
+            check(os.path.exists(os.path.join(many.path, name)), f"{name} is not there: {done.stderr}")
+        for index in range(1, 401, 4):
+            check(read(many.path, f"part-{index}") == "mine\n", f"part-{index} was the user's")
+        m.kubectl("delete", "torchrunjob", "many", "--wait=false")
+
         # Its queue goes: who removes it is told, what runs goes on.
         done = m.kubectl("delete", "torchrunqueue", "gone")
         check("what runs goes on" in done.stderr, done.stderr)
         m.torchrun("cancel", "queued")
         queued.home(("model", "weights of\n"), ("config", "theirs\n"))
+
+        # Its folder goes: it is said where its results can go.
+        os.rename(lost.path, lost.path + "-moved")
+        said = m.torchrun("pull", "lost", "--home", ok=False).stderr
+        check("is not there any more" in said and "--to DIR" in said, said)
+        os.rename(lost.path + "-moved", lost.path)
 
         # A member of an elastic job is replaced: what it wrote is there, beside what its successor writes.
         first = m.get("pods", "elastic-worker-1")["metadata"]["uid"]

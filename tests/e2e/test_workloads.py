@@ -162,7 +162,7 @@ def test_small_answers_of_the_api_server():
     with Muster() as m:
         service = wait_for(lambda: m.get("service", "kubernetes"), "the Service of the API server")
         check(service["spec"]["ports"][0]["port"] == 443, "the Service of the API server has another port")
-        m.apply(TWO_MAPS)
+        m.kubectl("apply", "-f", "-", input=TWO_MAPS)
         m.kubectl("apply", "--prune", "-l", "app=maps", "-f", "-", input=TWO_MAPS.split("---")[0])
         check(m.get("configmap", "kept") and not m.get("configmap", "pruned"), "what is no longer in the manifest")
         uid = m.get("configmap", "kept")["metadata"]["uid"]

@@ -8,10 +8,12 @@ request allows: with a request of R of N CPUs she is promised R / N of the machi
 What else the machine does meanwhile slows both down, so a turn beside is compared with the one alone before it.
 
 Beside them an account with `edit` in a namespace of its own, and bob again, try the ways out of a pod (attacks.py), read what the
-owner writes into his home while their pods run, and ask for two billion pods."""
+owner writes into his home while their pods run, ask for two billion pods and for objects that would hold the loop, fill their
+namespace, and open streams that they do not read."""
 
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -83,6 +85,7 @@ class Attack:
     def __exit__(self, *how):
         self.t.bob.kubectl("delete", "pod", "burn", "eat", "fork", "--timeout=120s")
         self.editor.flood(0)
+        self.editor.let_go()
 
     def once(self):
         bob = self.t.bob
@@ -90,7 +93,7 @@ class Attack:
                or reads_kubeconfig(bob, "waits", self.merged))
         check(not got, f"a way out: {got}")
         for words in (["get", "secrets", "-n", "alice"], ["delete", "pods", "--all", "-n", "alice"],
-                      ["exec", "-n", "alice", "training", "--", "id"], ["get", "nodes"],
+                      ["exec", "-n", "alice", "training", "--", "id"], ["delete", "node", "node-0"], ["get", "pods", "-A"],
                       ["patch", "namespace", "bob", "-p", '{"metadata":{"annotations":{"torchrun.ai/person-uid":"70001"}}}']):
             said = bob.kubectl(*words, ok=False)
             check(said.returncode != 0 and "hers" not in said.stdout, f"{words}: {said.stdout}")
@@ -128,6 +131,8 @@ def play(home, prefix):
             check(f.read() == "hers\n", "her file is as it was")
         found = json.loads(t.alice.kubectl("get", "pod", "training", "-o", "json").stdout)["status"]
         check(found["phase"] == "Running" and found["containerStatuses"][0]["restartCount"] == 0, f"{found}")
+        turns = re.findall(r"^muster_loop_(\w+) ([\d.]+)$", t.m.kubectl("get", "--raw", "/metrics").stdout, re.MULTILINE)
+        print("the server's loop:", ", ".join(f"{name} {value}" for name, value in turns), flush=True)
     times = statistics.median(slower)
     print(f"step alone: {statistics.median(alone)} ms ({len(alone)} steps); beside hostile ones: {statistics.median(beside)} ms "
           f"({len(beside)} steps); {times:.2f} times, in rounds {', '.join(f'{by:.2f}' for by in slower)}; {tries} requests "

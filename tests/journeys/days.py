@@ -67,6 +67,7 @@ def a_typo_in_the_program(day):
     tries = done.stdout.count("NameError: name 'modle' is not defined") / 2
     check(1 <= tries <= 2, f"it was tried {tries} times: {done.all}")
     end = done.all[-1500:]
+    check("NameError: name 'modle' is not defined" in end.strip().splitlines()[-1], f"the cause is not the last word: {end}")
     check("ChildFailedError" not in done.all and "FAILED" not in end, f"torchrun's own report buries it: {end}")
     check(done.all.count("Root Cause") == 0, f"nor its table: {end}")
     check(day.fails("run", "trian.py").all.count("trian.py") and "trian.py" not in day.muster("list").all,
@@ -135,6 +136,9 @@ def somebodys_slurm_script(day):
         #SBATCH --time=01:00:00
         #SBATCH --output=%x-%j.out
         set -e
+        cd "$SLURM_SUBMIT_DIR"
+        mkdir -p "logs/$SLURM_JOB_ID-$SLURM_JOB_NAME-$SLURM_CPUS_PER_TASK"
+        date > "logs/$SLURM_JOB_ID-$SLURM_JOB_NAME-$SLURM_CPUS_PER_TASK/began"
         export OMP_NUM_THREADS=1
         python -m torch.distributed.run --nproc_per_node=$SLURM_GPUS_ON_NODE train.py
     """), 0o755)
@@ -143,6 +147,7 @@ def somebodys_slurm_script(day):
     check("--partition=gpu" in done.stderr, f"what is not read is named: {done.stderr}")
     check("resnet" in day.muster("list").stdout, "its name is that of the script")
     check(day.there("out/model.pt"), done.all)
+    check(day.there("logs/resnet-resnet-1/began"), f"its id, name and folder: {done.all}")
     day.write("old.sh", "#!/bin/bash\n#SBATCH --gpus=2\nsrun python train.py\n")
     check("srun" in day.fails("run", "old.sh").all, "srun is said to be missing before anything waits")
 
@@ -256,13 +261,13 @@ def what_a_program_caches(day):
 def a_virtual_environment(day):
     """What pip put into the environment that is active here is there in the job."""
     env = os.path.join(day.folder, "env")
-    day.type("python", "-m", "venv", "--system-site-packages", "--without-pip", env)
+    day.type(day.python, "-m", "venv", "--system-site-packages", "--without-pip", env)
     where = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
     site = day.type(os.path.join(env, "bin", "python"), "-c", where).stdout.strip()
     with open(os.path.join(site, "ourlayers.py"), "w") as f:
         f.write("name = 'ours'\n")
     day.write("train.py", "import ourlayers, sys\nprint('layers', ourlayers.name, sys.prefix, flush=True)\n")
-    torch = day.type("python", "-c", "import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))").stdout.strip()
+    torch = day.type(day.python, "-c", "import torch, os; print(os.path.dirname(os.path.dirname(torch.__file__)))").stdout.strip()
     done = day.muster("run", "train.py", env={"VIRTUAL_ENV": env, "PATH": f"{env}/bin:{day.env['PATH']}", "PYTHONPATH": torch})
     check(f"layers ours {env}" in done.stdout, done.all)
 
@@ -296,7 +301,7 @@ def a_checkpoint_every_epoch(day):
     check(day.there("last.pt"), done.all)
 
 
-@journey()
+@journey(quick=True)
 def two_runs_from_one_folder(day):
     """Two at once: both run, and both have their results."""
     day.write("train.py", "import sys\nopen(f'result-{sys.argv[1]}.txt', 'w').write(sys.argv[1])\n"

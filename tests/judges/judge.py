@@ -3,13 +3,14 @@
 A violation is (kind, who, words, expectation): the last is what the file has to say under `expect:` to show it.
 """
 
+import collections
 import itertools
 import re
 
 import shares
 from cluster import play
 from placer import Cut, place
-from rules import State, node_allows, ports_clash
+from rules import State, node_allows, ports_clash, selected
 
 RESOURCES = ("gpu", "cpu", "memory")
 FOR = re.compile(r" for (\S+?)/(\S+)")  # whom a victim had to make room for, in the message of the eviction
@@ -25,6 +26,7 @@ class Case:
         self.where = self.steps[-1].after if self.steps else {}
         self.shares = {p["name"]: p.get("gpuGroups") for p in outcome["pods"]}
         self.cut = 0       # questions that the placer could not answer
+        self.unsure = collections.Counter()  # reasons for which a judge could not decide something
         self.settled = outcome["cycles"] < self.most
         self.events = any(any(p.times.values()) for p in cluster.pods.values())
         self.here = {p.name for p in cluster.pods.values() if p.times["from"] <= outcome["cycles"]}
@@ -147,11 +149,40 @@ def judge_nodes(case):
                 yield "hard-spread", pod.group, f"{pod.name} is on {node.name}, where its kind is too crowded"
 
 
+ORDERED_MAX = 8  # pods of a cycle that are tried in every order
+
+
+def some_order(state, pods):
+    """Is there an order of [(pod, node)] in which all may be bound, one after another? Who is there counts."""
+    seen = set()
+
+    def search(left):
+        if not left:
+            return True
+        if left in seen:
+            return False
+        seen.add(left)
+        for i in sorted(left):
+            pod, node = pods[i]
+            if not (state.spread_allows(pod, node) and state.near_allows(pod, node)):
+                continue
+            state.put(pod, node)
+            found = search(left - {i})
+            state.take(pod)
+            if found:
+                return True
+        return False
+    return len(pods) <= ORDERED_MAX and search(frozenset(range(len(pods))))
+
+
 def wrong_in_order(case, step):
     """Pods whose spread did not hold when those of the cycle are bound one after another, as they are listed; and pods that were
     not near whom they must be. The first of those that are near each other may go anywhere."""
     state = State.of(case.cluster, {n: at for n, at in step.before.items() if n not in {e["pod"] for e in step.evicted}})
     crowded, alone = set(), set()
+    came = [(case.cluster.pods[b["pod"]], b["node"]) for b in step.bound if b["pod"] in case.cluster.pods]
+    if not any(pod.in_order for pod, _ in came) or some_order(state, came):
+        return crowded, alone
     for b in step.bound:
         pod = case.cluster.pods.get(b["pod"])
         if pod and pod.spread and not state.spread_allows(pod, b["node"]):
@@ -244,10 +275,14 @@ def all_named(case, group, pods):
     return all(r in queue.quota for queue in case.cluster.ancestors(group.queue) for r in RESOURCES if want[r])
 
 
-def within_quota(case, group, pods):
-    """What its queues name is within their quotas, and speaks for all that goes along with it."""
-    want, used = case.request(pods), case.used()
+def within_quota(case, group, pods, beside=None, where=None):
+    """What its queues name is within their quotas, and speaks for all that goes along with it. beside: another group: what is
+    above both is guaranteed to both, and says nothing about who of them comes first."""
+    want, used = case.request(pods), case.used(where)
+    both = case.cluster.ancestors(beside.queue) if beside else []
     for queue in case.cluster.ancestors(group.queue):
+        if queue in both:
+            break
         if not speaks_for(queue, want):
             return False
         for r in RESOURCES:
@@ -255,6 +290,15 @@ def within_quota(case, group, pods):
             if want[r] and quota is not None and used[queue.name][r] + want[r] > quota:
                 return False
     return True
+
+
+def within_all(case, group):
+    """Is its leaf within all its quotas, whatever is asked for? One that is above its fair share of anything takes nothing from
+    others (KAI 4.3), and what it is above is shared out nobody knows how."""
+    leaf, used = case.cluster.queues[group.queue], case.used()[group.queue]
+    within = all(quota is None or used[r] <= quota for r, quota in leaf.quota.items())
+    case.unsure["its queue has more than its quota of something else"] += not within
+    return within
 
 
 def speaks_for(queue, want):
@@ -293,19 +337,40 @@ def units(case, mine):
             yield running, case.cluster.queues[group.queue], theirs
 
 
-def may_lose(case, victims):
-    """Is there an order in which every unit is taken from queues that are above their quota at that moment?"""
-    def legal(order):
+def left_out(queue, used, want):
+    """Of what is asked for the queue has less than it is guaranteed of some, and no more of any: it loses nothing for that,
+    whatever else it has beyond its quota (KAI 0.17)."""
+    has = [(used[queue.name][r], quota) for r, quota in queue.quota.items() if want[r] and quota is not None]
+    return any(n < quota for n, quota in has) and not any(n > quota for n, quota in has)
+
+
+def may_lose(case, pods, victims):
+    """For these pods: is every unit taken from queues that are above their quota at that moment, in whatever order they are
+    taken? It is if that holds for each where all others went before: what a queue uses only becomes less."""
+    want_first = case.request(pods)
+    if any(theirs is None or left_out(theirs, case.used(), want_first) for _, _, theirs in victims):
+        return False
+
+    def legal(last):
         used = case.used()
-        for pods, leaf, theirs in order:
-            want = case.request(pods)
-            if theirs is None or any(speaks_for(q, want) and not over_quota(q, used[q.name]) for q in (theirs, leaf)):
-                return False
+        for pods, leaf, _ in (v for v in victims if v is not last):
             for queue in case.cluster.ancestors(leaf.name):
                 for r, n in case.request(pods).items():
                     used[queue.name][r] -= n
-        return True
-    return any(map(legal, itertools.permutations(victims)))
+        pods, leaf, theirs = last
+        want = case.request(pods)
+        return not any(speaks_for(q, want) and not over_quota(q, used[q.name]) for q in (theirs, leaf))
+    return all(map(legal, victims))
+
+
+def keeps_room_from(case, group, pods, other):
+    """It has waited long enough for room, or what is left of a limit, to be kept for it, and the other one does not go first:
+    it is guaranteed that as well, or is of the same queue, where who is first in line is first."""
+    if group is other or group.age + case.outcome["cycles"] < case.cluster.reserve_after:
+        return False
+    if group.queue == other.queue:
+        return group.priority >= other.priority
+    return within_quota(case, group, pods, beside=other)
 
 
 def judge_quota(case):
@@ -315,23 +380,31 @@ def judge_quota(case):
     for group, pods in case.waiting():
         if not within_quota(case, group, pods):
             continue
-        kept = [g for g, p in case.waiting() if g is not group and g.age + case.outcome["cycles"] >= case.cluster.reserve_after
-                and within_quota(case, g, p)]
-        if kept:
+        most = 3 if within_all(case, group) else 1
+        if any(keeps_room_from(case, g, p, group) for g, p in case.waiting()):
             continue
         kind = "waits-quota" if all_named(case, group, pods) else "waits-quota-unnamed"
-        for count in range(3):
+        for count in range(most):
             hit = False
             for victims in itertools.combinations(list(units(case, group)), count):
                 gone = {p.name for unit in victims for p in unit[0]}
                 where = {n: at for n, at in case.where.items() if n not in gone}
-                if may_lose(case, victims) and case.admitted(group, pods, where) and case.room_for(group, pods, where):
+                if may_lose(case, pods, victims) and case.admitted(group, pods, where) and case.room_for(group, pods, where):
                     words = "idle room" if not gone else f"what {', '.join(sorted(gone))} use beyond a quota"
                     yield kind, group.name, f"{group.name} is within its quota and waits, although there is {words}", len(pods)
                     hit = True
                     break
             if hit:
                 break
+
+
+def led_by(case, pods, gone):
+    """Does where these may go depend on those that would have to go for them? Who is near nobody may be the first anywhere, and
+    where the others come back to depends on that."""
+    names = [case.cluster.pods[name] for name in gone]
+    found = any(selected(case.cluster, term, pod, other) for pod in pods for term in pod.near for other in names)
+    case.unsure["who had to go leads those that come"] += found
+    return found
 
 
 def judge_priority(case):
@@ -343,7 +416,7 @@ def judge_priority(case):
                  g.preemptible == "preemptible" and case.running(g)]
         gone = {p.name for g in lower for p in case.running(g)}
         where = {n: at for n, at in case.where.items() if n not in gone}
-        if case.others_have_room_kept(group):
+        if case.others_have_room_kept(group) or led_by(case, pods, gone):
             continue
         if lower and case.admitted(group, pods, where) and case.room_for(group, pods, where):
             yield ("waits-priority" if all_named(case, group, pods) else "waits-priority-unnamed", group.name,
@@ -431,18 +504,39 @@ def judge_needless(case):
     for index, step in enumerate(case.steps):
         for name, victims in victims_of(case, step).items():
             by = case.cluster.groups[name]
-            start = next((s for s in case.steps[index:] if any(b["pod"] in {p.name for p in by.pods} for b in s.bound)), None)
+            # What starts in the cycle of an eviction found its room idle: the eviction is for those of its pods that come later.
+            start = next((s for s in case.steps[index + 1:] if any(b["pod"] in {p.name for p in by.pods} for b in s.bound)), None)
             if start is None:
-                if case.settled and not case.events:
+                if case.settled and not case.events and not went_to_better(case, index, by, victims):
                     gone = ", ".join(p.name for p in victims)
                     yield "victim-for-nothing", name, f"{gone} had to go for {name}, which never started"
                 continue
-            state = case.state(start.after)
+            where = start.after | gone_later(case, step, start)
+            state = case.state(where)
             for group in {p.group for p in victims}:
                 unit = [p for p in victims if p.group == group]
-                if could_stay(case, state, start, step, unit):
+                if could_stay(case, state, where, step, unit):
                     yield ("victim-needless", group,
                            f"{', '.join(p.name for p in unit)} had to go for {name}, and would fit beside it where it was")
+
+
+def went_to_better(case, index, by, victims):
+    """Did somebody start where the victims were who comes before the one that they had to go for? That is who is before it in its
+    own queue, and who is within its quota where the other one is not: what is guaranteed goes before what is only due."""
+    nodes = {case.steps[index].before[p.name] for p in victims}
+    for step in case.steps[index + 1:]:
+        for name in {case.cluster.pods[b["pod"]].group for b in step.bound
+                     if b["node"] in nodes and b["pod"] in case.cluster.pods}:
+            group = case.cluster.groups.get(name)
+            if not group or group is by:
+                continue
+            if group.queue == by.queue:
+                if group.priority >= by.priority:
+                    return True
+            elif (within_quota(case, group, group.pods, by, step.before) and
+                  not within_quota(case, by, by.pods, group, step.before)):
+                return True
+    return False
 
 
 def victims_of(case, step):
@@ -454,10 +548,17 @@ def victims_of(case, step):
     return found
 
 
-def could_stay(case, state, start, step, unit):
+def gone_later(case, step, start):
+    """Pods that had to go, or were moved, after that step and before the start, and where they were: the room that they left was
+    not there when it was decided."""
+    return {e["pod"]: s.before[e["pod"]] for s in case.steps if step.cycle < s.cycle <= start.cycle for e in s.evicted
+            if e["pod"] in s.before}
+
+
+def could_stay(case, state, where, step, unit):
     """Back where they were, beside all that runs once the other has started."""
     group = case.cluster.groups[unit[0].group]
-    if any(p.name in start.after or p.times["lingers"] for p in unit) or not case.admitted(group, unit, start.after):
+    if any(p.name in where or p.times["lingers"] for p in unit) or not case.admitted(group, unit, where):
         return False
     done = []
     try:
@@ -530,10 +631,10 @@ JUDGES = {
 
 
 def judge(scene, cluster, outcome):
-    """([violation], questions that could not be answered)"""
+    """([violation], questions that could not be answered, {reason: how often nobody could say})"""
     case = Case(cluster, outcome)
     seen = {}
     for one in JUDGES[scene]:
         for kind, who, words, *running in one(case):
             seen.setdefault((kind, who), (kind, who, words, running[0] if running else None))
-    return list(seen.values()), case.cut
+    return list(seen.values()), case.cut, +case.unsure

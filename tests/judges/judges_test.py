@@ -184,6 +184,16 @@ class Judges(unittest.TestCase):
                                                evictions=[(1, "v-0", "preempt", "g")], binds=[(2, "g-0", "a")]))
         self.assertIn("waits-priority", kinds(full + gang("g", [2], priority="build")))
 
+    def test_what_was_not_there_when_it_was_decided_makes_no_victim_needless(self):
+        two = [node("a", 2), queue("q"), queue("r", gpu=(0, -1))]
+        docs = two + gang("v", [1], "r", at="a") + gang("g", [1, 1], minimum=1)
+        evicted = [(1, "v-0", "reclaim", "g")]
+        self.assertEqual(kinds(docs, evictions=evicted, binds=[(1, "g-0", "a"), (2, "g-1", "a")]), set())
+        self.assertIn("victim-for-nothing", kinds(docs, evictions=evicted, binds=[(1, "g-0", "a")]))
+        docs = two + gang("v", [1], "r", at="a") + gang("w", [1], "r", at="a") + gang("g", [1])
+        back = [*evicted, (2, "w-0", "reclaim", "v")]
+        self.assertNotIn("victim-needless", kinds(docs, evictions=back, binds=[(2, "g-0", "a"), (3, "v-0", "a")]))
+
     def test_moves(self):
         two = [node("a", 4), node("b", 4), queue("q")]
         self.assertIn("waits-move", kinds(two + gang("v", [2], at="a") + gang("w", [2], at="b") + gang("g", [4]), scene="moves"))

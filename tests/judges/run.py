@@ -55,7 +55,7 @@ class Simulator:
 
 def judged(scene, docs, outcome):
     if "error" in outcome:
-        return [("unreadable", "", outcome["error"], None)], 0
+        return [("unreadable", "", outcome["error"], None)], 0, {}
     return judge(scene, Cluster(docs), outcome)
 
 
@@ -81,7 +81,7 @@ def small(simulator, scene, docs, kind):
                 continue  # too little is left for a cluster
         return None
     least = shrink(docs, shows, {v[1] for v in judged(scene, docs, simulator.run([docs])[0])[0] if v[0] == kind})
-    violations, _ = judged(scene, least, simulator.run([least])[0])
+    violations, *_ = judged(scene, least, simulator.run([least])[0])
     return least, next(v for v in violations if v[0] == kind)
 
 
@@ -122,16 +122,16 @@ def begins_alone(simulator, docs, who):
 
 
 def judge_batch(muster, scene, seeds):
-    """[(seed, [kind], cut)] of those that are not simply right."""
+    """[(seed, [kind], cut, reasons)] of those that are not simply right."""
     simulator = simulators.get(muster) or simulators.setdefault(muster, Simulator(muster))
     clusters = [make(scene, seed) for seed in seeds]
     found = []
     for seed, docs, outcome in zip(seeds, clusters, simulator.run(clusters)):
-        violations, cut = judged(scene, docs, outcome)
+        violations, cut, unsure = judged(scene, docs, outcome)
         kinds = dict.fromkeys("waits-beside-room" if v[0] == "late" and not begins_alone(simulator, docs, v[1]) else v[0]
                               for v in violations)
-        if kinds or cut:
-            found.append((seed, list(kinds), cut))
+        if kinds or cut or unsure:
+            found.append((seed, list(kinds), cut, list(unsure)))
     return scene, len(seeds), found
 
 
@@ -145,12 +145,14 @@ class Run:
         self.options, self.simulator = options, Simulator(options.muster)
         self.kinds, self.clusters = collections.Counter(), collections.Counter()
         self.broken = self.cut = 0
+        self.unsure = collections.Counter()
         self.known = read_expected(options.known) if options.known else set()
 
     def add(self, scene, count, found):
         self.clusters[scene] += count
-        for seed, kinds, cut in found:
+        for seed, kinds, cut, unsure in found:
             self.cut += cut > 0
+            self.unsure.update(unsure)
             self.broken += bool(kinds)
             for kind in kinds:
                 self.violation(scene, seed, kind)
@@ -172,6 +174,8 @@ class Run:
         for name, count in sorted(self.kinds.items()):
             known = ", which is known" if name in self.known else ""
             print(f"{name}: {count} of {self.clusters[name.split('/')[0]]} clusters{known}")
+        for reason, count in sorted(self.unsure.items()):
+            print(f"cannot decide something in {count} clusters: {reason}")
         news = sorted(set(self.kinds) - self.known)
         for name in news:
             print(f"failed: {name}")
@@ -220,7 +224,7 @@ def judge_files(simulator, options):
             docs = [d for d in documents(f.read()) if "expect" not in d]
         scenes = options.scene or [s for s in SCENES if os.path.basename(path).startswith(s)] or ["mixed"]
         for scene in scenes:
-            violations, _ = judged(scene, docs, simulator.run([docs])[0])
+            violations, *_ = judged(scene, docs, simulator.run([docs])[0])
             bad += bool(violations)
             for kind, _, words, _ in violations:
                 print(f"{path}: {kind}: {words}")

@@ -41,7 +41,7 @@ class Bench:
 
     def prepare(self):
         nodes = Process("hollow", [binary("muster"), "hollow-nodes", str(self.nodes), "--kubeconfig",
-                                   self.plane.kubeconfig, "--heartbeat", "0s"],
+                                   self.plane.kubeconfig, "--heartbeat", "0s", "--taint=false"],
                         os.path.join(self.plane.folder, "hollow.log")).start()
         wait_for(lambda: nodes.check() and "hollow.ready" in nodes.tail(), "the nodes", 120)
         nodes.stop()

@@ -9,7 +9,6 @@ serves all tests of a run; each Cluster begins and leaves it empty. The operator
 (deploy/rbac), and a test in which the server refused it something fails; a `kubeconfig` of a test's own is another's.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -86,7 +85,7 @@ class Cluster(harness.Muster):
     plane = None  # set by run.py: the control plane of this run
     runs_batch_jobs = False
 
-    def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None, kubeconfig=None,
+    def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None, pytorch=False, kubeconfig=None,
                  node_flags=(), operators=1, operator_flags=(), start_limit=30,
                  quiet=False):
         self.folder = tempfile.mkdtemp(prefix="muster-cluster-")
@@ -141,7 +140,7 @@ class Cluster(harness.Muster):
     def start_nodes(self):
         self.hollow = Process("hollow-nodes", [
             binary("muster"), "hollow-nodes", str(self.nodes), "--kubeconfig", self.kubeconfig,
-            "--gpus-per-node", str(self.gpus), "--run-jobs-for", "1s", "--stop-delay", "2s",
+            "--gpus-per-node", str(self.gpus), "--run-jobs-for", "1s", "--stop-delay", "2s", "--taint=false",
             *self.node_flags], os.path.join(self.folder, "hollow.log")).start()
         wait_for(lambda: self.hollow.check() and "hollow.ready" in self.hollow.tail(1000),
                  f"{self.nodes} hollow nodes", 60)
@@ -176,8 +175,8 @@ class Cluster(harness.Muster):
             self._remove_all(resource)
         if self.hollow:
             self.hollow.stop()
-        self.kubectl("delete", "nodes", "--all", "--wait=false", ok=False)
-        self.kubectl("delete", "events", "--all", "-A", "--wait=false", ok=False)
+        for resource in ("nodes", "events"):
+            self._remove_all(resource)
         self.found_nothing()
         self.refused_nothing()
         if unguarded and not self.quiet:
@@ -190,17 +189,16 @@ class Cluster(harness.Muster):
 
     def _remove_all(self, resource):
         """Delete what is left of a resource, finalizers or not: nobody is left to act on them."""
-        items = json.loads(self.kubectl("get", resource, "-A", "-o", "json", ok=False).stdout or '{"items":[]}')["items"]
-        by_namespace = {}
-        for item in items:
-            meta = item["metadata"]
-            if meta["name"] in KEPT:
-                continue
-            where = ["-n", meta["namespace"]] if "namespace" in meta else []
-            if meta.get("finalizers"):
-                self.kubectl("patch", resource, meta["name"], *where, "--type=merge", "-p",
-                             '{"metadata":{"finalizers":null}}', ok=False)
-            by_namespace.setdefault(tuple(where), []).append(meta["name"])
-        force = ["--force", "--grace-period=0"] if resource == "pods" else []
-        for where, names in by_namespace.items():
-            self.kubectl("delete", resource, *names, *where, "--wait=false", "--ignore-not-found", *force, ok=False)
+        options = {"gracePeriodSeconds": 0} if resource == "pods" else {}
+        try:
+            path = self.rest.path(resource)
+            found = path and self.rest.get(path)
+            for item in found["items"] if found else ():
+                if item["metadata"]["name"] in KEPT:
+                    continue
+                if item["metadata"].get("finalizers"):
+                    self.rest.ask("PATCH", self.rest.place(path, item), '{"metadata":{"finalizers":null}}',
+                                  content="application/merge-patch+json")
+                self.rest.delete_item(path, item, propagationPolicy="Background", **options)
+        except OSError as e:  # of a test that ended the server
+            print(e, file=sys.stderr)

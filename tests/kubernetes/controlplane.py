@@ -174,9 +174,11 @@ def lacks_right(event):
 class ControlPlane:
     """`network`: X of 10.X.0.0/16, the pod network of nodes whose pods are processes of this machine (src/cmd/hollow.h);
     Services then have their addresses from it, and the nodes' own certificates are taken for what they are.
+    `address`: of this machine, where kubelets in other network namespaces reach it (`outside`); pods as Service "kubernetes".
     `gates`: feature gates that are turned on in the API server, the controllers and the scheduler."""
 
-    def __init__(self, controllers=True, scheduler=False, apiserver_flags=(), etcd_flags=(), network=None, gates=()):
+    def __init__(self, controllers=True, scheduler=False, apiserver_flags=(), etcd_flags=(), network=None, gates=(), address=None,
+                 manager_flags=()):
         programs = ["etcd", "kube-apiserver"]
         programs += ["kube-controller-manager"] if controllers else []
         programs += ["kube-scheduler"] if scheduler else []
@@ -186,10 +188,11 @@ class ControlPlane:
         self.kubeconfig = os.path.join(self.folder, "admin.kubeconfig")
         self.controllers, self.scheduler, self.network = controllers, scheduler, network
         self.services = f"10.{network}.128." if network else "10.96.0."
-        self.apiserver_flags, self.etcd_flags = list(apiserver_flags), list(etcd_flags)
+        self.apiserver_flags, self.etcd_flags, self.manager_flags = list(apiserver_flags), list(etcd_flags), list(manager_flags)
         self.gates = ["--feature-gates=" + ",".join(f"{gate}=true" for gate in gates)] if gates else []
         self.etcd_port, self.peer_port, self.port = free_port(), free_port(), free_port()
         self.server = f"https://127.0.0.1:{self.port}"
+        self.address, self.outside = address, f"https://{address or '127.0.0.1'}:{self.port}"
         self.audit_log = os.path.join(self.folder, "audit.log")
         self.starts = []  # (begun, ready) of the API server
         self.etcd = self.apiserver = self.manager = self.kube_scheduler = None
@@ -217,9 +220,7 @@ class ControlPlane:
         c = self.certs
         c.authority("ca")
         c.authority("front-proxy-ca")
-        c.sign("apiserver", "/CN=kube-apiserver", "serverAuth",
-               "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,"
-               f"IP:{self.services}1")
+        self.sign_server()
         c.sign("kubelet-client", "/O=system:masters/CN=kubelet-client", "clientAuth")
         c.sign("front-proxy", "/CN=front-proxy", "clientAuth", authority="front-proxy-ca")
         c.sign("admin", "/O=system:masters/CN=admin", "clientAuth")
@@ -230,6 +231,12 @@ class ControlPlane:
         c.kubeconfig(self.kubeconfig, self.server, "admin")
         for user in ("manager", "scheduler"):
             c.kubeconfig(c.path(user + ".kubeconfig"), self.server, user)
+
+    def sign_server(self):
+        """The API server's own certificate; it reads a new one while it runs."""
+        self.certs.sign("apiserver", "/CN=kube-apiserver", "serverAuth",
+                        "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,"
+                        f"IP:{self.services}1" + (f",IP:{self.address}" if self.address else ""))
 
     def start_etcd(self):
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.peer_port}"
@@ -273,8 +280,9 @@ rules:
         p = self.certs.path
         self.apiserver = self._process(
             "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
-            "--bind-address=127.0.0.1", f"--secure-port={self.port}", "--advertise-address=127.0.0.1",
-            "--endpoint-reconciler-type=none", f"--tls-cert-file={p('apiserver.crt')}",
+            f"--bind-address={'0.0.0.0' if self.address else '127.0.0.1'}", f"--secure-port={self.port}",
+            f"--advertise-address={self.address or '127.0.0.1'}",
+            f"--endpoint-reconciler-type={'lease' if self.address else 'none'}", f"--tls-cert-file={p('apiserver.crt')}",
             f"--tls-private-key-file={p('apiserver.key')}", f"--client-ca-file={p('ca.crt')}",
             f"--service-account-key-file={p('sa.pub')}",
             f"--service-account-signing-key-file={p('sa.key')}",
@@ -321,7 +329,7 @@ rules:
             f"--service-account-private-key-file={p('sa.key')}", f"--root-ca-file={p('ca.crt')}",
             "--use-service-account-credentials=true", "--kube-api-qps=300", "--kube-api-burst=600",
             "--leader-elect=false", f"--controllers=*,-nodeipam{'' if has_workloads() else ',-node-route-controller'}",
-            *self.gates)
+            *self.gates, *self.manager_flags)
 
     def start_scheduler(self, kubeconfig=None, per_second=5000):
         kubeconfig = kubeconfig or self.certs.path("scheduler.kubeconfig")

@@ -1,11 +1,14 @@
-"""One real node for a ControlPlane: containerd, kubelet, kube-proxy and a device plugin, in the network and mount
-namespaces of this process.
+"""Real nodes for a ControlPlane: containerd, kubelet, kube-proxy and a device plugin each. The first is in the network and mount
+namespaces of this process, every other in its own, with a cable to the first.
 
 Call own_namespaces() first: it makes them and runs the program again inside, so that nothing of the host's network is
 touched. Programs are looked for in $MUSTER_NODE_BIN, in the cache of binaries.sh (node/) and in PATH; Skip when
-something is missing. There is no registry: images are made here and imported.
+something is missing. Images are made here and imported. What they need of a system, and a Python with PyTorch, every container
+has from this machine: the runtime mounts it, as it does with the libraries of a GPU, so pods need no volume for it.
 """
 
+import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -19,17 +22,17 @@ import tarfile
 import threading
 
 from controlplane import Process, binaries
-from harness import Skip, run, wait_for
+from harness import Skip, cached_torch, python_with, run, wait_for
 
-ADDRESS = "10.250.0.1"
-# Of the control plane: pods reach it as the Service "kubernetes".
-APISERVER_FLAGS = ["--bind-address=0.0.0.0", f"--advertise-address={ADDRESS}", "--endpoint-reconciler-type=lease"]
-GPU, GPUS = "nvidia.com/gpu", ("GPU-3f1a0001", "GPU-3f1a0002")
+ADDRESS = "10.250.0.1"  # of the first node and the control plane; the others count on
+GPU = "nvidia.com/gpu"
 KUBELET = "/var/lib/kubelet"  # where a kubelet and device plugins meet, whatever its own folder is
 PACKAGES = "containerd, runc, containernetworking-plugins, nftables, python3-grpcio"
-PODS = "10.244.0.0/24"
+ALL_PODS = "10.244.0.0/16"
 PAUSE = "local/pause:1"
-HOST = "local/host:1"  # nothing but links into /usr, which a hostPath volume brings
+HOST = "local/host:1"  # nothing but links to what is mounted into every container
+MOUNTED_USR = "host/usr"  # not /usr, where an image may have its own
+CGROUPS = "/sys/fs/cgroup"
 PAUSE_SOURCE = r"""
 #include <signal.h>
 #include <stdlib.h>
@@ -94,13 +97,16 @@ class Dns(threading.Thread):
             self.socket.sendto(head + question[12:at + 5] + body, peer)
 
 
-def docker_archive(path, tag, files, entrypoint=None):
-    """An image of one layer: {path: bytes, or a link's target as str}."""
+def docker_archive(path, tag, files, entrypoint=None, env=()):
+    """An image of one layer: {path: bytes, a link's target as str, or None for a folder where everybody may write}."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for name, content in sorted(files.items()):
             entry = tarfile.TarInfo(name)
-            if isinstance(content, str):
+            if content is None:
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
+                tar.addfile(entry)
+            elif isinstance(content, str):
                 entry.type, entry.linkname = tarfile.SYMTYPE, content
                 tar.addfile(entry)
             else:
@@ -109,7 +115,7 @@ def docker_archive(path, tag, files, entrypoint=None):
     data = layer.getvalue()
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
     config = json.dumps({"architecture": machine, "os": "linux", "config": {
-        "Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]}, "rootfs": {
+        "Entrypoint": entrypoint, "Env": list(env)}, "rootfs": {
             "type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(data).hexdigest()]}}).encode()
     name = hashlib.sha256(config).hexdigest() + ".json"
     manifest = json.dumps([{"Config": name, "RepoTags": ["docker.io/" + tag], "Layers": ["layer.tar"]}]).encode()
@@ -120,17 +126,39 @@ def docker_archive(path, tag, files, entrypoint=None):
             tar.addfile(entry, io.BytesIO(content))
 
 
-class Node:
-    name = "node1"
+def host_archive(path):
+    """The image whose system is this machine's /usr."""
+    links = {d: f"{MOUNTED_USR}/{d}" for d in ("bin", "sbin", "lib", "lib64")}
+    docker_archive(path, HOST, {
+        **links, "usr": MOUNTED_USR, "etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/nsswitch.conf": b"hosts: files dns\n",
+        "tmp": None, "root/.keep": b""},
+        env=[f"PATH={python_places()[0]}:/usr/local/bin:/usr/bin:/bin", "OMP_NUM_THREADS=1"])
 
-    def __init__(self, plane):
-        self.plane = plane
-        self.folder = os.path.join(plane.folder, "node")
-        self.state = os.path.join("/run", "muster-" + os.path.basename(plane.folder))  # sockets want short paths
+
+@functools.cache
+def python_places():
+    """(the folder of this machine's Python with PyTorch, every folder it is installed in beside /usr)"""
+    known = cached_torch()
+    python = known[0][0] if known else python_with("torch")
+    asked = "import sys, os; print(sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix))"
+    places = run([python, "-c", asked]).stdout.split()
+    return os.path.dirname(python), sorted({p for p in places if not (p + "/").startswith("/usr/")})
+
+
+class Node:
+    """Node `number` of a ControlPlane(address=ADDRESS), with so many GPUs."""
+
+    def __init__(self, plane, number=1, gpus=2):
+        self.plane, self.number, self.name = plane, number, f"node{number}"
+        self.address, self.pods = f"10.250.0.{number}", f"10.244.{number}.0/24"
+        self.gpus = [f"GPU-3f1a{number:02}{i:02}" for i in range(1, gpus + 1)]
+        self.folder = os.path.join(plane.folder, self.name)
+        self.state = os.path.join("/run", f"{os.path.basename(plane.folder)}-{number}")  # sockets want short paths
+        self.cgroup = os.path.basename(self.state)
         self.bin = binaries("kubelet", "kube-proxy", "helm")
         extracted = os.path.join(os.path.dirname(self.bin), "node", "usr")
-        self.search = [os.environ.get("MUSTER_NODE_BIN", ""), extracted + "/bin", extracted + "/sbin",
-                       *os.environ["PATH"].split(":"), "/usr/sbin", "/sbin"]
+        self.search = ":".join(filter(None, [os.environ.get("MUSTER_NODE_BIN"), extracted + "/bin", extracted + "/sbin",
+                                             os.environ["PATH"], "/usr/sbin:/sbin"]))
         self.cni = next((d for d in (extracted + "/lib/cni", "/usr/lib/cni", "/opt/cni/bin")
                          if os.path.exists(d + "/ptp")), None)
         self.containerd_path, self.ctr_path = self.program("containerd"), self.program("ctr")
@@ -140,10 +168,11 @@ class Node:
             [p, "-c", "import grpc"], stderr=subprocess.DEVNULL).returncode == 0), None)
         if not self.cni or not self.grpc_python:
             raise Skip(f"a real node needs {'grpcio' if self.cni else 'the CNI plugins'} (Debian: {PACKAGES})")
-        self.containerd = self.kubelet = self.proxy = self.plugin = None
+        self.inside = []  # in front of what runs in namespaces of the node's own
+        self.house = self.containerd = self.kubelet = self.proxy = self.plugin = None
 
     def program(self, name):
-        found = shutil.which(name, path=":".join(filter(None, self.search)))
+        found = shutil.which(name, path=self.search)
         if not found:
             raise Skip(f"a real node needs {name} (Debian: {PACKAGES})")
         return found
@@ -155,8 +184,62 @@ class Node:
             f.write(text)
         return path
 
+    def process(self, name, *argv):
+        """A program of the node, started; its log is NAME-NODE.log in the folder of the control plane."""
+        log = os.path.join(self.plane.folder, f"{name}-{self.name}.log")
+        return Process(f"{name} of {self.name}", [*self.inside, *argv], log, dict(os.environ, PATH=self.search)).start()
+
+    def run(self, *argv, ok=True):
+        return run([*self.inside, *argv], ok=ok)
+
     def ctr(self, *argv, ok=True):
-        return run([self.ctr_path, "-a", self.state + "/containerd.sock", "-n", "k8s.io", *argv], ok=ok)
+        return self.run(self.ctr_path, "-a", self.state + "/containerd.sock", "-n", "k8s.io", *argv, ok=ok)
+
+    def start_house(self):
+        """Namespaces of its own, a cable to the first node, and the ways between their pods."""
+        if self.number == 1:
+            return
+        os.makedirs(self.folder, exist_ok=True)
+        self.house = self.process("house", "unshare", "--net", "--mount", "--propagation", "private", "sleep", "infinity")
+        pid = str(self.house.process.pid)
+        wait_for(lambda: os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt"), "namespaces of a node", 20)
+        self.inside = ["nsenter", "--target", pid, "--net", "--mount"]
+        near, far = f"10.251.{self.number}.1", f"10.251.{self.number}.2"
+        run(["ip", "link", "add", self.name, "type", "veth", "peer", "name", "node1", "netns", pid])
+        run(["ip", "addr", "add", near + "/30", "dev", self.name])
+        run(["ip", "link", "set", self.name, "up"])
+        for argv in (["link", "set", "lo", "up"], ["addr", "add", self.address + "/32", "dev", "lo"],
+                     ["addr", "add", far + "/30", "dev", "node1"], ["link", "set", "node1", "up"],
+                     ["route", "add", "10.96.0.0/16", "dev", "lo", "src", self.address],
+                     ["route", "add", ADDRESS, "via", near, "src", self.address],
+                     ["route", "add", "10.244.1.0/24", "via", near, "src", self.address]):
+            self.run("ip", *argv)
+        self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        for to in (self.address, self.pods):
+            run(["ip", "route", "add", to, "via", far, "src", ADDRESS])
+
+    def start_cgroups(self):
+        """Where the kubelet may make those of its pods: two on one machine must not clear each other's away."""
+        for folder in self.cgroups():
+            os.makedirs(folder, exist_ok=True)
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                if os.path.exists(os.path.join(folder, name)):
+                    with open(os.path.join(os.path.dirname(folder), name)) as above, open(os.path.join(folder, name), "w") as f:
+                        f.write(above.read())
+
+    def cgroups(self):
+        return [os.path.join(folder, self.cgroup) for folder in
+                ([CGROUPS] if os.path.exists(CGROUPS + "/cgroup.controllers") else
+                 [entry.path for entry in os.scandir(CGROUPS) if entry.is_dir(follow_symlinks=False)])]
+
+    def base_spec(self):
+        """What containerd begins each container's specification with: its own default, and what of this machine is in all."""
+        spec = json.loads(self.ctr("oci", "spec").stdout)
+        spec["process"].pop("rlimits", None)
+        for place in ("/usr", *python_places()[1]):
+            spec["mounts"].append({"destination": "/" + MOUNTED_USR if place == "/usr" else place, "source": place,
+                                   "type": "bind", "options": ["rbind", "ro"]})
+        return self.write("base-spec.json", json.dumps(spec))
 
     def start_containerd(self):
         os.makedirs(self.state, exist_ok=True)
@@ -164,7 +247,7 @@ class Node:
         self.write("cni/10-pods.conflist", json.dumps({
             "cniVersion": "1.0.0", "name": "pods", "plugins": [
                 {"type": "ptp", "ipam": {
-                    "type": "host-local", "dataDir": self.folder + "/cni-data", "ranges": [[{"subnet": PODS}]],
+                    "type": "host-local", "dataDir": self.folder + "/cni-data", "ranges": [[{"subnet": self.pods}]],
                     "routes": [{"dst": "0.0.0.0/0"}]}}]}))
         config = self.write("containerd.toml", f"""version = 2
 root = "{self.folder}/containerd"
@@ -181,13 +264,18 @@ state = "{self.state}/state"
     default_runtime_name = "runc"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
+      base_runtime_spec = "{self.base_spec()}"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{self.cni}"
     conf_dir = "{self.folder}/cni"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{self.folder}/registries"
 """)
-        env = dict(os.environ, PATH=":".join(filter(None, self.search)))
-        self.containerd = Process("containerd", [self.containerd_path, "-c", config],
-                                  os.path.join(self.plane.folder, "containerd.log"), env).start()
+        # Whoever serves images to the nodes (registry.py) does it here, whatever the name in front of them.
+        self.write("registries/_default/hosts.toml", f"""[host."http://{ADDRESS}:5000"]
+  capabilities = ["pull", "resolve"]
+""")
+        self.containerd = self.process("containerd", self.containerd_path, "-c", config)
         wait_for(lambda: self.containerd.check() and self.ctr("version", ok=False).returncode == 0, "containerd", 30)
 
     def import_images(self, *archives):
@@ -195,10 +283,7 @@ state = "{self.state}/state"
         run(["gcc", "-static", "-O2", "-o", self.folder + "/pause", source])
         with open(self.folder + "/pause", "rb") as f:
             docker_archive(self.folder + "/pause.tar", PAUSE, {"pause": f.read()}, ["/pause"])
-        links = {d: "usr/" + d for d in ("bin", "sbin", "lib", "lib64")}
-        docker_archive(self.folder + "/host.tar", HOST, {
-            **links, "etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/nsswitch.conf": b"hosts: files dns\n",
-            "tmp/.keep": b"", "root/.keep": b""})
+        host_archive(self.folder + "/host.tar")
         for archive in (self.folder + "/pause.tar", self.folder + "/host.tar", *archives):
             self.ctr("images", "import", archive)
 
@@ -206,51 +291,50 @@ state = "{self.state}/state"
         c = self.plane.certs
         c.sign("kube-proxy", "/CN=system:kube-proxy", "clientAuth")
         self.plane.kubectl("create", "clusterrolebinding", "kube-proxy", "--clusterrole=system:node-proxier",
-                           "--user=system:kube-proxy")
+                           "--user=system:kube-proxy", ok=False)
         config = self.write("kube-proxy.yaml", f"""apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
-bindAddress: {ADDRESS}
-clientConnection: {{kubeconfig: {c.kubeconfig(c.path("kube-proxy.kubeconfig"), self.plane.server, "kube-proxy")}}}
-clusterCIDR: {PODS}
+bindAddress: {self.address}
+clientConnection: {{kubeconfig: {c.kubeconfig(c.path("kube-proxy.kubeconfig"), self.plane.outside, "kube-proxy")}}}
+clusterCIDR: {ALL_PODS}
 mode: nftables
 hostnameOverride: {self.name}
 conntrack: {{maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}}
 """)
-        self.proxy = Process("kube-proxy", [os.path.join(self.bin, "kube-proxy"), f"--config={config}"],
-                             os.path.join(self.plane.folder, "kube-proxy.log"),
-                             dict(os.environ, PATH=":".join(filter(None, self.search)))).start()
+        self.proxy = self.process("kube-proxy", os.path.join(self.bin, "kube-proxy"), f"--config={config}")
 
     def start_plugin(self):
-        self.plugin = Process("device-plugin", [
-            self.grpc_python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "device_plugin.py"),
-            KUBELET + "/device-plugins", GPU, *GPUS], os.path.join(self.plane.folder, "device-plugin.log")).start()
+        self.plugin = self.process("device-plugin", self.grpc_python,
+                                   os.path.join(os.path.dirname(os.path.abspath(__file__)), "device_plugin.py"),
+                                   KUBELET + "/device-plugins", GPU, *self.gpus)
 
         def told():
             self.plugin.check()
             node = json.loads(self.plane.kubectl("get", "node", self.name, "-o", "json").stdout)
-            return node["status"]["allocatable"].get(GPU) == str(len(GPUS))
-        wait_for(told, "the kubelet to tell its GPUs", 60)
+            return node["status"]["allocatable"].get(GPU) == str(len(self.gpus))
+        wait_for(told, f"the kubelet of {self.name} to tell its GPUs", 60)
 
     def start_kubelet(self):
         c = self.plane.certs
         for folder in (KUBELET, self.state + "/kubelet"):
             os.makedirs(folder, exist_ok=True)
-        run(["mount", "--bind", self.state + "/kubelet", KUBELET])
-        c.sign("kubelet", f"/O=system:nodes/CN=system:node:{self.name}", "clientAuth")
-        c.sign("kubelet-server", f"/O=system:nodes/CN=system:node:{self.name}", "serverAuth",
-               f"DNS:{self.name},IP:{ADDRESS}")
-        kubeconfig = c.kubeconfig(c.path("kubelet.kubeconfig"), self.plane.server, "kubelet")
+        if not self.kubelet:
+            self.run("mount", "--bind", self.state + "/kubelet", KUBELET)
+        client, server = f"kubelet-{self.name}", f"kubelet-server-{self.name}"
+        c.sign(client, f"/O=system:nodes/CN=system:node:{self.name}", "clientAuth")
+        c.sign(server, f"/O=system:nodes/CN=system:node:{self.name}", "serverAuth", f"DNS:{self.name},IP:{self.address}")
+        kubeconfig = c.kubeconfig(c.path(client + ".kubeconfig"), self.plane.outside, client)
         config = self.write("kubelet.yaml", f"""apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: {ADDRESS}
+address: {self.address}
 readOnlyPort: 0
-tlsCertFile: {c.path('kubelet-server.crt')}
-tlsPrivateKeyFile: {c.path('kubelet-server.key')}
+tlsCertFile: {c.path(server + '.crt')}
+tlsPrivateKeyFile: {c.path(server + '.key')}
 authentication: {{x509: {{clientCAFile: {c.path('ca.crt')}}}, webhook: {{enabled: true}}, anonymous: {{enabled: false}}}}
 authorization: {{mode: Webhook}}
 containerRuntimeEndpoint: unix://{self.state}/containerd.sock
 cgroupDriver: cgroupfs
-cgroupRoot: /
+cgroupRoot: /{self.cgroup}
 failCgroupV1: false
 failSwapOn: false
 clusterDomain: cluster.local
@@ -261,30 +345,33 @@ imageGCLowThresholdPercent: 99
 podLogsDir: {self.folder}/pod-logs
 makeIPTablesUtilChains: false
 localStorageCapacityIsolation: false
+serializeImagePulls: false
 """)
-        self.kubelet = Process("kubelet", [
-            os.path.join(self.bin, "kubelet"), f"--kubeconfig={kubeconfig}", f"--config={config}",
-            f"--hostname-override={self.name}", f"--node-ip={ADDRESS}", f"--root-dir={self.folder}/kubelet",
-            f"--cert-dir={self.folder}/kubelet-pki"], os.path.join(self.plane.folder, "kubelet.log"),
-            dict(os.environ, PATH=":".join(filter(None, self.search)))).start()
+        self.kubelet = self.process(
+            "kubelet", os.path.join(self.bin, "kubelet"), f"--kubeconfig={kubeconfig}", f"--config={config}",
+            f"--hostname-override={self.name}", f"--node-ip={self.address}", f"--root-dir={self.folder}/kubelet",
+            f"--cert-dir={self.folder}/kubelet-pki")
+        wait_for(self.ready, f"{self.name} to be Ready", 90)
 
-        def ready():
-            self.kubelet.check()
-            text = self.plane.kubectl("get", "node", self.name, "-o", "json", ok=False).stdout
-            conditions = json.loads(text)["status"]["conditions"] if text else []
-            return any(x["type"] == "Ready" and x["status"] == "True" for x in conditions)
-        wait_for(ready, "the node to be Ready", 90)
+    def ready(self):
+        self.kubelet.check()
+        text = self.plane.kubectl("get", "node", self.name, "-o", "json", ok=False).stdout
+        conditions = json.loads(text)["status"]["conditions"] if text else []
+        return any(x["type"] == "Ready" and x["status"] == "True" for x in conditions)
 
     def start(self, *archives):
+        self.start_house()
+        self.start_cgroups()
         self.start_containerd()
         self.import_images(*archives)
-        Dns(self.plane).start()
+        if self.number == 1:
+            Dns(self.plane).start()
         self.start_kubelet()
         self.start_proxy()
         self.start_plugin()
 
     def stop(self):
-        self.plane.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0", ok=False, limit=60)
+        """Once its pods are deleted."""
         for process in (self.plugin, self.proxy, self.kubelet):
             if process:
                 process.stop()
@@ -293,13 +380,25 @@ localStorageCapacityIsolation: false
                 self.ctr("tasks", "kill", "-s", "SIGKILL", task, ok=False)
             wait_for(lambda: not self.ctr("tasks", "ls", "-q", ok=False).stdout.split() or self._reap(), "containers to end", 20)
             self.containerd.stop()
+        if self.house:
+            self.house.stop()
         for line in reversed(open("/proc/mounts").read().splitlines()):
             where = line.split()[1]
-            if where.startswith((self.folder, self.state, KUBELET)):
+            if where.startswith((self.folder + "/", self.state + "/")) or where == KUBELET and self.number == 1:
                 subprocess.run(["umount", "-l", where], stderr=subprocess.DEVNULL)
         shutil.rmtree(self.state, ignore_errors=True)
+        for top in self.cgroups():
+            for folder, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):  # a process that still ends
+                    os.rmdir(folder)
 
     def _reap(self):
         for task in self.ctr("tasks", "ls", "-q", ok=False).stdout.split():
             self.ctr("tasks", "rm", "-f", task, ok=False)
         return False
+
+
+def stop_all(plane, nodes):
+    plane.kubectl("delete", "pods", "--all", "-A", "--force", "--grace-period=0", "--wait=false", ok=False, limit=60)
+    for node in reversed(nodes):
+        node.stop()

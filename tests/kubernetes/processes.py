@@ -20,6 +20,7 @@ from webhooks import WebhookCluster
 NODE_FLAGS = {"--cpus-per-node", "--memory-per-node", "--node-labels", "--gpu-time-slices", "--images", "--pod-network"}
 # The first that two network namespaces of this machine are not likely to use; one for each control plane.
 NETWORKS = range(240, 250)
+PODS = "/api/v1/pods"
 
 
 def free_network():
@@ -39,9 +40,10 @@ def free_network():
 
 
 class ProcessCluster(WebhookCluster):
-    def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None):
+    def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None, pytorch=False):
         super().__init__(nodes=nodes, gpus_per_node=gpus_per_node, env=env, sharing=True)
         self.add_entrypoint()
+        path_first = path_first or harness.torchrun_of_pods(pytorch)
         if path_first:
             self.env["PATH"] = harness.BUILD + ":" + path_first + ":" + self.env["PATH"]
         self.data = os.path.join(self.folder, "data")
@@ -115,11 +117,14 @@ class ProcessCluster(WebhookCluster):
     def stop(self):
         """Jobs go first, while somebody acts on it; then the pods, by the nodes that run them."""
         if self.hollow and self.hollow.alive():
-            self.kubectl("delete", harness.JOBS, "--all", "-A", "--wait=false", ok=False, limit=30)
-            self.kubectl("delete", "pods", "--all", "-A", "--grace-period=1", "--wait=false", ok=False, limit=30)
             try:
-                wait_for(lambda: self.kubectl("get", "pods", "-A", "-o", "name").stdout == "", "the pods to end", 20)
-            except Failure as e:
+                for path in filter(None, map(self.rest.path, harness.JOBS.split(","))):
+                    for job in self.rest.get(path)["items"]:
+                        self.rest.delete_item(path, job, propagationPolicy="Background")
+                for pod in self.rest.get(PODS)["items"]:
+                    self.rest.delete_item(PODS, pod, gracePeriodSeconds=1)
+                wait_for(lambda: not self.rest.get(PODS)["items"], "the pods to end", 20)
+            except (Failure, OSError) as e:
                 print(e)
         super().stop()
 

@@ -5,22 +5,19 @@ workspace whose claim waits for its first consumer, a GPU shared by two pods. Ru
 
 import json
 import os
-import re
-import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from node import APISERVER_FLAGS, GPUS, HOST, Node, own_namespaces  # noqa: E402
+from node import ADDRESS, HOST, Node, own_namespaces, stop_all  # noqa: E402
 from cluster import ROOT  # noqa: E402
 from controlplane import ControlPlane  # noqa: E402
-from harness import Skip, binary, check, python_with, run, wait_for  # noqa: E402
+from harness import Skip, binary, check, run, wait_for  # noqa: E402
 from provisioner import CLASS, SELECTED, Provisioner  # noqa: E402
 
 IMAGE = "local/muster:1"
 CHART = os.path.join(ROOT, "deploy", "chart", "muster")
-# MOUNTS, FOLDERS: what this machine's PyTorch is in; PATH: where its Python is found.
 QUEUE = f"""
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
@@ -35,9 +32,6 @@ spec:
       containers:
         - name: trainer
           image: docker.io/{HOST}
-          env: [{{name: OMP_NUM_THREADS, value: "1"}}, {{name: PATH, value: "PATHS"}}]
-          volumeMounts: MOUNTS
-      volumes: FOLDERS
 """
 WRONG = """
 apiVersion: scheduling.run.ai/v2
@@ -45,7 +39,7 @@ kind: Queue
 metadata: {name: wrong}
 spec: {parentQueue: wrong, resources: {}}
 """
-# A pod with half a GPU; nothing in it but this machine's /usr.
+# A pod with half a GPU.
 HALF = f"""
 apiVersion: v1
 kind: Pod
@@ -57,8 +51,6 @@ spec:
     - name: main
       image: docker.io/{HOST}
       command: [sleep, "3600"]
-      volumeMounts: [{{name: usr, mountPath: /usr, readOnly: true}}]
-  volumes: [{{name: usr, hostPath: {{path: /usr}}}}]
 """
 TRAIN = """
 import os, time, torch, torch.distributed as dist
@@ -71,21 +63,9 @@ while not os.path.exists("stop"):
 """
 
 
-def with_torch(text):
-    """The queue whose pods see the Python of this machine that has PyTorch, and what that is installed in."""
-    python = python_with("torch")
-    asked = "import sys, os; print(sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix))"
-    places = subprocess.run([python, "-c", asked], check=True, text=True, stdout=subprocess.PIPE).stdout.split()
-    places = ["/usr", "/etc/alternatives", *sorted({p for p in places if not (p + "/").startswith("/usr/")})]
-    mounts = [{"name": f"host-{i}", "mountPath": place, "readOnly": True} for i, place in enumerate(places)]
-    folders = [{"name": f"host-{i}", "hostPath": {"path": place}} for i, place in enumerate(places)]
-    return (text.replace("MOUNTS", json.dumps(mounts)).replace("FOLDERS", json.dumps(folders))
-            .replace("PATHS", f"{os.path.dirname(python)}:/usr/local/bin:/usr/bin:/bin"))
-
-
 def main():
     own_namespaces()
-    with ControlPlane(scheduler=True, apiserver_flags=APISERVER_FLAGS) as plane:
+    with ControlPlane(scheduler=True, address=ADDRESS) as plane:
         node = Node(plane)
         try:
             image = os.path.join(plane.folder, "muster.tar")
@@ -95,15 +75,15 @@ def main():
             install(plane)
             provisioner = Provisioner(plane, plane.folder)
             provisioner.start()
-            train(plane, provisioner)
+            train(plane, node, provisioner)
             provisioner.stop()
-            share(plane)
+            share(plane, node)
             upgrade_and_remove(plane)
         except BaseException:
             dump(plane)
             raise
         finally:
-            node.stop()
+            stop_all(plane, [node])
 
 
 def dump(plane):
@@ -139,9 +119,9 @@ def install(plane):
     print("installed by helm: two replicas ready, webhooks answer through their Service")
 
 
-def train(plane, provisioner):
+def train(plane, node, provisioner):
     apply(plane, CLASS)
-    apply(plane, with_torch(QUEUE))
+    apply(plane, QUEUE)
     source = tempfile.mkdtemp(dir=plane.folder)
     with open(os.path.join(source, "train.py"), "w") as f:
         f.write(TRAIN.replace("WORD", "first"))
@@ -160,7 +140,7 @@ def train(plane, provisioner):
     print("trained: two pods, real torchrun, DNS")
     claim = json.loads(plane.kubectl("get", "pvc", "t-workspace", "-o", "json").stdout)
     at = claim["metadata"]["annotations"].get(SELECTED)
-    check(claim["status"]["phase"] == "Bound" and at == Node.name and provisioner.made.get("default/t-workspace") == at,
+    check(claim["status"]["phase"] == "Bound" and at == node.name and provisioner.made.get("default/t-workspace") == at,
           f"the workspace was made where the scheduler said: {claim}, {provisioner.made}")
     print("its workspace is of a class that waits for its first consumer, and was made for the node of the gang")
     done = plane.kubectl("exec", "t-worker-0", "-c", "trainer", "--", "sh", "-c", "echo inside $HOSTNAME")
@@ -175,7 +155,7 @@ def train(plane, provisioner):
     print("hot reload: new code, same containers")
 
 
-def share(plane):
+def share(plane, node):
     """Two halves on one of the node's two GPUs, which the kubelet gave to a reservation pod."""
     def running(name):
         wait_for(lambda: pods(plane, f"--field-selector=metadata.name={name}")[0]["status"]["phase"] == "Running",
@@ -190,7 +170,7 @@ def share(plane):
         apply(plane, HALF.replace("NAME", name))
         told.append(running(name))
     check(told[0] == told[1] and told[0][1] == "0.50", f"two halves see one device: {told}")
-    check({told[0][0], told[2][0]} == set(GPUS) == reserved(), f"the third has the other one: {told}, {reserved()}")
+    check({told[0][0], told[2][0]} == set(node.gpus) == reserved(), f"the third has the other one: {told}, {reserved()}")
     plane.kubectl("delete", "pods", "half-a", "half-b", "half-c")
     wait_for(lambda: not pods(plane, "-n", "kai-resource-reservation"), "the GPUs to be given back", 60)
     print("shares: reservation pods hold what the device plugin gave them, their pods see it, and it is given back")

@@ -199,6 +199,7 @@ def main(argv):
     except harness.Skip as reason:
         print(f"skipped: no Kubernetes here: {reason}")
         return say(0, 0, len(names), 0)
+    harness.know_torch()
     results = run_all(names, folders, jobs, QUICK_S if quick else None)
     failed = [n for n, r in results.items() if r == "FAILED"]
     if failed and len(failed) <= RETRY_LIMIT:

@@ -80,7 +80,7 @@ class Scale:
     def add_nodes(self, count, prefix):
         name = "hollow-" + prefix
         nodes = self.process(name, binary("muster"), "hollow-nodes", count, "--kubeconfig", self.plane.kubeconfig,
-                             "--prefix", prefix, "--heartbeat", "0s")
+                             "--prefix", prefix, "--heartbeat", "0s", "--taint=false")
         wait_for(lambda: nodes.check() and "hollow.ready" in nodes.tail(), f"{count} nodes", 300)
         self.hollow.append(nodes)
         return nodes

@@ -6,12 +6,11 @@ import os
 import re
 import shlex
 import tempfile
-import urllib.error
 
 from cluster import RBAC, ROOT, Cluster, Operator
 from controlplane import ACCOUNT, binaries
 from harness import check, free_port, run, wait_for
-from test_rbac import shipped, stream
+from test_rbac import said_by, shipped, stream
 
 CHART = os.path.join(ROOT, "deploy", "chart", "muster")
 
@@ -64,15 +63,6 @@ def operator_of_the_deployment(plane):
             yield operator
         finally:
             operator.stop()
-
-
-def said_by(operator):
-    """What /readyz answers, ready or not."""
-    operator.check()
-    try:
-        return operator.fetch("/readyz")
-    except urllib.error.HTTPError as e:
-        return e.read().decode()
 
 
 def test_the_commands_of_the_pages_install_what_becomes_ready():
@@ -137,13 +127,29 @@ def test_the_chart_grants_what_the_files_grant():
                 for o in objects if o["apiVersion"].startswith("rbac.")}
     plane = Cluster.plane
     files = granted(shipped(plane))
-    wanted = [part for name in ("gpuSharing", "gpuMemoryLimits", "gpuSuspend", "nodeHealth") for part in
-              ("--set", f"global.{name}=true")]
-    unasked = ("muster-sharing", "muster-reservation", "muster-suspend", "muster-health")
-    for flags, left_out in ((wanted, ()), ([], unasked), (["--set", "admission.enabled=false"], (*unasked, "muster-webhook"))):
+    wanted = [part for name in ("gpuSharing", "gpuMemoryLimits", "gpuSuspend", "nodeHealth", "mpi", "queueSecrets") for part in
+              ("--set", f"global.{name}=true")] + ["--set", "global.selfTestImage=i"]
+    unasked = ("muster-sharing", "muster-reservation", "muster-suspend", "muster-health", "muster-self-test", "muster-mpijob",
+               "muster-mpi-exec", "muster-secrets")
+    for flags, left_out in ((wanted, ()), ([], unasked), (["--set", "admission.enabled=false"], (*unasked, "muster-webhook")),
+                            (["--set", "operator.controllers={-tfjob,-jobset}"], (*unasked, "muster-tfjob", "muster-jobset")),
+                            ([*wanted, "--set", "operator.controllers={-mpijob}"], ("muster-mpijob", "muster-mpi-exec"))):
         text = render(*flags).stdout
         chart = granted(stream(plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", input=text).stdout))
         check(chart == {k: v for k, v in files.items() if k[2] not in left_out}, f"{flags}: {set(chart) ^ set(files)}")
+    only = render("--set", "operator.controllers={torchrunjob,torchrunqueue}").stdout
+    check("name: muster-torchrunjob\n" in only and "name: muster-jobset\n" not in only, "of two controllers, the rights of two")
+
+
+def test_commands_are_run_in_the_namespaces_that_are_named():
+    text = render(*(part for value in ("gpuSharing=true", "gpuMemoryLimits=true", "gpuSuspend=true", "mpi=true",
+                                       "execNamespaces={a,b}") for part in ("--set", f"global.{value}"))).stdout
+    objects = stream(Cluster.plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", input=text).stdout)
+    bound = {(o["kind"], o["metadata"].get("namespace")) for o in objects
+             if o["kind"].endswith("RoleBinding") and o["metadata"]["name"] in ("muster-suspend", "muster-mpi-exec")}
+    check(bound == {("RoleBinding", "a"), ("RoleBinding", "b")}, f"there and nowhere else: {bound}")
+    done = render("--set", "operator.controllers={mpijob}")
+    check(done.returncode != 0 and "global.mpi" in done.stderr, f"MPI without its rights: {done.stderr[-300:]}")
 
 
 MADE_BY_EDITORS = """
@@ -329,6 +335,18 @@ def test_sharing_and_webhooks_are_rendered_where_they_are_wanted():
     check(done.returncode != 0 and "global.nodeHealth" in done.stderr, done.stderr[-500:])
     old = render("--kube-version", "1.26.0").stdout
     check("matchConditions:" not in old and "failurePolicy: Fail" not in old, "an old server waits for nobody")
+
+
+def test_alerts_and_dashboard_are_installed_where_they_are_wanted():
+    plain = render().stdout
+    check("PrometheusRule" not in plain and "muster-dashboard" not in plain, "nobody gets them unasked")
+    text = render("--set", "alerts.enabled=true", "--set", "alerts.labels.release=prometheus", "--set", "dashboard.enabled=true",
+                  "--set", "dashboard.namespace=grafana").stdout
+    check("kind: PrometheusRule" in text and "release: prometheus" in text and "MusterNobodyLeads" in text, "the alerts")
+    board = "---\n" + next(d for d in text.split("---\n") if "name: muster-dashboard" in d)
+    made = json.loads(Cluster.plane.kubectl("create", "--dry-run=client", "-o", "json", "-f", "-", input=board).stdout)
+    check(made["metadata"]["namespace"] == "grafana" and made["metadata"]["labels"]["grafana_dashboard"] == "1", "its place")
+    check(json.loads(made["data"]["muster.json"])["panels"], "the dashboard as it is in deploy/monitoring")
 
 
 def test_dashboard_and_alerts_name_only_metrics_that_exist():

@@ -48,6 +48,7 @@ def test_the_lab_script_installs_what_becomes_ready_and_may_be_repeated():
                   "--launcher-image=registry.example.org/muster:9" in deployed["args"], f"the image is the one named: {deployed}")
             queue = m.get("torchrunqueue", "default", ns="ann")["spec"]
             check(queue["nodeResources"]["gpus"] == 4 and queue["queue"]["resources"]["gpu"]["quota"] == 8, f"{queue}")
+            check(queue["namespaces"] == ["ann"], f"her queue takes her work alone: {queue}")
             check(m.get("namespace", "ann", ns=None)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline",
                   "pods of people may not have the node")
             lab(m, "--no-install", "--users", "eve", "--no-gang", "--out", "others")

@@ -4,36 +4,46 @@ The operator runs as its own account; the API server's audit log says what it re
 refused (every Cluster sees to that, so in every test of this folder); with any one rule taken away something that rule
 allows is. Which test takes the rules of which role away, each rule in turn:
 
-    role.yaml     muster-leader, -jobs, -trainer, -kubeflow, -groups, -scheduler    each_rule_is_needed
+    role.yaml     muster-leader, muster-scheduler, one a controller                 each_rule_is_needed
+    mpi.yaml      muster-mpijob, muster-mpi-exec                                    each_rule_is_needed
+    secrets.yaml  muster-secrets                                                    a_queue_that_makes_secrets_needs_its_rule
     webhook.yaml  muster-webhook (Role and ClusterRole)                             each_rule_of_the_webhooks_is_needed
     sharing.yaml  muster-sharing (Role and ClusterRole)                             each_rule_of_sharing_is_needed
     sharing.yaml  muster-reservation, which reservation pods have                   a_reservation_needs_its_rule
     suspend.yaml  muster-suspend                                                    each_rule_of_suspension_is_needed
     health.yaml   muster-health                                                     each_rule_of_node_health_is_needed
+    self-test.yaml muster-self-test                                                 node_health_alone_has_the_rights_that_it_needs
 
 The chart renders the same files (deploy.the_chart_grants_what_the_files_grant).
 """
 
+import contextlib
 import copy
+import datetime
 import json
 import os
+import urllib.error
 
 from cluster import RBAC, Cluster, Operator, words
 from controlplane import Process
 from harness import Failure, binary, check, wait_for
-from test_health import killed
+from test_health import end_test, killed, self_test
 from test_progress import tell
 from test_sharing import RESERVED, Shared
 from test_webhook import secret_data
 
+CONTROLLERS = ("defaults", "torchrunqueue", "torchrunjob", "notify", "jobset", "trainjob", "runtimes", "pytorchtrainingjob",
+               "tensorboard", "pytorchjob", "tfjob", "xgboostjob", "jaxjob", "paddlejob", "mpijob", "podgrouper",
+               "podgroupstatus", "gangstatus")
 TAKEN_AWAY = {  # role: the test that takes its rules away
-    "muster-leader": "each_rule_is_needed", "muster-jobs": "each_rule_is_needed", "muster-trainer": "each_rule_is_needed",
-    "muster-kubeflow": "each_rule_is_needed", "muster-groups": "each_rule_is_needed", "muster-scheduler": "each_rule_is_needed",
+    **{f"muster-{name}": "each_rule_is_needed" for name in ("leader", "scheduler", "mpi-exec", *CONTROLLERS)},
+    "muster-secrets": "a_queue_that_makes_secrets_needs_its_rule",
     "muster-webhook": "each_rule_of_the_webhooks_is_needed", "muster-sharing": "each_rule_of_sharing_is_needed",
     "muster-reservation": "a_reservation_needs_its_rule", "muster-suspend": "each_rule_of_suspension_is_needed",
-    "muster-health": "each_rule_of_node_health_is_needed"}
+    "muster-health": "each_rule_of_node_health_is_needed", "muster-self-test": "node_health_alone_has_the_rights_that_it_needs"}
 LATER = {  # what only a later Kubernetes than this one serves: nobody can miss it here
-    ("scheduling.k8s.io", "podgroups/status", "patch"),
+    ("scheduling.k8s.io", "podgroups", "get"), ("scheduling.k8s.io", "podgroups", "list"),
+    ("scheduling.k8s.io", "podgroups", "watch"), ("scheduling.k8s.io", "podgroups/status", "patch"),
     ("resource.k8s.io", "resourceclaims", "create"),
     ("resource.k8s.io", "resourceclaims", "patch"), ("resource.k8s.io", "resourceclaims/status", "patch"),
     ("resource.k8s.io", "resourceclaims/binding", "patch")}
@@ -82,6 +92,30 @@ spec:
   mpiReplicaSpecs:
     Launcher: {replicas: 1, template: {spec: {schedulerName: kai-scheduler, containers: [{name: mpi, image: i}]}}}
     Worker: {replicas: 1, template: {spec: {schedulerName: kai-scheduler, containers: [{name: mpi, image: i}]}}}
+---
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: NAME-tf, namespace: default}
+spec: {tfReplicaSpecs: {Worker: {replicas: 1, template: {spec: {schedulerName: kai-scheduler,
+  containers: [{name: tensorflow, image: i}]}}}}}
+---
+apiVersion: kubeflow.org/v1
+kind: XGBoostJob
+metadata: {name: NAME-xgb, namespace: default}
+spec: {xgbReplicaSpecs: {Master: {replicas: 1, template: {spec: {schedulerName: kai-scheduler,
+  containers: [{name: xgboost, image: i}]}}}}}
+---
+apiVersion: kubeflow.org/v1
+kind: JAXJob
+metadata: {name: NAME-jax, namespace: default}
+spec: {jaxReplicaSpecs: {Worker: {replicas: 1, template: {spec: {schedulerName: kai-scheduler,
+  containers: [{name: jax, image: i}]}}}}}
+---
+apiVersion: kubeflow.org/v1
+kind: PaddleJob
+metadata: {name: NAME-paddle, namespace: default}
+spec: {paddleReplicaSpecs: {Worker: {replicas: 1, template: {spec: {schedulerName: kai-scheduler,
+  containers: [{name: paddle, image: i}]}}}}}
 ---
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
@@ -132,6 +166,15 @@ def stream(text):
         while at < len(text) and text[at].isspace():
             at += 1
     return objects
+
+
+def said_by(operator):
+    """What /readyz answers, ready or not."""
+    operator.check()
+    try:
+        return operator.fetch("/readyz")
+    except urllib.error.HTTPError as e:
+        return e.read().decode()
 
 
 def plural(kind):
@@ -259,11 +302,13 @@ def missed(m, objects, role, index, act):
 
 
 def each_is_missed(m, objects, test, act):
-    """Takes each rule of a test away; act(name, role, rule) as in missed()."""
-    idle = []
+    """Takes each rule of a test away, what several roles allow once from all of them; act(name, role, rule) as in missed()."""
+    idle, taken = [], set()
     for number, (role, index, rule) in enumerate(rules_of(objects, test)):
-        if allows(rule) <= LATER:
+        what = {(role["metadata"].get("namespace"), *right) for right in allows(rule)}
+        if allows(rule) <= LATER or what <= taken:
             continue
+        taken |= what
         which = f"rule {index} of {role['kind']} {role['metadata']['name']}"
         refused = missed(m, objects, role, index, lambda: act(f"r{number}", rule))
         print(f"without {which}: {(refused or 'NOTHING')[:150]}", flush=True)
@@ -273,9 +318,10 @@ def each_is_missed(m, objects, test, act):
 
 
 def test_each_rule_is_needed():
-    objects = shipped(Cluster.plane, "role.yaml")
+    objects = shipped(Cluster.plane, "role.yaml", "mpi.yaml")
     with Cluster(nodes=64, gpus_per_node=8, operators=0) as m:
-        for others in ("webhook.yaml", "sharing.yaml"):
+        for others in ("webhook.yaml", "sharing.yaml", "suspend.yaml", "health.yaml", "self-test.yaml",
+                       "secrets.yaml"):
             m.kubectl("delete", "-f", os.path.join(RBAC, others))
         read_exercise(m)
         operator = Operator("operator-0", m.folder, m.operator_kubeconfig).start()
@@ -353,10 +399,91 @@ def test_each_rule_of_node_health_is_needed():
             operator = Operator(name, m.folder, m.operator_kubeconfig, ["--node-health"]).start()
             m.apply(killed(name))
             # What cannot be said of its node does not hold up the job.
-            wait_for(lambda: failed(name) and "event=reconcile.lost" in operator.tail(50),
-                     "the job to fail, and a line in the log")
+            if allows(rule) == {("", "nodes", "patch")}:
+                wait_for(lambda: failed(name) and "event=reconcile.lost" in operator.tail(50),
+                         "the job to fail, and a line in the log")
             return operator.kill
         each_is_missed(m, shipped(m.plane), "each_rule_of_node_health_is_needed", act)
+
+
+def bindings_of(objects, controller):
+    """(path, object) of each binding that is there for this controller; None: that is there without any."""
+    for o in objects:
+        meta = o["metadata"]
+        if o["kind"].endswith("RoleBinding") and meta.get("annotations", {}).get("muster.dev/controllers") == controller:
+            ns = f"/namespaces/{meta['namespace']}" if o["kind"] == "RoleBinding" else ""
+            yield f"/apis/rbac.authorization.k8s.io/v1{ns}/{o['kind'].lower()}s", o
+
+
+class Alone(Cluster):
+    """Nobody has the rights of a controller; the scheduler has its own."""
+
+    def __init__(self):
+        super().__init__(nodes=2, gpus_per_node=8, operators=0)
+        self.objects = shipped(self.plane, *(file for file in os.listdir(RBAC) if file != PEOPLE))
+
+    def start(self):
+        super().start()
+        for name in (*CONTROLLERS, "nodehealth", None):
+            for path, o in bindings_of(self.objects, name):
+                if o["metadata"]["name"] not in ("muster-leader", "muster-scheduler"):
+                    self.plane.request("DELETE", f"{path}/{o['metadata']['name']}")
+
+    @contextlib.contextmanager
+    def operator(self, name, *flags):
+        """Of this controller alone, with its own rights."""
+        for path, o in bindings_of(self.objects, name):
+            self.plane.request("POST", path, o)
+        operator = Operator(name, self.folder, self.operator_kubeconfig, [f"--controllers={name}", *flags]).start()
+        try:
+            wait_for(operator.ready, f"{name} alone", 30)
+            yield operator
+        finally:
+            operator.stop()
+            for path, o in bindings_of(self.objects, name):
+                self.plane.request("DELETE", f"{path}/{o['metadata']['name']}")
+
+    def stop(self):
+        self.kubectl("apply", "-f", RBAC)
+        super().stop()
+
+
+def test_a_controller_alone_is_ready_with_its_own_roles_alone():
+    with Alone() as m:
+        for name in CONTROLLERS:
+            with m.operator(name):
+                pass
+
+
+def test_node_health_alone_has_the_rights_that_it_needs():
+    with Alone() as m, m.operator("nodehealth", "--node-health", "--launcher-image=muster:test", "--self-test-image=torch:test"):
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        m.kubectl("annotate", "node", "hollow-0",
+                  *(f"blame.muster.dev/{i}={now} Killed default/j{i}: by a signal" for i in range(3)))
+        wait_for(lambda: self_test(m), "the pod that tests the node")
+        end_test(m, 0, "all is right")
+        wait_for(lambda: not self_test(m), "it to go")
+
+
+QUEUE_WITH_A_SECRET = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunQueue
+metadata: {name: with-a-secret, namespace: default}
+spec:
+  nodeResources: {gpus: 8, cpus: 8, memory: 16Gi}
+  resources: [{name: token, template: {apiVersion: v1, kind: Secret, stringData: {token: abc}}}]
+"""
+
+
+def test_a_queue_that_makes_secrets_needs_its_rule():
+    with Cluster(nodes=1, gpus_per_node=8) as m:
+        m.kubectl("delete", "-f", os.path.join(RBAC, "secrets.yaml"))
+        m.apply(QUEUE_WITH_A_SECRET)
+        wait_for(lambda: 'resource "secrets"' in said_by(m.operators[0]), "the right to be missed")
+        check("secrets.yaml" in said_by(m.operators[0]), f"what to apply: {said_by(m.operators[0])}")
+        m.kubectl("apply", "-f", RBAC)
+        wait_for(lambda: m.get("secret", "token"), "the Secret, once there is the right to it", 60)
+        m.audited = m.plane.refusals()[1]  # these were wanted
 
 
 def test_a_reservation_needs_its_rule():

@@ -174,6 +174,19 @@ def test_sharing_that_is_off_is_said_at_once():
         check("GPU sharing is off" in words, words)
 
 
+def test_who_makes_what_no_controller_acts_on_is_warned():
+    train = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: t, namespace: default}\n" \
+            "spec: {runtimeRef: {name: torch-distributed}}\n"
+    mpi = replicas("MPIJob", "mpiReplicaSpecs", "main", "Launcher", 1)
+    torch = replicas("PyTorchJob", "pytorchReplicaSpecs", "pytorch", count=1)
+    m = WebhookCluster(nodes=1)
+    m.operator_flags += ["--controllers=-podgrouper,-trainjob,-mpijob"]
+    with m:
+        for kind, manifest, told in (("TrainJob", train, True), ("MPIJob", mpi, True), ("PyTorchJob", torch, False)):
+            said = m.kubectl("apply", "--dry-run=server", "-f", "-", input=manifest).stderr
+            check((f"{kind}: Muster does nothing with it" in said) == told, f"{kind}: {said}")
+
+
 def serial(port):
     return ssl.get_server_certificate(("127.0.0.1", port))
 

@@ -202,7 +202,7 @@ def main():
     with Muster(nodes=1) as m:
         with open(os.path.join(m.folder, "hollow.log"), "w") as log:
             hollow = subprocess.Popen([binary("muster"), "hollow-nodes", str(options.nodes), "--kubeconfig", m.kubeconfig,
-                                       "--gpus-per-node", "16", "--run-jobs-for", "24h"],
+                                       "--gpus-per-node", "16", "--run-jobs-for", "24h", "--taint=false"],
                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             wait_for(lambda: len(m.get("nodes")) > options.nodes, f"{options.nodes} hollow nodes", 300)

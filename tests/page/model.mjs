@@ -8,11 +8,11 @@ import { join } from "node:path";
 const folder = mkdtempSync(join(tmpdir(), "muster-model-")); // node takes .js for modules only where a package.json says so
 cpSync(process.argv[2], folder, { recursive: true });
 writeFileSync(join(folder, "package.json"), '{"type": "module"}');
-const { JOB_KINDS, Model, WATCHES, observed, ranFor, runsOf, waitedFor } = await import(join(folder, "model.js"));
+const { accountSums, JOB_KINDS, lastAccount, Model, WATCHES, observed, ranFor, runsOf, waitedFor } = await import(join(folder, "model.js"));
 rmSync(folder, { recursive: true });
 
 const GPU = "nvidia.com/gpu";
-const [NODES, , GROUPS, PODS] = [0, 1, 2, 3], JOBS = 4 + JOB_KINDS.findIndex(k => k.kind === "PyTorchJob"), TOPOLOGIES = WATCHES.length - 1;
+const [NODES, QUEUES, GROUPS, PODS] = [0, 1, 2, 3], JOBS = 4 + JOB_KINDS.findIndex(k => k.kind === "PyTorchJob"), TOPOLOGIES = WATCHES.length - 1;
 const node = (name, gpus, more = {}) => ({
     metadata: { uid: `node ${name}`, name, labels: more.labels, annotations: more.annotations },
     status: { capacity: { [GPU]: String(gpus) }, allocatable: { [GPU]: String(more.healthy ?? gpus) }, conditions: [{ type: "Ready", status: "True" }] },
@@ -114,6 +114,20 @@ function changesLeadToTheSameAsTheState() {
     }
 }
 
+/** Somebody who sees one namespace is not told that what others hold is free. */
+function whatOthersHoldIsCounted() {
+    const charged = (name, parentQueue, gpus) => ({ metadata: { uid: `queue ${name}`, name }, spec: { parentQueue }, status: { allocated: { [GPU]: String(gpus) } } });
+    const model = modelOf([[NODES, node("n", 4)], [QUEUES, charged("lab", undefined, 3)], [QUEUES, charged("hers", "lab", 1)],
+        [JOBS, job("train")], [GROUPS, group("pg", "job train", { running: 1 })], [PODS, pod("train-0", "n", { owner: "job train" })]]);
+    assert.deepEqual([model.partial, model.held], [false, 1], "all pods are seen");
+    model.change(PODS, "FORBIDDEN", null, "you may not");
+    assert.deepEqual([model.partial, model.held], [true, 3], "hers, and two of others");
+    model.begin(true);
+    assert.equal(model.partial, true, "one namespace is chosen");
+    model.begin();
+    assert.equal(model.partial, false);
+}
+
 // The rows of src/api/account_test.c: seconds of the minute, created at 1, now at 100.
 function timesAddUp() {
     const stamp = s => s ? new Date(s * 1000).toISOString() : undefined;
@@ -132,8 +146,20 @@ function timesAddUp() {
     }
 }
 
+// As account_add() has it: idle is no time of its ranks, and spare GPUs are held all the same.
+function accountsAddUp() {
+    const events = [[1000, "queued", 2], [4000, "starting", 2], [5000, "training", 2, 100, 1], [9000, "queued", 2], [11000, "training", 2], [12000, "idle", 2]];
+    assert.deepEqual(accountSums({ events }, 14000), { waited: 7000, ran: 6000, gpu: 16000 });
+    assert.deepEqual(accountSums({ events, end: 11500 }, 99000), { waited: 5000, ran: 5500, gpu: 15000 });
+    assert.equal(accountSums(lastAccount(""), 99000), null);
+    assert.equal(lastAccount("<!doctype html>\n</html>\n"), null); // of a portal on a cluster
+    assert.deepEqual(lastAccount(`{"uid":"u","account":{"events":[]}}\n{"uid":"u","account":{"events":[],"end":3}}\n`), { events: [], end: 3 });
+}
+
 gpusHaveTheirStates();
+accountsAddUp();
 aJobSaysWhetherItIsObserved();
 timesAddUp();
+whatOthersHoldIsCounted();
 nodesArePlacedByTopologyOrAGuess();
 changesLeadToTheSameAsTheState();

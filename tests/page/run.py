@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py [--have] [WORD...]: the page in a real Chromium, on a real muster up; ends with "N passed, N failed, N skipped".
 
-Each .mjs beside this file is a test: live, views, actions, decisions, and model, which needs no browser; "types" has the
+Each .mjs beside this file is a test: live, views, actions, decisions, signin, and model, which needs no browser; "types" has the
 TypeScript compiler check the JSDoc types of web/. What cannot be had here (Chromium, or the packages of tools.sh) is
 skipped, and counted. With --have nothing is fetched. `shots FOLDER` makes pictures of every view instead: light, dark and
 narrow. docs/page has some of them."""
@@ -11,11 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 
 from harness import PATIENCE, Failure, Muster, Skip, wait_for  # noqa: E402
+from oidc_issuer import Issuer  # noqa: E402
+from test_oidc import flags_of  # noqa: E402
 
 # Pictures show something: queues with shares, jobs that run, wait, failed. (name, namespace, queue, pods, GPUs a pod, user)
 QUEUES = (("research", "", 32, -1), ("vision", "research", 16, -1), ("language", "research", 16, -1), ("product", "", 16, 24))
@@ -25,7 +28,7 @@ JOBS = (("resnet-sweep", "team-vision", "vision", 2, 4, "ann"), ("vit-large", "t
         ("segment-huge", "team-vision", "vision", 4, 8, "ann"))
 SHOTS = ("", "gpus", "timeline", "whatif", "job/team-vision/PyTorchJob/segment-huge",
          "job/team-language/PyTorchJob/llama-pretrain", "queue/vision", "node/node-0", "user/cleo")
-TESTS = ("types", "model", "live", "views", "actions", "decisions")
+TESTS = ("types", "model", "live", "views", "actions", "decisions", "signin")
 LIMIT_S = 240
 
 
@@ -70,8 +73,21 @@ def run(name, have=False):
             raise Failure(done.stdout)
         return
     chromium()
+    if name == "signin":
+        signin(folder)
+        return
     with Muster(nodes=2, gpus_per_node=4) as m:
         node(name + ".mjs", m, folder)
+
+
+def signin(folder):
+    if not shutil.which("openssl"):
+        raise Skip("needs openssl to make keys")
+    with tempfile.TemporaryDirectory() as top, Issuer(top) as issuer, Muster(flags=flags_of(issuer, issuer.url)) as m:
+        issuer.new_key("one")
+        issuer.person = {"email": "alice@lab", "groups": ["vision"], "hd": "lab"}
+        m.env["MUSTER_ISSUER"] = issuer.url
+        node("signin.mjs", m, folder)
 
 
 def queue(name, parent, quota, limit):

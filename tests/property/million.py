@@ -15,8 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 CLUSTER_SECONDS = 300  # a thousand events take seconds, under sanitizers on a busy machine tens of them
 LINES_MAX = 40  # of what a broken cluster says
-ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_stack_use_after_return=1",
-       "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1", **os.environ}
+ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_stack_use_after_return=1:handle_sigill=1", **os.environ}
 
 
 def play(program, seed, events):

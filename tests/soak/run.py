@@ -121,7 +121,8 @@ class Soak:
     def nodes(self, join):
         if join and not self.hollow:
             with open(os.path.join(self.m.folder, "hollow.log"), "a") as log:
-                self.hollow = subprocess.Popen([binary("muster"), "hollow-nodes", str(HOLLOW), "--kubeconfig", self.m.kubeconfig],
+                self.hollow = subprocess.Popen([binary("muster"), "hollow-nodes", str(HOLLOW), "--kubeconfig", self.m.kubeconfig,
+                                                "--taint=false"],
                                                stdout=log, stderr=log, env={**self.m.env, "LD_PRELOAD": ""})
         elif not join and self.hollow:
             self.hollow.terminate()

@@ -1,86 +1,16 @@
+#include "control/builtin/embedded_test.h"
+
 #include "api/kind.h"
-#include "api/object.h"
-#include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "cache/cache.h"
 #include "control/core/action.h"
-#include "control/core/control.h"
 #include "control/core/controllers.h"
 #include "test.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
-
-/* The loops of a controller-manager: what is there, and what they do about it. */
-struct stage {
-    struct arena arena;
-    struct cache *cache;
-    struct actions actions;
-};
-
-static void stage_open(struct stage *stage)
-{
-    *stage = (struct stage){.cache = cache_new(1)};
-    stage->actions.arena = &stage->arena;
-}
-
-static void stage_close(struct stage *stage)
-{
-    cache_free(stage->cache);
-    arena_done(&stage->arena);
-}
-
-static void put(struct stage *stage, const struct kind *kind, const char *text)
-{
-    struct object *object = NULL;
-
-    EXPECT(object_new(kind, str_from(text), &object, NULL) == 0);
-    if (object)
-        cache_put(stage->cache, object);
-    object_unref(object);
-}
-
-/* What the controller does about a key, one line an action: "create pv/pvc-u1 {...}". */
-static struct str react(struct stage *stage,
-                        const struct controller *controller,
-                        const char *ns,
-                        const char *name)
-{
-    static const char *const verbs[] = {[ACTION_CREATE] = "create",
-                                        [ACTION_PATCH] = "patch",
-                                        [ACTION_PATCH_STATUS] = "status",
-                                        [ACTION_DELETE] = "delete"};
-    struct control_config config = {.root_ca = STR("PEM"),
-                                    .api_address = STR("127.0.0.1"),
-                                    .api_port = 6443,
-                                    .service_cidr = STR("10.1.128.0/17")};
-    struct control_input input = {.cache = stage->cache, .config = &config, .now_ms = 1000};
-    struct control_key key = {.ns = str_from(ns), .name = str_from(name)};
-    struct str text = STR("");
-
-    stage->actions.list.count = 0;
-    controller->reconcile(&input, &key, &stage->actions);
-    for (size_t i = 0; i < stage->actions.list.count; i++) {
-        const struct action *action = &stage->actions.list.items[i];
-        struct str object = action->type == ACTION_CREATE
-                                ? json_str_at(action->body, "metadata.name")
-                                : action->name;
-
-        if (action->type > ACTION_DELETE)
-            continue;
-        text = str_printf(&stage->arena, STR_FMT "%s %s/" STR_FMT "%s" STR_FMT "\n", STR_ARG(text),
-                          verbs[action->type], action->kind->singular, STR_ARG(object),
-                          action->type == ACTION_DELETE ? "" : " ",
-                          STR_ARG(action->type == ACTION_DELETE
-                                      ? STR("")
-                                      : json_text(&stage->arena, action->body)));
-    }
-    return text;
-}
 
 TEST(every_namespace_gets_a_default_account)
 {
@@ -244,6 +174,36 @@ TEST(a_claim_that_is_deleted_waits_for_its_pods_and_takes_its_volume)
 
 #define READY "\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]"
 
+/* As Kubernetes has it: slices say what ends, Endpoints do not; a name counts in its own Service. */
+TEST(endpoints_leave_out_what_ends_and_names_of_other_services)
+{
+    _cleanup_(stage_close) struct stage stage;
+
+    stage_open(&stage);
+    put(&stage, &kind_service,
+        "{\"metadata\":{\"name\":\"s\",\"namespace\":\"n\",\"uid\":\"u\"},\"spec\":{\"selector\":{"
+        "\"a\":\"b\"},\"ports\":[{\"port\":80}]}}");
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"ends\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"},"
+        "\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"},\"spec\":{},\"status\":{\"podIP\":"
+        "\"10.0.0.1\"," READY "}}");
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"mine\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"spec\":{"
+        "\"hostname\":\"called\",\"subdomain\":\"s\"},\"status\":{\"podIP\":\"10.0.0.2\"," READY
+        "}}");
+    put(&stage, &kind_pod,
+        "{\"metadata\":{\"name\":\"far\",\"namespace\":\"n\",\"labels\":{\"a\":\"b\"}},\"spec\":{"
+        "\"hostname\":\"strange\",\"subdomain\":\"t\"},\"status\":{\"podIP\":\"10.0.0.3\"," READY
+        "}}");
+    struct str made = react(&stage, &endpoints_controller, "n", "s");
+    size_t line = str_find(made, '\n'); /* of the Endpoints */
+    EXPECT(str_starts(made, STR("create endpoints/")) && line < made.len);
+    EXPECT(!str_contains(str_sub(made, 0, line), STR("10.0.0.1")));
+    EXPECT(str_contains(str_sub(made, line, made.len), STR("10.0.0.1")));
+    EXPECT(str_contains(made, STR("\"hostname\":\"called\"")));
+    EXPECT(!str_contains(made, STR("strange")));
+}
+
 TEST(a_service_has_the_addresses_of_its_pods)
 {
     _cleanup_(stage_close) struct stage stage;
@@ -384,147 +344,6 @@ TEST(a_budget_says_how_many_pods_may_go)
         struct str text = react(&stage, &disruption_controller, "n", "b");
         EXPECT(str_starts(text, STR("status poddisruptionbudget/b")));
         EXPECT(str_contains(text, str_from(rows[i].allowed)));
-    }
-}
-
-#define CLAIM_USER(name, uid) "{\"resource\":\"pods\",\"name\":\"" name "\",\"uid\":\"" uid "\"}"
-
-static void put_claim_pod(struct stage *stage, const char *name, const char *status)
-{
-    put(stage, &kind_pod,
-        str_printf(&stage->arena,
-                   "{\"metadata\":{\"name\":\"%s\",\"namespace\":\"n\",\"uid\":\"u-%s\"},\"spec\":{"
-                   "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimTemplateName\":\"t\"}]},"
-                   "\"status\":{%s}}",
-                   name, name, status)
-            .p);
-}
-
-TEST(a_pod_that_names_a_template_gets_a_claim_of_its_own)
-{
-    _cleanup_(stage_close) struct stage stage;
-
-    stage_open(&stage);
-    put_claim_pod(&stage, "p", "");
-    EXPECT(react(&stage, &resource_claims_controller, "n", "pod/p").len == 0);
-    EXPECT(stage.actions.list.count == 1 && stage.actions.list.items[0].warning);
-    put(&stage, &kind_claimtemplate,
-        "{\"metadata\":{\"name\":\"t\",\"namespace\":\"n\"},\"spec\":{\"metadata\":{\"labels\":{"
-        "\"a\":"
-        "\"b\"}},\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\"}]}}}}");
-    struct str text = react(&stage, &resource_claims_controller, "n", "pod/p");
-    EXPECT(str_starts(text, STR("create resourceclaim/p-gpu-")));
-    EXPECT(str_contains(text, STR("\"labels\":{\"a\":\"b\"}")));
-    EXPECT(str_contains(text, STR("\"kind\":\"Pod\"")));
-    EXPECT(str_contains(text, STR("\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\"}]}}")));
-    EXPECT(str_contains(text, STR("status pod/p {\"status\":{\"resourceClaimStatuses\":[{\"name\":"
-                                  "\"gpu\",\"resourceClaimName\":\"p-gpu-")));
-    put_claim_pod(&stage, "over", "\"phase\":\"Succeeded\"");
-    EXPECT(react(&stage, &resource_claims_controller, "n", "pod/over").len == 0);
-}
-
-TEST(pods_of_a_group_that_names_the_same_template_share_a_claim)
-{
-    _cleanup_(stage_close) struct stage stage;
-    static const char member[] =
-        "{\"metadata\":{\"name\":\"%s\",\"namespace\":\"n\",\"uid\":\"u-%s\"},\"spec\":{"
-        "\"schedulingGroup\":{\"podGroupName\":\"g\"},\"resourceClaims\":[{\"name\":\"gpu\","
-        "\"resourceClaimTemplateName\":\"t\"},{\"name\":\"own\",\"resourceClaimTemplateName\":"
-        "\"t\"}]}}";
-    const char *const names[] = {"p", "q"};
-    struct str shared = STR_NONE;
-
-    stage_open(&stage);
-    put(&stage, &kind_claimtemplate,
-        "{\"metadata\":{\"name\":\"t\",\"namespace\":\"n\"},\"spec\":{\"spec\":{}}}");
-    for (size_t i = 0; i < 2; i++)
-        put(&stage, &kind_pod, str_printf(&stage.arena, member, names[i], names[i]).p);
-    /* Whose claim it is, is known when the group is there. */
-    EXPECT(react(&stage, &resource_claims_controller, "n", "pod/p").len == 0);
-    put(&stage, &kind_podgroup_k8s,
-        "{\"metadata\":{\"name\":\"g\",\"namespace\":\"n\",\"uid\":\"u-g\"},\"spec\":{"
-        "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimTemplateName\":\"t\"}]}}");
-    for (size_t i = 0; i < 2; i++) {
-        struct str text = react(&stage, &resource_claims_controller, "n", i ? "pod/q" : "pod/p");
-        size_t at = 0;
-
-        EXPECT(str_contains(text, STR("status podgroup/g {\"status\":{\"resourceClaimStatuses\":[{"
-                                      "\"name\":\"gpu\",\"resourceClaimName\":\"g-gpu-")));
-        EXPECT(str_contains(text, STR("create resourceclaim/g-gpu-")));
-        EXPECT(str_contains(text, STR("\"kind\":\"PodGroup\"")));
-        EXPECT(str_contains(text, i ? STR("create resourceclaim/q-own-")
-                                    : STR("create resourceclaim/p-own-")));
-        while (!str_starts(str_sub(text, at, text.len), STR("create resourceclaim/g-gpu-")))
-            at++;
-        struct str made = str_sub(text, at, sizeof("create resourceclaim/g-gpu-12345") - 1);
-        EXPECT(!i || str_eq(made, shared)); /* the same for both */
-        shared = str_dup(&stage.arena, made);
-    }
-}
-
-TEST(a_claim_that_nobody_has_any_more_gives_its_devices_back)
-{
-    static const struct {
-        const char *why;
-        const char *users;
-        const char *does;
-    } rows[] = {
-        {"its pod runs", CLAIM_USER("p", "u-p"), ""},
-        {"one of two has ended", CLAIM_USER("p", "u-p") "," CLAIM_USER("over", "u-over"),
-         "status resourceclaim/c {\"status\":{\"reservedFor\":[" CLAIM_USER("p", "u-p") "]}}\n"},
-        {"another pod of that name", CLAIM_USER("p", "u-old"),
-         "status resourceclaim/c {\"status\":{\"reservedFor\":[],\"allocation\":null}}\n"
-         "patch resourceclaim/c {\"metadata\":{\"finalizers\":[\"mine\"]}}\n"},
-        {"the pod is gone", CLAIM_USER("gone", "u"),
-         "status resourceclaim/c {\"status\":{\"reservedFor\":[],\"allocation\":null}}\n"
-         "patch resourceclaim/c {\"metadata\":{\"finalizers\":[\"mine\"]}}\n"},
-        {"somebody else has it",
-         "{\"apiGroup\":\"x.y\",\"resource\":\"things\",\"name\":\"t\",\"uid\":\"u\"}", ""},
-    };
-
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        _cleanup_(stage_close) struct stage stage;
-
-        test_case(rows[i].why);
-        stage_open(&stage);
-        put_claim_pod(&stage, "p", "\"phase\":\"Running\"");
-        put_claim_pod(&stage, "over", "\"phase\":\"Failed\"");
-        put(&stage, &kind_resourceclaim,
-            str_printf(
-                &stage.arena,
-                "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\",\"finalizers\":[\"mine\","
-                "\"resource.kubernetes.io/delete-protection\"]},\"status\":{\"allocation\":{},"
-                "\"reservedFor\":[%s]}}",
-                rows[i].users)
-                .p);
-        EXPECT(str_is(react(&stage, &resource_claims_controller, "n", "claim/c"), rows[i].does));
-    }
-}
-
-TEST(a_claim_that_is_about_to_be_given_devices_stays_protected)
-{
-    static const struct {
-        const char *why;
-        const char *more;
-        const char *does;
-    } rows[] = {
-        {"nothing is given yet", "", ""},
-        {"it is deleted instead", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"",
-         "patch resourceclaim/c {\"metadata\":{\"finalizers\":[]}}\n"},
-    };
-
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        _cleanup_(stage_close) struct stage stage;
-
-        test_case(rows[i].why);
-        stage_open(&stage);
-        put(&stage, &kind_resourceclaim,
-            str_printf(&stage.arena,
-                       "{\"metadata\":{\"name\":\"c\",\"namespace\":\"n\",\"finalizers\":["
-                       "\"resource.kubernetes.io/delete-protection\"]%s}}",
-                       rows[i].more)
-                .p);
-        EXPECT(str_is(react(&stage, &resource_claims_controller, "n", "claim/c"), rows[i].does));
     }
 }
 

@@ -119,6 +119,14 @@ static struct found *found_of(const struct run *run, struct founds *founds, stru
     return &founds->items[founds->count - 1];
 }
 
+/* A pod has a name of its own in the Service that it says it belongs to, and in no other. */
+static struct str hostname_of(const struct run *run, const struct json *root)
+{
+    return str_eq(json_str_at(root, "spec.subdomain"), run->service->name)
+               ? json_str_at(root, "spec.hostname")
+               : STR("");
+}
+
 static void add_pod(const struct run *run, const struct object *pod, struct founds *founds)
 {
     struct arena *arena = run->arena;
@@ -133,20 +141,23 @@ static void add_pod(const struct run *run, const struct object *pod, struct foun
     if (json_count(found->endpoints) == ADDRESSES_MAX)
         return;
     struct json *address = json_new_object(arena);
+    struct str hostname = hostname_of(run, root);
     json_add_str(arena, address, "ip", ip);
-    if (json_str_at(root, "spec.hostname").len)
-        json_add_str(arena, address, "hostname", json_str_at(root, "spec.hostname"));
+    if (hostname.len)
+        json_add_str(arena, address, "hostname", hostname);
     json_add_str(arena, address, "nodeName", json_str_at(root, "spec.nodeName"));
     json_set(address, STR("targetRef"), reference(arena, pod));
-    json_push(ready || run->not_ready_too ? found->ready : found->not_ready, address);
+    /* Slices say what ends; Endpoints have no word for it. */
+    if (!pod->deleted_ms || run->not_ready_too)
+        json_push(ready || run->not_ready_too ? found->ready : found->not_ready, address);
 
     struct json *endpoint = json_push(
         found->endpoints,
         json_make(arena, "{addresses: [$], conditions: {ready: $, serving: $, terminating: $}}", ip,
                   (bool)(ready || run->not_ready_too), condition_is_true(status, "Ready"),
                   (bool)(pod->deleted_ms != 0)));
-    if (json_str_at(root, "spec.hostname").len)
-        json_add_str(arena, endpoint, "hostname", json_str_at(root, "spec.hostname"));
+    if (hostname.len)
+        json_add_str(arena, endpoint, "hostname", hostname);
     json_add_str(arena, endpoint, "nodeName", json_str_at(root, "spec.nodeName"));
     json_set(endpoint, STR("targetRef"), reference(arena, pod));
 }
@@ -158,6 +169,8 @@ static struct json *subsets(const struct run *run, const struct founds *founds)
 
     for (size_t i = 0; i < founds->count; i++) {
         const struct found *found = &founds->items[i];
+        if (!json_count(found->ready) && !json_count(found->not_ready))
+            continue;
         struct json *subset = json_push(list, json_new_object(arena));
 
         if (json_count(found->ready))

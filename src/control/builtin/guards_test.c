@@ -165,6 +165,38 @@ TEST(a_quota_that_goes_or_is_gone_is_not_told_of)
     EXPECT(scene.actions.list.count == 0);
 }
 
+TEST(a_pod_whose_status_changes_is_none_to_a_quota_until_it_ends)
+{
+    static const struct {
+        const char *why;
+        const char *after;
+        bool passes;
+    } rows[] = {
+        {"it says more",
+         "{'metadata':{'name':'p','generation':1},'status':{'phase':'Running','message':'m'}}",
+         true},
+        {"it ended", "{'metadata':{'name':'p','generation':1},'status':{'phase':'Succeeded'}}",
+         false},
+        {"it asks for something else",
+         "{'metadata':{'name':'p','generation':2},'status':{'phase':'Running'}}", false},
+    };
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *texts[] = {
+            "{'metadata':{'name':'p','generation':1},'status':{'phase':'Running'}}", rows[i].after};
+        struct object *pods[2] = {NULL, NULL};
+
+        test_case(rows[i].why);
+        for (size_t k = 0; k < 2; k++)
+            EXPECT(object_new(&kind_pod, scene_text(&scene, texts[k]), &pods[k], NULL) == 0);
+        EXPECT(quota_controller.passes_by(pods[0], pods[1]) == rows[i].passes);
+        object_unref(pods[0]);
+        object_unref(pods[1]);
+    }
+}
+
 /* ---- PodGroups ---- */
 
 TEST(a_pod_group_stays_until_its_last_pod_has_ended)

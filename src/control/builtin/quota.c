@@ -2,6 +2,7 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/pod.h"
 #include "api/quantity.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -142,12 +143,23 @@ static void keys(const struct cache *cache, const struct object *object, struct 
         control_keys_add(ret, quota->ns, quota->name);
 }
 
+/* A pod takes what its spec asks for until it has ended: its statuses before that are none to a quota, which
+ * may be large. */
+static bool passes_by(const struct object *before, const struct object *after)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+
+    return after->kind == &kind_pod && object_same_but_status(before, after) &&
+           pod_is_over(object_tree(before, &arena)) == pod_is_over(object_tree(after, &arena));
+}
+
 static const struct kind *const watches[] = {
     &kind_resourcequota,         &kind_pod, &kind_service, &kind_pvc, &kind_configmap, &kind_secret,
     &kind_replicationcontroller, NULL};
 
 const struct controller quota_controller = {.name = "resourcequota",
                                             .embedded = true,
+                                            .passes_by = passes_by,
                                             .watches = watches,
                                             .keys = keys,
                                             .reconcile = reconcile};

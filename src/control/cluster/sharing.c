@@ -1,5 +1,6 @@
 #include "control/cluster/sharing.h"
 
+#include "api/autoscale.h"
 #include "api/gpu.h"
 #include "api/gpu_page.h"
 #include "api/object.h"
@@ -61,11 +62,12 @@ struct json *sharing_reservation(struct arena *arena,
                                  struct str group)
 {
     struct json *spec;
-    struct json *pod = json_make(
-        arena,
-        "{apiVersion: 'v1', kind: 'Pod', metadata: {name: $, namespace: $, labels: {app: "
-        "$, " GPU_LABEL_GROUP ": $}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}}",
-        sharing_reservation_name(arena, node, group), settings->ns, SHARING_APP, group);
+    struct json *pod =
+        json_make(arena,
+                  "{apiVersion: 'v1', kind: 'Pod', metadata: {name: $, namespace: $, labels: {app: "
+                  "$, " GPU_LABEL_GROUP ": $}, annotations: {" AUTOSCALE_DISRUPT
+                  ": '" AUTOSCALE_DISRUPT_NEVER "'}}}",
+                  sharing_reservation_name(arena, node, group), settings->ns, SHARING_APP, group);
 
     spec = json_add_object(arena, pod, "spec");
     /* Past every scheduler: the device was chosen with the node. */

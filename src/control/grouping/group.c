@@ -1,14 +1,13 @@
 #include "control/grouping/group.h"
 
 #include "api/array.h"
-#include "api/gpu.h"
 #include "api/group.h"
 #include "api/karta.h"
 #include "api/kind.h"
-#include "api/numa.h"
 #include "api/object.h"
+#include "api/pod.h"
+#include "api/queue_rules.h"
 #include "api/scheduler_name.h"
-#include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
 #include "base/count.h"
@@ -22,6 +21,7 @@
 #include "control/core/group_name.h"
 #include "control/core/status.h"
 #include "control/grouping/grouping.h"
+#include "control/grouping/longest.h"
 #include "control/job/job.h"
 #include "control/kinds/torchrun.h"
 #include "control/kinds/torchrun_model.h"
@@ -72,8 +72,9 @@ static bool is_known(struct run *run, const struct kind *kind)
 
 static const struct kind *kind_named(const struct run *run, const char *name)
 {
-    static const struct kind *const own[] = {&kind_priorityclass, &kind_podgroup, &kind_pod,
-                                             &kind_job, &kind_karta};
+    static const struct kind *const own[] = {
+        &kind_priorityclass, &kind_podgroup,      &kind_pod,         &kind_job,      &kind_karta,
+        &kind_queue,         &kind_torchrunqueue, &kind_torchrunjob, &kind_namespace};
 
     for (size_t i = 0; i < COUNT_OF(own); i++)
         if (str_is(str_from(name), own[i]->name))
@@ -244,17 +245,29 @@ static void warn_of_preemptibility(struct run *run,
                                STR_ARG(word)));
 }
 
+static struct json *manifest_of(struct run *run,
+                                const struct grouping *grouping,
+                                const struct json *before)
+{
+    struct grouping short_enough = *grouping;
+
+    grouping_shorten(&(struct queue_around){find, run}, before, &short_enough);
+    return grouping_manifest(&short_enough, run->arena);
+}
+
 static void write_group(struct run *run, const struct grouping *grouping)
 {
-    struct json *manifest = grouping_manifest(grouping, run->arena);
     const struct object *group =
         cache_get(run->input->cache, &kind_podgroup, grouping->ns, grouping->name);
+    const struct json *before = json_get(tree(run, group), "spec");
+    struct json *manifest = manifest_of(run, grouping, before);
 
+    if (run->waits)
+        return;
     if (!group) {
         action_create(run->actions, &kind_podgroup, manifest);
         return;
     }
-    const struct json *before = json_get(tree(run, group), "spec");
     struct json *spec = json_get(manifest, "spec");
     keep(run->arena, spec, before);
     struct json *patch = merge_diff(run->arena, before, spec);
@@ -629,7 +642,8 @@ struct json *group_alone(const struct control_input *input,
         run.waits || grouping.warning.len ||
         cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name))
         return NULL;
-    return grouping_manifest(&grouping, arena);
+    struct json *manifest = manifest_of(&run, &grouping, NULL);
+    return run.waits ? NULL : manifest;
 }
 
 /* ---- keys ---- */
@@ -735,26 +749,13 @@ static void keys(const struct cache *cache, const struct object *object, struct 
     }
 }
 
-/* Annotations that come with a node; no group depends on them. */
-static bool is_of_bind(struct str key)
-{
-    static const char *const keys_of_bind[] = {
-        GPU_ANNOTATION_DEVICES, GPU_ANNOTATION_TYPE, GPU_ANNOTATION_PORTION,
-        GPU_ANNOTATION_MEMORY,  SUSPEND_MAY,         NUMA_ANNOTATION_PREDICTED};
-
-    for (size_t i = 0; i < COUNT_OF(keys_of_bind); i++)
-        if (str_is(key, keys_of_bind[i]))
-            return true;
-    return false;
-}
-
-/* `after` without what a bind added behind the annotations that were there. */
+/* `after` without what a bind added behind the annotations that were there: no group depends on it. */
 static bool same_but_bind(const struct object *before, const struct object *after)
 {
     struct object bare = *after;
 
     while (bare.annotation_count > before->annotation_count &&
-           is_of_bind(bare.annotations[bare.annotation_count - 1].key))
+           pod_has_by_bind(bare.annotations[bare.annotation_count - 1].key))
         bare.annotation_count--;
     return object_same_but_status(before, &bare);
 }

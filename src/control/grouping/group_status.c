@@ -128,6 +128,9 @@ static void tally_pod(struct tally *tally, const struct object *pod, struct aren
         add_requests(&tally->allocated, pod, root);
 }
 
+/* Another word than for pods that more nodes would help: see api/autoscale.h. */
+#define NOT_GROUPED "NoPodGroup"
+
 void group_tell_pod(struct actions *actions,
                     const struct object *pod,
                     struct str message,
@@ -145,8 +148,8 @@ void group_tell_pod(struct actions *actions,
             str_eq(json_str(json_get(condition, "message")), message))
             return;
     struct json *after = before ? json_clone(arena, before) : json_new_object(arena);
-    condition_set(arena, after,
-                  &(struct condition){"PodScheduled", "False", "Unschedulable", message}, now_ms);
+    condition_set(arena, after, &(struct condition){"PodScheduled", "False", NOT_GROUPED, message},
+                  now_ms);
     struct json *body = json_new_object(arena);
     json_set(json_add_object(arena, body, "status"), STR("conditions"),
              json_clone(arena, json_get(after, "conditions")));

@@ -60,6 +60,7 @@ struct grouping {
     struct str stale_grace;
     struct str max_run;
     bool requeue; /* after max_run */
+    bool endless; /* serves a job, and has no limit of its own or of a queue */
     struct grouping_topology topology;
     VEC(struct grouping_sub) subs;
     bool crowded;       /* there were more of them than a group can have */

@@ -204,6 +204,7 @@ int grouping_pytorch(const struct grouping_input *input,
     if (str_is(grouping_label(input->pod, JOB_LABEL_ROLE), JOB_ROLE_SYNC)) {
         grouping_per_pod(input, ret);
         ret->max_run = STR_NONE; /* which is how long the job may run, not what serves it */
+        ret->endless = true;
         return 0;
     }
     int r = grouping_kubeflow(input, rule, owner, ret, err);

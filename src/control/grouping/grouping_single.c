@@ -32,6 +32,7 @@ int grouping_torchrun(const struct grouping_input *input,
     if (str_is(role, JOB_ROLE_SYNC) || str_is(role, JOB_ROLE_SPARE)) {
         grouping_per_pod(input, ret);
         ret->max_run = STR_NONE; /* which is how long the job may run, not what serves it */
+        ret->endless = true;
         return 0;
     }
     ret->min_member = input->torchrun_min > 0 ? input->torchrun_min : 1;

@@ -73,14 +73,14 @@ static void remove_extras(struct job_run *run)
 /* Whether a pod of a job that is over has to go. */
 static bool is_cleaned(const struct job_run *run, const struct job_member *member)
 {
-    bool ended = member->phase >= JOB_POD_SUCCEEDED;
+    bool ended = member->phase >= JOB_POD_SUCCEEDED && !member->beside;
 
     if (run->state.phase == JOB_TIMED_OUT && !ended)
         return true; /* what it was limited to is over, whoever wants to look at pods */
     switch (run->model.clean) {
     case JOB_CLEAN_ALL: return true;
     case JOB_CLEAN_RUNNING: return !ended;
-    case JOB_CLEAN_FAILED: return !ended && run->state.phase != JOB_SUCCEEDED;
+    case JOB_CLEAN_FAILED: return !ended && (member->beside || run->state.phase != JOB_SUCCEEDED);
     case JOB_CLEAN_NONE: break;
     }
     return false;
@@ -96,14 +96,12 @@ static bool is_ending(const struct job_run *run, const struct job_member *member
            !member->leaving && run->input->now_ms < run->state.completion_ms + LAST_WORDS_MS;
 }
 
-/* It keeps the logs of the generations before the last; on a cluster, for a while, what the first pod
- * wrote. */
+/* On a cluster it keeps what the first pod wrote, and the logs of the generations before the last, for a while. The nodes
+ * of `muster up` keep both themselves. */
 static bool is_sync_kept(struct job_run *run)
 {
     int64_t until_ms = run->state.completion_ms + run->input->config->results_ms;
 
-    if (run->state.generation)
-        return true;
     if (!run->model.keeps_results || run->input->now_ms >= until_ms)
         return false;
     action_look_again(&run->actions, until_ms);
@@ -473,6 +471,7 @@ void job_reconcile(const struct control_input *input,
     if (run.model.ignore)
         return;
     assert(run.model.roles.count <= JOB_ROLES_MAX);
+    job_lost_read(&run);
     job_place_read(&run);
     job_spare_read(&run);
     kind->read(memory.known, &run.state);

@@ -94,6 +94,8 @@ struct str job_queue_says(const struct control_input *input,
                           struct arena *arena);
 /* Annotation of a job of any kind: InPlace or Pods. */
 #define JOB_ANNOTATION_RESTART_MODE "muster.dev/restart-mode"
+/* Annotation of a job of any kind whose pods are its own: Replace or Wait. */
+#define JOB_ANNOTATION_NODE_LOST "muster.dev/on-node-lost"
 /* Of a job: "c10d", where its image has no python-etcd to meet as its spec says. */
 #define JOB_ANNOTATION_MEETS "muster.dev/rendezvous"
 /* Annotations of a job of any kind: Restart, Report or Ignore. */
@@ -159,7 +161,7 @@ struct job_role {
     struct json *annotations; /* may be NULL */
     struct json *pod_spec;    /* but for what depends on the index */
     struct json *ports;       /* a headless Service for each pod with these ports; NULL: none */
-    struct str main;          /* the container whose exit status counts; empty: the first to fail */
+    struct str main;          /* the container whose end counts; empty: the first to fail */
     enum job_restart restart;
     enum job_done done;
     bool leads; /* the job runs when a pod of such a role does; without any: when every min does */
@@ -252,6 +254,12 @@ struct job_model {
         JOB_MODE_PODS,     /* nothing: its pods are made again */
         JOB_MODE_IN_PLACE, /* its pods, with their GPUs and nodes, as long as all are well */
     } restart_mode;
+    /* What is done about a pod whose node is lost, where it may still train and write checkpoints. The
+     * annotation JOB_ANNOTATION_NODE_LOST has the last word. */
+    enum job_lost {
+        JOB_LOST_REPLACE, /* it is removed by force, and others take its place */
+        JOB_LOST_WAIT, /* nothing starts before its node, or who answers for it, says that it is gone */
+    } on_node_lost;
     /* While it trains, its pods keep the next container with torch imported (api/place.h); the annotation
      * WARM_ANNOTATION has the last word. `warmable`: muster-launch runs its ranks, and nothing before. */
     bool warm;
@@ -431,6 +439,7 @@ struct job_member {
     int64_t instance;           /* the round that its containers are of */
     bool stopped;               /* all of them have ended */
     bool held;                  /* FAILED, but its node keeps it for another round */
+    bool beside;                /* it has ended, but for containers beside the main one */
     bool moving;                /* on its way to the round that is on */
     bool suspected;             /* something is said against its node (api/suspect.h) */
     struct str sick;            /* why it has to leave its node, in words; empty: it may stay */
@@ -467,6 +476,13 @@ void job_add_peer_uid(const struct json *pod_spec,
                       const struct json *container,
                       struct json *env,
                       struct arena *arena);
+/* Its security contexts: what the workers' say of who they are, and nothing that Pod Security `restricted`
+ * forbids. */
+void job_secure_sync(struct json *spec,
+                     const struct json *worker,
+                     const struct json *trainer,
+                     bool kubelets,
+                     struct arena *arena);
 struct json *job_make_sync_secret(const struct job_model *model, struct arena *arena);
 struct json *job_make_service(const struct job_model *model, struct arena *arena);
 struct json *job_make_claim(const struct job_model *model,

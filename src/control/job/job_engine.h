@@ -184,6 +184,10 @@ bool job_ends_well(const struct job_run *run);
 bool job_awaits_gpus(struct job_run *run);
 /* Whether a pod of this generation has. */
 bool job_is_kept(const struct job_run *run);
+/* What a lost node means to this job. */
+void job_lost_read(struct job_run *run);
+/* A pod on a lost node that is waited for, as it may still train; NULL: none. */
+const struct job_member *job_lost_awaited(const struct job_run *run);
 /* In place: whether the pods of this job are made so that they can stay. */
 void job_place_read(struct job_run *run);
 /* What pods that are on their way to another round look like must not be taken for failures. */

@@ -117,6 +117,20 @@ static void on_resize(struct job_run *run, const struct job_look *look)
                        job_size(&run->model)));
 }
 
+/* Who waits for a node should know what ends that. */
+static void say_lost(struct job_run *run)
+{
+    const struct job_member *lost = job_lost_awaited(run);
+
+    if (lost)
+        job_say(run, JOB_RESTARTING,
+                str_printf(run->arena,
+                           "the node of pod " STR_FMT " (" STR_FMT
+                           ") is lost, and the pod may still train: the job starts again when the "
+                           "node is back, or is deleted (onNodeLost: Wait)",
+                           STR_ARG(lost->object->name), STR_ARG(lost->node)));
+}
+
 static void look_again_for_nodes(struct job_run *run)
 {
     for (size_t i = 0; i < run->members.count; i++)
@@ -188,7 +202,7 @@ static int64_t last_end(const struct job_run *run)
  * while all are there restarts in place, with the others. */
 static bool replace_alone(struct job_run *run, const struct job_look *gang)
 {
-    if (!gang->elastic || gang->staying < gang->min)
+    if (!gang->elastic || gang->staying < gang->min || job_lost_awaited(run))
         return false;
     if (gang->failed) {
         /* Out of restarts the job is over, and the caller says so. */
@@ -278,6 +292,7 @@ static void keep_gang(struct job_run *run, const struct job_look *gang)
     if (run->state.phase == JOB_RESTARTING && (gang->old || gang->present < gang->wanted))
         job_hold_again(run);
     if (gang->old) {
+        say_lost(run);
         if (until_ms > run->input->now_ms)
             action_look_again(&run->actions, until_ms);
         if (run->state.phase != JOB_PREEMPTED && run->state.phase != JOB_RESTARTING)

@@ -1,3 +1,4 @@
+#include "api/install.h"
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
@@ -155,6 +156,63 @@ void job_add_peer_uid(const struct json *pod_spec,
         return;
     json_push(env, json_make(arena, "{name: $, value: $}", LAUNCH_ENV_PEER_UID,
                              str_printf(arena, "%lld", (long long)uid)));
+}
+
+static void inherit(struct json *to,
+                    const struct json *from,
+                    const char *const *names,
+                    struct arena *arena)
+{
+    for (; *names; names++)
+        if (json_get(from, *names))
+            json_set(to, str_from(*names), json_clone(arena, json_get(from, *names)));
+}
+
+/* The sync pod reads and writes what the ranks do, so it is who they are; of what they may do besides it
+ * needs nothing. Where nobody says who, a kubelet has the image's user, root as a rule. */
+void job_secure_sync(struct json *spec,
+                     const struct json *worker,
+                     const struct json *trainer,
+                     bool kubelets,
+                     struct arena *arena)
+{
+    static const char *const of_pod[] = {"runAsNonRoot",
+                                         "runAsUser",
+                                         "runAsGroup",
+                                         "fsGroup",
+                                         "fsGroupChangePolicy",
+                                         "supplementalGroups",
+                                         "supplementalGroupsPolicy",
+                                         "seLinuxOptions",
+                                         "seccompProfile",
+                                         "appArmorProfile",
+                                         NULL};
+    static const char *const of_both[] = {"runAsUser",      "runAsGroup",      "seLinuxOptions",
+                                          "seccompProfile", "appArmorProfile", NULL};
+    struct json *pod = json_new_object(arena);
+    struct json *sync = json_first(json_get(spec, "containers"));
+
+    inherit(pod, json_get(worker, "securityContext"), of_pod, arena);
+    inherit(pod, json_get(trainer, "securityContext"), of_both, arena);
+    /* Who says only that it is not root leaves it to the cluster, as OpenShift's constraints want it. */
+    bool said = json_get(pod, "runAsUser") || json_bool_or(json_get(pod, "runAsNonRoot"), false);
+    if (!kubelets) { /* the agent decides who a pod is that does not say it */
+        if (json_count(pod))
+            json_set(spec, STR("securityContext"), pod);
+        return;
+    }
+    if (!said)
+        json_fill(arena, pod, "{runAsUser: $, runAsGroup: $}", INSTALL_USER, INSTALL_USER);
+    if (!said && !json_get(pod, "fsGroup"))
+        json_add_i64(arena, pod, "fsGroup", INSTALL_USER);
+    if (json_i64_or(json_get(pod, "runAsUser"), 0) != 0 && !json_get(pod, "runAsNonRoot"))
+        json_add_bool(arena, pod, "runAsNonRoot", true);
+    if (!json_get(pod, "seccompProfile"))
+        json_set(pod, STR("seccompProfile"), json_make(arena, "{type: 'RuntimeDefault'}"));
+    json_set(spec, STR("securityContext"), pod);
+    json_fill(
+        arena, sync,
+        "{securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: ['ALL']}}}");
 }
 
 /* But for its value, which only the executor can draw. It never changes, and goes with the job. */

@@ -269,6 +269,40 @@ static void observe_suspension(const struct json *status, struct job_member *mem
         member->unsuspended = json_str(json_get(condition, "message"));
 }
 
+static bool all_ended(const struct json *containers)
+{
+    JSON_FOREACH(containers, container)
+        if (!json_at(container, "state.terminated"))
+            return false;
+    return true;
+}
+
+/* The work of a pod is over when its main container has ended for good: what logs or copies beside
+ * it may never end by itself, and would keep the job and its GPUs. One that has a further round to
+ * run in place has not ended so; and where all have, the node is about to say what became of the pod. */
+static void observe_main(const struct json *root, struct job_member *member)
+{
+    struct str policy = json_str_at(root, "spec.restartPolicy");
+    struct str main = member->role ? member->role->main : (struct str){0};
+    const struct json *containers = json_at(root, "status.containerStatuses");
+
+    if (all_ended(containers))
+        return;
+    JSON_FOREACH(containers, container) {
+        bool badly = ended_badly(container);
+
+        if (!main.len || !str_eq(json_str(json_get(container, "name")), main) ||
+            !json_at(container, "state.terminated") ||
+            (member->place.set &&
+             json_i64_or(json_get(container, "restartCount"), 0) < member->place.round))
+            continue;
+        if (str_is(policy, "Never") || (str_is(policy, "OnFailure") && !badly)) {
+            member->phase = badly ? JOB_POD_FAILED : JOB_POD_SUCCEEDED;
+            member->beside = true;
+        }
+    }
+}
+
 /* A pod that restarts in place fails while it runs: its containers have ended, and it is kept. */
 static void observe_place(const struct json *status, struct job_member *member)
 {
@@ -327,6 +361,8 @@ struct job_member job_observe_pod(const struct control_input *input,
     else if (str_is(phase, "Failed"))
         member.phase = JOB_POD_FAILED;
     observe_place(status, &member);
+    if (member.phase == JOB_POD_RUNNING)
+        observe_main(root, &member);
     if (condition_is_true(status, "DisruptionTarget")) {
         const char *which =
             condition_find(status, CONDITION_EVICTED) ? CONDITION_EVICTED : "DisruptionTarget";

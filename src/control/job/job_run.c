@@ -86,9 +86,35 @@ void job_finish_at(struct job_run *run, enum job_phase phase, struct str message
     run->state.run_ms = before_ms + (began_ms ? at_ms - began_ms : 0);
 }
 
+void job_lost_read(struct job_run *run)
+{
+    struct job_model *model = &run->model;
+    struct str word = object_annotation(model->object, JOB_ANNOTATION_NODE_LOST);
+
+    if (!word.len)
+        word = job_queue_says(run->input, model->object, "onNodeLost", run->arena);
+    if (!word.len)
+        return;
+    /* Whoever misspells it meant to be careful. */
+    model->on_node_lost = str_is(word, "Replace") ? JOB_LOST_REPLACE : JOB_LOST_WAIT;
+    if (!str_is(word, "Replace") && !str_is(word, "Wait") && !model->warning.len)
+        model->warning = str_printf(run->arena,
+                                    "annotation " JOB_ANNOTATION_NODE_LOST " is \"" STR_FMT
+                                    "\": it must be Replace or Wait; it is taken as Wait",
+                                    STR_ARG(word));
+}
+
+const struct job_member *job_lost_awaited(const struct job_run *run)
+{
+    for (size_t i = 0; run->model.on_node_lost == JOB_LOST_WAIT && i < run->members.count; i++)
+        if (run->members.items[i].lost)
+            return &run->members.items[i];
+    return NULL;
+}
+
 void job_remove(struct job_run *run, const struct job_member *member)
 {
-    if (member->lost)
+    if (member->lost && run->model.on_node_lost == JOB_LOST_REPLACE)
         action_delete_now(&run->actions, member->object);
     else if (!member->leaving)
         action_delete(&run->actions, member->object);

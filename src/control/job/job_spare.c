@@ -164,7 +164,7 @@ bool job_spare_take(struct job_run *run)
     size_t vacant = 0;
     size_t next = 0;
 
-    if (!run->model.spares || !can_take(run, &vacant))
+    if (!run->model.spares || job_lost_awaited(run) || !can_take(run, &vacant))
         return false;
     for (size_t i = 0; i < run->members.count; i++)
         if (is_gone(&run->members.items[i])) {

@@ -4,13 +4,13 @@
 #include "api/launch.h"
 #include "base/json.h"
 
-#include <stdbool.h>
+#include <stddef.h>
 
 #define VOLUME "muster-launch"
 
 void launcher_add(struct json *pod, struct str image, struct arena *arena)
 {
-    bool used = false;
+    const struct json *like = NULL;
 
     if (!image.len)
         return;
@@ -18,10 +18,14 @@ void launcher_add(struct json *pod, struct str image, struct arena *arena)
         if (!str_is(json_str_at(container, "command.0"), LAUNCH_PATH))
             continue;
         install_mount(arena, container, VOLUME, LAUNCH_DIR, false);
-        used = true;
+        like = like ? like : container;
     }
-    if (used)
+    if (like)
         install_add(arena, pod,
-                    &(struct install){
-                        .name = VOLUME, .to = LAUNCH_PATH, .folder = LAUNCH_DIR, .image = image});
+                    &(struct install){.name = VOLUME,
+                                      .to = LAUNCH_PATH,
+                                      .folder = LAUNCH_DIR,
+                                      .image = image,
+                                      .like = like,
+                                      .asks = true});
 }

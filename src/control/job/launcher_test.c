@@ -28,6 +28,25 @@ TEST(launcher_is_copied_in_front_of_everything_and_mounted_where_it_is_run)
     arena_done(&arena);
 }
 
+TEST(launcher_is_let_in_where_pods_are_restricted_and_quotas_count)
+{
+    struct arena arena = {0};
+    struct json *root =
+        pod(&arena, "{\"spec\":{\"securityContext\":{\"runAsUser\":0},\"containers\":[{\"command\":"
+                    "[\"/.muster/muster-launch\",\"worker\"],\"resources\":{\"limits\":"
+                    "{\"memory\":\"8Gi\"}}}]}}");
+
+    launcher_add(root, STR("muster:1"), &arena);
+    EXPECT(str_is(json_text(&arena, json_at(root, "spec.initContainers.0.securityContext")),
+                  "{\"allowPrivilegeEscalation\":false,\"readOnlyRootFilesystem\":true,"
+                  "\"runAsNonRoot\":true,\"capabilities\":{\"drop\":[\"ALL\"]},"
+                  "\"seccompProfile\":{\"type\":\"RuntimeDefault\"},\"runAsUser\":65532}"));
+    /* What the container has that runs it, it may have too: that costs nothing. Else a little. */
+    EXPECT(str_is(json_text(&arena, json_at(root, "spec.initContainers.0.resources")),
+                  "{\"limits\":{\"memory\":\"8Gi\"},\"requests\":{\"cpu\":\"10m\"}}"));
+    arena_done(&arena);
+}
+
 TEST(launcher_leaves_pods_alone_that_do_not_run_it)
 {
     struct arena arena = {0};

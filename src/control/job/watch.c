@@ -399,35 +399,6 @@ static struct watch_verdict judge_silence(const struct gang *gang)
     return verdict;
 }
 
-/* Some have ended. The last to go may take its time: with all of it where it could be waiting for
- * anything, and less where only its own threads can make it go on. */
-static struct watch_verdict judge_end(const struct gang *gang)
-{
-    const struct watch_rank *last = NULL;
-    bool locked = true;
-
-    for (size_t i = 0; i < gang->count; i++) {
-        const struct watch_rank *rank = &gang->ranks[i];
-
-        if (rank->report.act == RANK_GONE)
-            continue;
-        if (!is_waiting(rank))
-            return plain(WATCH_WAITING);
-        locked = locked && rank->report.act == RANK_LOCKED;
-        if (!last || rank->report.since_ms < last->report.since_ms)
-            last = rank;
-    }
-    if (!last)
-        return plain(WATCH_WAITING);
-    struct watch_verdict verdict = held(
-        gang, WATCH_SUSPECTED, last, gang->active_ms,
-        longest(locked ? WATCH_END_MS : WATCH_SILENT_MS, 20 * gang->step_ms, 2 * gang->quiet_ms));
-    if (verdict.word == WATCH_SUSPECTED)
-        verdict.message = str_printf(gang->arena, STR_FMT "; %zu of %zu ranks have ended",
-                                     STR_ARG(verdict.message), gang->acts[RANK_GONE], gang->count);
-    return verdict;
-}
-
 /* Since when each of those who work has been in one line, as a loop in C is that does not end; 0: not
  * all of them, or nobody can say. Others wait for them, or all do the same. */
 static int64_t stuck_since(const struct gang *gang)
@@ -445,6 +416,51 @@ static int64_t stuck_since(const struct gang *gang)
     return gang->count > 1 ? since_ms : 0;
 }
 
+/* From when on those who work are suspicious: in one line for long, or no step for longer. */
+static int64_t work_limit(const struct gang *gang, int64_t last_ms)
+{
+    int64_t silent_ms = last_ms + longest(WATCH_SILENT_MS, 20 * gang->step_ms, 0);
+    int64_t stuck_ms = stuck_since(gang);
+    int64_t line_ms = stuck_ms + longest(WATCH_LINE_MS, 20 * gang->step_ms, 0);
+
+    return stuck_ms && line_ms < silent_ms ? line_ms : silent_ms;
+}
+
+/* Some have ended. The last to go may take its time: with all of it where it could be waiting for
+ * anything, and less where only its own threads can make it go on. What uses CPU time then may be a thread
+ * of PyTorch's that asks again and again for a peer that has ended. */
+static struct watch_verdict judge_end(const struct gang *gang)
+{
+    const struct watch_rank *last = NULL, *worker = NULL;
+    int64_t last_ms = 0;
+    bool locked = true;
+
+    for (size_t i = 0; i < gang->count; i++) {
+        const struct watch_rank *rank = &gang->ranks[i];
+
+        if (rank->report.last_ms > last_ms)
+            last_ms = clamped(rank->report.last_ms, MOMENT_MAX_MS);
+        if (rank->report.act == RANK_GONE)
+            continue;
+        if (!worker && !is_waiting(rank))
+            worker = rank;
+        locked = locked && rank->report.act == RANK_LOCKED;
+        if (!last || rank->report.since_ms < last->report.since_ms)
+            last = rank;
+    }
+    if (!last)
+        return plain(WATCH_WAITING);
+    struct watch_verdict verdict =
+        worker ? held(gang, WATCH_SUSPECTED, worker, last_ms, work_limit(gang, last_ms) - last_ms)
+               : held(gang, WATCH_SUSPECTED, last, gang->active_ms,
+                      longest(locked ? WATCH_END_MS : WATCH_SILENT_MS, 20 * gang->step_ms,
+                              2 * gang->quiet_ms));
+    if (verdict.word == WATCH_SUSPECTED)
+        verdict.message = str_printf(gang->arena, STR_FMT "; %zu of %zu ranks have ended",
+                                     STR_ARG(verdict.message), gang->acts[RANK_GONE], gang->count);
+    return verdict;
+}
+
 /* Some work. When the others wait, and have waited for long, it is for them; but not where few wait
  * for data: NCCL's peers wait with all their CPU time. */
 static struct watch_verdict judge_work(const struct gang *gang)
@@ -452,7 +468,6 @@ static struct watch_verdict judge_work(const struct gang *gang)
     const struct watch_rank *worker = NULL;
     int64_t last_ms = 0;
     int64_t idle_ms = 0;
-    int64_t silent_ms = longest(WATCH_SILENT_MS, 20 * gang->step_ms, 0);
 
     for (size_t i = 0; i < gang->count; i++) {
         const struct watch_rank *rank = &gang->ranks[i];
@@ -465,10 +480,7 @@ static struct watch_verdict judge_work(const struct gang *gang)
             worker = rank;
     }
     last_ms = clamped(last_ms, MOMENT_MAX_MS);
-    int64_t stuck_ms = stuck_since(gang), line_ms = longest(WATCH_LINE_MS, 20 * gang->step_ms, 0);
-    int64_t again_ms = last_ms + silent_ms;
-    if (stuck_ms && stuck_ms + line_ms < again_ms)
-        again_ms = stuck_ms + line_ms;
+    int64_t again_ms = work_limit(gang, last_ms);
     if (gang->now_ms >= again_ms && gang->acts[RANK_BUSY] == 1 && gang->count > 1)
         return held(gang, WATCH_SUSPECTED, worker, last_ms, 0);
     if (gang->now_ms >= again_ms)

@@ -161,6 +161,26 @@ TEST(who_works_in_one_line_for_long_is_suspected_with_that_line)
          181,
          WATCH_WAITING,
          ""},
+        {"the last one, and its peer has ended: a lock at exit, beside a thread that asks for the "
+         "peer",
+         {RANK_GONE, RANK_BUSY},
+         {"", "train.py:9 in f"},
+         181,
+         WATCH_SUSPECTED,
+         "rank 1 (pod p, node n) is at work in its own code at train.py:9 in f since "
+         "1970-01-12T13:43:20Z, after 30 steps; 1 of 2 ranks have ended"},
+        {"not so long yet",
+         {RANK_GONE, RANK_BUSY},
+         {"", "train.py:9 in f"},
+         100,
+         WATCH_WAITING,
+         ""},
+        {"the last one writes what it has learned",
+         {RANK_GONE, RANK_BUSY},
+         {"", ""},
+         181,
+         WATCH_WAITING,
+         ""},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -426,6 +426,16 @@ static const struct row {
      "waits for a lock in its own code and uses no CPU time since 1970-01-12T13:40:00Z, after 100 "
      "steps; 3 of 4 ranks have ended",
      false},
+    {"no step for half an hour since others have ended",
+     {{RANK_BUSY, CODE, 1900, 0},
+      {RANK_GONE, CODE, 1900, 0},
+      {RANK_GONE, CODE, 1900, 0},
+      {RANK_GONE, CODE, 1900, 0}},
+     WATCH_SUSPECTED,
+     0,
+     "is at work in its own code since 1970-01-12T13:15:00Z, after 100 steps; 3 of 4 ranks have "
+     "ended",
+     false},
     {"a gang that ends: the last one takes its time",
      {{RANK_IDLE, SAVE, 900, 0},
       {RANK_GONE, CODE, 900, 0},

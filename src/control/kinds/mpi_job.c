@@ -1,5 +1,6 @@
 #include "api/decode.h"
 #include "api/gpu.h"
+#include "api/install.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/training.h"
@@ -219,6 +220,12 @@ static void deliver_kubectl(struct kubeflow *k, struct json *pod_spec, struct js
     struct json *env = json_add_array(arena, init, "env");
     kubeflow_env(arena, env, "TARGET_DIR", STR(KUBECTL_DIR));
     kubeflow_env(arena, env, "NAMESPACE", k->job->ns);
+    const struct json *who = json_get(pod_spec, "securityContext");
+    struct json *security = install_security(arena, who);
+    if (!json_get(who, "runAsUser")) /* the image's is root */
+        json_add_i64(arena, security, "runAsUser", INSTALL_USER);
+    json_set(init, STR("securityContext"), security);
+    install_requests(arena, init);
     mount(arena, init, "mpi-job-kubectl", KUBECTL_DIR);
     mount(arena, init, "mpi-job-config", CONFIG_DIR);
     mount(arena, training, "mpi-job-kubectl", KUBECTL_DIR);

@@ -1,6 +1,7 @@
 #include "control/kinds/pytorch_job.h"
 
 #include "api/decode.h"
+#include "api/install.h"
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/object.h"
@@ -80,6 +81,10 @@ static void host_store(struct kubeflow *k, struct job_model *model, const struct
               "{volumes: [{name: 'workspace', emptyDir: {}}], restartPolicy: 'Always'}");
     if (scheduler.len)
         json_add_str(arena, spec, "schedulerName", scheduler);
+    job_secure_sync(spec, worker->pod_spec, json_at(worker->pod_spec, "containers.0"),
+                    k->input->config->kubelets, arena);
+    if (k->input->config->kubelets)
+        install_requests(arena, container);
     model->sync_spec = spec;
     model->headless = true;
 }

@@ -173,6 +173,21 @@ TEST(a_spare_takes_the_place_of_a_pod_whose_node_is_lost)
     EXPECT(status_number(&scene, "preemptions") == 2);
 }
 
+TEST(no_spare_takes_the_place_of_a_pod_that_may_still_train)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    begin(&scene, JOB(SPARES("1")));
+    scene_patch(&scene, &kind_torchrunjob, "j",
+                "{'metadata':{'annotations':{'muster.dev/on-node-lost':'Wait'}}}");
+    scene_patch(&scene, &kind_pod, "j-spare-0", RUNS("c", "0"));
+    look(&scene);
+    scene_drop(&scene, &kind_node, "b");
+    look(&scene);
+    EXPECT(status_number(&scene, "restartsInPlace") == 0);
+    EXPECT(status_number(&scene, "generation") == 1);
+}
+
 TEST(a_spare_that_is_of_no_use_leaves_the_gang_to_new_pods)
 {
     static const struct {

@@ -167,7 +167,8 @@ static void array_add_annotations(const struct array_run *run, struct json *body
                                        SUSPEND_COPY,
                                        OBSERVE_ANNOTATION,
                                        HOLD_ANNOTATION,
-                                       JOB_ANNOTATION_RESTART_MODE};
+                                       JOB_ANNOTATION_RESTART_MODE,
+                                       JOB_ANNOTATION_NODE_LOST};
 
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         struct str value = object_annotation(run->t->job, keys[i]);

@@ -178,6 +178,7 @@ static void read_policy(const struct torchrun *t, struct job_model *model)
     model->on_hang = (enum job_hang)t->spec.on_hang;
     model->on_suspicion = (enum job_hang)t->spec.on_suspicion;
     model->restart_mode = (enum job_mode)t->spec.restart_mode;
+    model->on_node_lost = (enum job_lost)t->spec.on_node_lost;
     model->meets_by_round = true;
     model->warm = t->spec.warm;
     model->spares = (size_t)t->spec.spares;
@@ -282,7 +283,8 @@ static void translate(const struct control_input *input,
 
     *t = (struct torchrun){.input = input, .arena = arena, .job = object};
     model->front = t;
-    VEC_PUSH(arena, &model->roles, (struct job_role){.name = STR("worker")});
+    VEC_PUSH(arena, &model->roles,
+             (struct job_role){.name = STR("worker"), .main = STR(TORCHRUN_TRAINER)});
     t->worker = &model->roles.items[0];
     model->headless = true;
     bool found = find_queue(t, model);

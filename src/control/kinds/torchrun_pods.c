@@ -1,3 +1,4 @@
+#include "api/install.h"
 #include "api/kind.h"
 #include "api/launch.h"
 #include "api/literal.h"
@@ -350,7 +351,9 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
     job_add_peer_uid(worker, torchrun_trainer(worker), env, arena);
     json_fill(arena, sync, "{ports: [{name: $, containerPort: $}]}", JOB_ROLE_SYNC,
               LAUNCH_SYNC_PORT);
-    /* It asks for nothing: a worker may be promised a whole node. */
+    copy(t, sync, "resources", t->spec.sync_resources);
+    if (t->input->config->kubelets) /* our own agent evicts nothing for what it did not ask for */
+        install_requests(arena, sync);
     json_fill(arena, sync, "{volumeMounts: [{name: 'workspace', mountPath: $}]}", WORKSPACE_DIR);
     json_fill(arena, spec, "{volumes: [], restartPolicy: 'Always'}");
     const char *const same[] = {"schedulerName", "tolerations", "imagePullSecrets",
@@ -358,6 +361,7 @@ static struct json *make_sync_spec(struct torchrun *t, const struct json *worker
     for (size_t i = 0; i < COUNT_OF(same); i++)
         if (json_get(worker, same[i]))
             json_set(spec, str_from(same[i]), json_clone(arena, json_get(worker, same[i])));
+    job_secure_sync(spec, worker, torchrun_trainer(worker), t->input->config->kubelets, arena);
     return spec;
 }
 

@@ -1,3 +1,5 @@
+#include "control/kinds/torchrun_pods_test.h"
+
 #include "api/kind.h"
 #include "api/launch.h"
 #include "base/cleanup.h"
@@ -12,23 +14,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a TorchrunQueue and a TorchrunJob say -> what stands in the pods, claims and status. */
-
-struct row {
-    const char *why;
-    const char *queue; /* members of spec */
-    const char *job;
-    struct {
-        const char *what;
-        const char *is;
-    } facts[4];
-};
-
 #define TEMPLATE(spec)     "'podTemplate':{'spec':{" spec "}}"
 #define TRAINER(container) TEMPLATE("'containers':[{'name':'trainer'" container "}]")
 #define GPUS(count)        "'nodeResources':{'gpus':" count "}"
-#define TWO_PODS           "'numNodes':2"
-
 /* ---- where they may run ---- */
 
 static const struct row scheduling[] = {
@@ -462,8 +450,7 @@ static struct str note_of(const struct json *notes, struct str name)
     return value ? json_str(value) : STR("(none)");
 }
 
-/* What `what` of a row means: WHICH PATH. */
-static struct str look_up(struct scene *scene, const char *what)
+struct str row_look_up(struct scene *scene, const char *what)
 {
     const struct json *pod = scene_get(scene, &kind_pod, "j-worker-0");
     const struct json *sync = scene_get(scene, &kind_pod, "j-sync-0");
@@ -526,15 +513,15 @@ static void check_facts(struct scene *scene, const struct row *row)
 
         if (str_is(str_from(row->facts[i].what), "events"))
             EXPECT(str_contains(scene->event_words, str_from(is)));
-        else if (!str_is(look_up(scene, row->facts[i].what), is))
+        else if (!str_is(row_look_up(scene, row->facts[i].what), is))
             test_fail(__FILE__, __LINE__,
                       str_printf(&scene->arena, "%s is " STR_FMT ", not %s", row->facts[i].what,
-                                 STR_ARG(look_up(scene, row->facts[i].what)), is)
+                                 STR_ARG(row_look_up(scene, row->facts[i].what)), is)
                           .p);
     }
 }
 
-static void check_row(struct scene *scene, const struct row *row)
+void row_check(struct scene *scene, const struct row *row)
 {
     test_case(row->why);
     open_row(scene, row);
@@ -552,7 +539,7 @@ static void check_rows(const struct row *rows, size_t count)
         scene_put(&scene, &kind_node,
                   "{'metadata':{'name':'large'},'status':{'allocatable':{'nvidia.com/gpu':'4'}}}");
         scene_put(&scene, &kind_node, "{'metadata':{'name':'none'}}");
-        check_row(&scene, &rows[i]);
+        row_check(&scene, &rows[i]);
     }
 }
 
@@ -572,7 +559,7 @@ TEST(a_type_of_gpu_is_found_by_what_nodes_say_of_theirs)
                       str_printf(&scene.arena, "{'metadata':{'name':'n%zu','labels':{%s}}}", n,
                                  types[i].nodes[n])
                           .p);
-        check_row(&scene, &types[i].row);
+        row_check(&scene, &types[i].row);
     }
 }
 
@@ -606,44 +593,11 @@ TEST(the_first_pod_of_a_job_keeps_its_results_where_they_are_kept)
 
     scene_open(&scene);
     scene.config.results_ms = 60000;
-    check_row(&scene, &row);
+    row_check(&scene, &row);
     const struct json *second = scene_get(&scene, &kind_pod, "j-worker-1");
     EXPECT(
         str_is(env_of(json_at(second, "spec.containers.0"), STR("MUSTER_KEEP_RESULTS")), "(none)"));
     EXPECT(str_is(env_of(json_at(second, "spec.containers.0"), STR("MUSTER_NODE_RANK")), "1"));
-}
-
-/* A drain evicts the sync pod of a job that is over: what the job wrote is in its claim. */
-TEST(the_sync_pod_of_a_job_that_is_over_comes_back_while_results_are_kept)
-{
-    static const struct row row = {"",
-                                   "'workspaceStorage':{'source':'existing'}",
-                                   TWO_PODS,
-                                   {{"env MUSTER_KEEP_RESULTS", "1"}}};
-    static const char *const workers[] = {"j-worker-0", "j-worker-1"};
-    _cleanup_(scene_close) struct scene scene;
-
-    scene_open(&scene);
-    scene.config.results_ms = 60000;
-    check_row(&scene, &row);
-    for (size_t i = 0; i < COUNT_OF(workers); i++)
-        scene_patch(&scene, &kind_pod, workers[i], "{'status':{'phase':'Succeeded'}}");
-    scene_run(&scene, &torchrun_job_controller, "j");
-    EXPECT(str_is(look_up(&scene, "status phase"), "'Succeeded'"));
-    EXPECT(scene_get(&scene, &kind_pod, "j-sync-0") != NULL);
-    scene_drop(&scene, &kind_pod, "j-sync-0"); /* evicted */
-    scene_run(&scene, &torchrun_job_controller, "j");
-    EXPECT(scene_get(&scene, &kind_pod, "j-sync-0") != NULL);
-    scene_patch(&scene, &kind_pod, "j-sync-0", "{'status':{'phase':'Failed','reason':'Evicted'}}");
-    scene_run(&scene, &torchrun_job_controller, "j");
-    EXPECT(!str_is(look_up(&scene, "sync status.phase"), "'Failed'"));
-    scene_drop(&scene, &kind_pvc, "j-workspace"); /* with nothing in it, it would know nothing */
-    scene_drop(&scene, &kind_pod, "j-sync-0");
-    scene_run(&scene, &torchrun_job_controller, "j");
-    EXPECT(!scene_get(&scene, &kind_pod, "j-sync-0"));
-    scene.now_ms += 61000;
-    scene_run(&scene, &torchrun_job_controller, "j");
-    EXPECT(!scene_get(&scene, &kind_pod, "j-sync-0"));
 }
 
 #define RANKS_PATH "/api/v1/namespaces/n/pods/j-worker-0/ranks"
@@ -696,7 +650,7 @@ TEST(pods_of_a_cluster_can_tell_of_their_ranks_unless_they_are_left_alone)
         scene.config.trainer_url = str_from(rows[i].url);
         scene.config.trainer_ca = STR("pem");
         scene.config.ranks_told = rows[i].told;
-        check_row(&scene, &rows[i].row);
+        row_check(&scene, &rows[i].row);
     }
 }
 
@@ -724,7 +678,7 @@ TEST(where_a_kubelet_runs_the_pods_shared_memory_has_no_limit_of_its_own)
 
         scene_open(&scene);
         scene.config.kubelets = true;
-        check_row(&scene, &rows[i]);
+        row_check(&scene, &rows[i]);
     }
 }
 
@@ -748,7 +702,7 @@ TEST(a_template_that_makes_no_pod_is_said_to_be_wrong)
         _cleanup_(scene_close) struct scene scene;
 
         scene_open(&scene);
-        check_row(&scene, &row);
+        row_check(&scene, &row);
         EXPECT(
             str_contains(json_str_at(scene_get(&scene, &kind_torchrunjob, "j"), "status.message"),
                          str_from(rows[i].message)));
@@ -771,7 +725,7 @@ TEST(ranks_meet_by_c10d_where_the_image_has_no_python_etcd)
     _cleanup_(scene_close) struct scene scene;
 
     scene_open(&scene);
-    check_row(&scene, &row);
+    row_check(&scene, &row);
     scene_patch(&scene, &kind_pod, "j-worker-1",
                 "{'status':{'phase':'Failed','containerStatuses':[{'name':'trainer','state':{"
                 "'terminated':{'exitCode':126,'message':'rdzvBackend etcd-v2 " LAUNCH_NO_ETCD

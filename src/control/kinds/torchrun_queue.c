@@ -6,6 +6,7 @@
 #include "api/suspend.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
@@ -138,8 +139,12 @@ static struct json *share_of(struct arena *arena,
     return share;
 }
 
-static struct json *kai_spec(struct arena *arena, const struct torchrun_names *names)
+/* `queue`: the TorchrunQueue, whose words are the scheduling queue's. */
+static struct json *kai_spec(struct arena *arena,
+                             const struct torchrun_names *names,
+                             const struct json *queue)
 {
+    static const char *const handed[] = {"maxRunTime", "namespaces", "namespaceSelector"};
     struct json *spec = json_new_object(arena);
     struct json *resources = json_new_object(arena);
     const char *const resource_names[] = {"gpu", "cpu", "memory"};
@@ -149,18 +154,25 @@ static struct json *kai_spec(struct arena *arena, const struct torchrun_names *n
     for (size_t i = 0; i < 3; i++)
         json_set(resources, str_from(resource_names[i]), share_of(arena, names, resource_names[i]));
     json_set(spec, STR("resources"), resources);
+    for (size_t i = 0; i < COUNT_OF(handed); i++) {
+        const struct json *value = json_get(json_get(queue, "spec"), handed[i]);
+
+        if (!json_is_null(value))
+            json_set(spec, str_from(handed[i]), json_clone(arena, value));
+    }
     return spec;
 }
 
 struct json *torchrun_queue_manifest(struct arena *arena, const struct object *queue)
 {
-    struct torchrun_names names = torchrun_queue_map(arena, queue, object_json(queue, arena));
+    const struct json *tree = object_json(queue, arena);
+    struct torchrun_names names = torchrun_queue_map(arena, queue, tree);
     struct json *manifest = json_new_object(arena);
     char version[KIND_API_VERSION_BYTES];
 
     json_fill(arena, manifest, "{apiVersion: $, kind: $, metadata: {name: $}, spec: $}",
               str_dup(arena, kind_api_version(&kind_queue, version)), kind_queue.name, names.queue,
-              kai_spec(arena, &names));
+              kai_spec(arena, &names, tree));
     return manifest;
 }
 
@@ -196,7 +208,8 @@ static void reconcile_kai(struct run *run)
     if (!made_by(run->kai, run->object->ns, run->object->name))
         return;
     const struct json *now = json_get(object_json(run->kai, run->arena), "spec");
-    struct json *patch = merge_diff(run->arena, now, kai_spec(run->arena, &run->names));
+    struct json *patch = merge_diff(
+        run->arena, now, kai_spec(run->arena, &run->names, object_json(run->object, run->arena)));
     struct str unused = unused_text(run);
     bool same = str_eq(object_annotation(run->kai, SUSPEND_UNUSED_AFTER), unused);
     if (!patch && same)

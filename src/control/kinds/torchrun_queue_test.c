@@ -73,6 +73,25 @@ TEST(a_torchrunqueue_hands_on_how_long_gpus_may_be_unused)
     }
 }
 
+TEST(a_torchrunqueue_hands_on_whose_work_is_taken_and_how_long_that_may_run)
+{
+    _cleanup_(scene_close) struct scene scene;
+
+    scene_open(&scene);
+    scene_put(&scene, &kind_queue, "{'metadata':{'name':'default'},'spec':{}}");
+    scene_put(&scene, &kind_torchrunqueue, TORCHRUN(",'maxRunTime':'8h','namespaces':['a']"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    const struct json *kai = scene_get(&scene, &kind_queue, "dev");
+    EXPECT(str_is(json_str_at(kai, "spec.maxRunTime"), "8h"));
+    EXPECT(str_is(json_str_at(kai, "spec.namespaces.0"), "a"));
+    scene_put(&scene, &kind_torchrunqueue,
+              TORCHRUN(",'namespaceSelector':{'matchLabels':{'team':'a'}}"));
+    scene_run(&scene, &torchrun_queue_controller, "dev");
+    kai = scene_get(&scene, &kind_queue, "dev");
+    EXPECT(!json_at(kai, "spec.maxRunTime") && !json_at(kai, "spec.namespaces"));
+    EXPECT(str_is(json_str_at(kai, "spec.namespaceSelector.matchLabels.team"), "a"));
+}
+
 TEST(a_torchrunqueue_says_whose_scheduling_queue_it_has)
 {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

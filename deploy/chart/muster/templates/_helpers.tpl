@@ -5,6 +5,34 @@ app.kubernetes.io/component: operator
 {{- define "muster.image" -}}
 {{- with .Values.global.registry }}{{ . }}/{{ end }}{{ .Values.image.name }}:{{ .Values.global.tag | default .Chart.AppVersion }}
 {{- end }}
+{{- /* What --controllers is told; empty: nothing, so all of them run. */}}
+{{- define "muster.controllers" -}}
+{{- $list := .Values.operator.controllers }}
+{{- if not .Values.defaultQueue.createDefaultQueue }}
+{{- $list = append $list "-defaults" }}
+{{- end }}
+{{- if not .Values.global.mpi }}
+{{- if has "mpijob" $list }}
+{{- fail "operator.controllers: mpijob needs global.mpi: the launchers of MPIJobs run commands in pods" }}
+{{- end }}
+{{- $list = append $list "-mpijob" }}
+{{- end }}
+{{- join "," $list }}
+{{- end }}
+{{- /* "yes" where the operator of `root` runs the controller `name`. */}}
+{{- define "muster.runs" -}}
+{{- $list := splitList "," (include "muster.controllers" .root) }}
+{{- $only := false }}
+{{- range $list }}
+{{- if and . (not (hasPrefix "-" .)) }}
+{{- $only = true }}
+{{- end }}
+{{- end }}
+{{- if has "*" $list }}
+{{- $only = false }}
+{{- end }}
+{{- if and (not (has (printf "-%s" .name) $list)) (or (not $only) (has .name $list)) }}yes{{ end }}
+{{- end }}
 {{- /* "yes" where others than kubectl port-forward reach the page. */}}
 {{- define "muster.page.service" -}}
 {{- if and .Values.page.enabled (or .Values.page.tlsSecret .Values.page.plain) }}yes{{ end }}

@@ -1,0 +1,432 @@
+#include "api/admit.h"
+#include "api/message_look.h"
+#include "api/names.h"
+#include "api/schema.h"
+#include "api/types.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/count.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What fields of kinds for priority, volumes, events and addresses have to be because of others. */
+
+/* ---- lists ---- */
+
+static bool has(const struct json *list, struct str text)
+{
+    JSON_FOREACH(list, item)
+        if (str_eq(json_str(item), text))
+            return true;
+    return false;
+}
+
+/* An item, or its member `key`, that is as the one of an item before. */
+static void check_twice(const struct look *look, const char *list, const char *key)
+{
+    _cleanup_(map_done) struct map seen = {.seed = (uintptr_t)look->object};
+    struct arena *arena = look->admit->arena;
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(look->object, list), item) {
+        struct json *value = key ? json_get(item, key) : item;
+        struct str at = look_at_item(look, list, index++);
+
+        if (map_set(&seen, json_str(value), item))
+            admit_duplicate(look->admit,
+                            key ? str_printf(arena, STR_FMT ".%s", STR_ARG(at), key) : at, value);
+    }
+}
+
+/* Nothing else stands beside a "*". False: there is none. */
+static bool check_all(const struct look *look, const char *field, const char *why)
+{
+    const struct json *list = json_get(look->object, field);
+
+    if (!has(list, STR("*")))
+        return false;
+    if (json_count(list) > 1)
+        look_wrong(look, field, why);
+    return true;
+}
+
+/* ---- flowcontrol.apiserver.k8s.io ---- */
+
+static void check_flow(const struct look *look)
+{
+    if (json_i64_or(json_get(look->object, "matchingPrecedence"), 0) == 1 &&
+        !str_is(json_str_at(look->admit->object, "metadata.name"), "exempt"))
+        look_wrong(look, "matchingPrecedence",
+                   "only the schema named 'exempt' may have matchingPrecedence 1");
+}
+
+static void check_flow_rules(const struct look *look)
+{
+    if (!json_count(json_get(look->object, "resourceRules")) &&
+        !json_count(json_get(look->object, "nonResourceRules")))
+        admit_required(look->admit, look_here(look),
+                       "at least one of resourceRules and nonResourceRules has to be non-empty");
+}
+
+static void check_flow_subject(const struct look *look)
+{
+    static const struct {
+        const char *kind;
+        const char *field;
+    } rows[] = {{"ServiceAccount", "serviceAccount"}, {"User", "user"}, {"Group", "group"}};
+    struct str kind = look_text(look, "kind");
+    bool known = false;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        known |= str_is(kind, rows[i].kind);
+    for (size_t i = 0; known && i < COUNT_OF(rows); i++) {
+        bool there = !json_is_null(json_get(look->object, rows[i].field));
+
+        if (str_is(kind, rows[i].kind) && !there)
+            admit_required(look->admit, look_at(look, rows[i].field),
+                           "is what a subject of this kind is");
+        else if (!str_is(kind, rows[i].kind) && there)
+            admit_forbidden(look->admit, look_at(look, rows[i].field),
+                            "is of another kind of subject");
+    }
+}
+
+static void check_flow_account(const struct look *look)
+{
+    struct str name = look_text(look, "name");
+
+    if (name.len && !str_is(name, "*") && names_dns_subdomain(name))
+        look_wrong(look, "name", names_dns_subdomain(name));
+}
+
+static void check_flow_verbs(const struct look *look)
+{
+    static const char *const verbs[] = {
+        "get", "list", "create", "update", "delete", "watch", "deletecollection", "patch", "proxy"};
+    const struct json *list = json_get(look->object, "verbs");
+
+    if (check_all(look, "verbs", "if '*' is present, must not specify other verbs"))
+        return;
+    JSON_FOREACH(list, verb) {
+        bool known = false;
+
+        for (size_t i = 0; i < COUNT_OF(verbs); i++)
+            known |= str_is(json_str(verb), verbs[i]);
+        if (!known) {
+            admit_unsupported(look->admit, look_at(look, "verbs"), list,
+                              "\"create\", \"delete\", \"deletecollection\", \"get\", \"list\", "
+                              "\"patch\", \"proxy\", \"update\", \"watch\"");
+            return;
+        }
+    }
+}
+
+static void check_flow_resources(const struct look *look)
+{
+    const struct json *namespaces = json_get(look->object, "namespaces");
+    size_t index = 0;
+
+    check_flow_verbs(look);
+    (void)check_all(look, "apiGroups", "if '*' is present, must not specify other api groups");
+    (void)check_all(look, "resources", "if '*' is present, must not specify other resources");
+    if (!json_count(namespaces) && !json_bool_or(json_get(look->object, "clusterScope"), false))
+        admit_required(look->admit, look_at(look, "namespaces"),
+                       "resource rules that are not cluster scoped must supply at least one "
+                       "namespace");
+    if (check_all(look, "namespaces", "if '*' is present, must not specify other namespaces"))
+        return;
+    JSON_FOREACH(namespaces, ns) {
+        if (names_dns_label(json_str(ns)))
+            admit_invalid(look->admit, look_at_item(look, "namespaces", index), ns,
+                          "each member of this list must be '*' or a DNS-1123 label");
+        index++;
+    }
+}
+
+/* "/healthz", "/healthz/" and a star behind it. */
+static const char *path_rule(struct str path)
+{
+    size_t star = str_find(path, '*');
+
+    return !path.len                        ? "must not be empty"
+           : path.p[0] != '/'               ? "must start with slash"
+           : str_find(path, ' ') < path.len ? "must not contain white-space"
+           : str_contains(path, STR("//"))  ? "must not contain double slash"
+           : star < path.len && (star + 1 != path.len || path.p[star - 1] != '/')
+               ? "wildcard can only do suffix matching"
+               : NULL;
+}
+
+static void check_flow_paths(const struct look *look)
+{
+    size_t index = 0;
+
+    check_flow_verbs(look);
+    if (check_all(look, "nonResourceURLs",
+                  "if '*' is present, must not specify other non-resource URLs"))
+        return;
+    JSON_FOREACH(json_get(look->object, "nonResourceURLs"), path) {
+        if (path_rule(json_str(path)))
+            admit_invalid(look->admit, look_at_item(look, "nonResourceURLs", index), path,
+                          path_rule(json_str(path)));
+        index++;
+    }
+}
+
+static void check_level(const struct look *look)
+{
+    struct str type = look_text(look, "type");
+    bool exempt = str_is(type, "Exempt");
+    bool limited = !json_is_null(json_get(look->object, "limited"));
+
+    if (exempt != str_is(json_str_at(look->admit->object, "metadata.name"), "exempt"))
+        look_wrong(look, "type", "type must be 'Exempt' if and only if name is 'exempt'");
+    if (exempt && limited)
+        admit_forbidden(look->admit, look_at(look, "limited"),
+                        "must be nil if the type is not Limited");
+    if (!str_is(type, "Limited"))
+        return;
+    if (!json_is_null(json_get(look->object, "exempt")))
+        admit_forbidden(look->admit, look_at(look, "exempt"), "must be nil if the type is Limited");
+    if (!limited)
+        admit_required(look->admit, look_at(look, "limited"),
+                       "must not be empty when type is Limited");
+}
+
+static void check_limit(const struct look *look)
+{
+    struct str type = look_text(look, "type");
+    bool queues = !json_is_null(json_get(look->object, "queuing"));
+
+    if (str_is(type, "Reject") && queues)
+        admit_forbidden(look->admit, look_at(look, "queuing"), "is of the type Queue only");
+    else if (str_is(type, "Queue") && !queues)
+        admit_required(look->admit, look_at(look, "queuing"), "is what the type Queue needs");
+}
+
+static void check_queues(const struct look *look)
+{
+    if (json_i64_or(json_get(look->object, "handSize"), 0) >
+        json_i64_or(json_get(look->object, "queues"), 0))
+        look_wrong(look, "handSize", "should not be greater than queues");
+}
+
+/* ---- storage.k8s.io ---- */
+
+static void check_topology(const struct look *look)
+{
+    check_twice(look, "matchLabelExpressions", "key");
+    if (!json_count(json_get(look->object, "matchLabelExpressions")))
+        admit_duplicate(look->admit, look_at(look, "matchLabelExpressions"), NULL);
+}
+
+static void check_topology_label(const struct look *look)
+{
+    check_twice(look, "values", NULL);
+}
+
+static void check_class(const struct look *look)
+{
+    const struct json *terms = json_get(look->object, "allowedTopologies");
+    struct schema_path list = {.up = look->path, .name = STR("allowedTopologies")};
+    struct schema_path item = {.up = &list};
+    struct look term = {.admit = look->admit, .path = &item};
+    struct str lower = str_dup(look->admit->arena, look_text(look, "provisioner"));
+    _cleanup_(map_done) struct map seen = {.seed = (uintptr_t)look->object};
+
+    for (size_t i = 0; i < lower.len; i++)
+        if (lower.p[i] >= 'A' && lower.p[i] <= 'Z')
+            ((char *)(uintptr_t)lower.p)[i] |= 0x20;
+    if (lower.len && names_qualified(lower))
+        look_wrong(look, "provisioner", names_qualified(lower));
+    if (json_get_str(json_get(look->object, "parameters"), STR("")))
+        look_wrong(look, "parameters", "field can not be empty.");
+    JSON_FOREACH(terms, each) {
+        struct str text = json_text(look->admit->arena, each);
+
+        term.object = each;
+        if (map_set(&seen, text, each))
+            admit_duplicate(look->admit, look_at(&term, "matchLabelExpressions"), NULL);
+        item.index++;
+    }
+}
+
+/* ---- discovery.k8s.io ---- */
+
+static const char *address_rule(struct str type, struct str address)
+{
+    bool six = str_find(address, ':') < address.len;
+
+    if (str_is(type, "IPv4") && six && !type_form_wrong("ip", address))
+        return "must be an IPv4 address";
+    if (str_is(type, "IPv6") && !six && !type_form_wrong("ip", address))
+        return "must be an IPv6 address";
+    if (str_is(type, "FQDN"))
+        return names_dns_subdomain(address) ? names_dns_subdomain(address)
+               : str_find(address, '.') >= address.len
+                   ? "should be a domain with at least two segments separated by dots"
+                   : NULL;
+    return str_is(type, "IPv4") || str_is(type, "IPv6") ? type_form_wrong("ip", address) : NULL;
+}
+
+static void check_endpoint(const struct look *look)
+{
+    struct str type = json_str_at(look->admit->object, "addressType");
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(look->object, "addresses"), address) {
+        struct str text = json_str(address);
+        const char *why = address_rule(type, text);
+
+        if (why) /* an address of the other sort is told of the list */
+            admit_invalid(look->admit,
+                          !str_is(type, "FQDN") && !type_form_wrong("ip", text)
+                              ? look_at(look, "addresses")
+                              : look_at_item(look, "addresses", index),
+                          address, why);
+        index++;
+    }
+    look_labels(look, "deprecatedTopology");
+}
+
+static void check_hints(const struct look *look)
+{
+    check_twice(look, "forZones", "name");
+}
+
+static void check_slice(const struct look *look)
+{
+    check_twice(look, "ports", "name");
+}
+
+/* ---- events ---- */
+
+#define EVENT_TEXT_MAX 128
+#define EVENT_NOTE_MAX 1024
+
+static void check_event_text(const struct look *look, const char *field, const char *told)
+{
+    struct str text = look_text(look, field);
+
+    if (!text.len)
+        admit_required(look->admit, str_from(told), "");
+    else if (text.len > EVENT_TEXT_MAX)
+        admit_invalid(look->admit, str_from(told), NULL, "can have at most 128 characters");
+}
+
+/* What says when it happened says who saw what, too. Of both versions; what it is about is named as
+ * in v1. */
+static void check_event(const struct look *look, const char *controller, const char *told)
+{
+    const struct json *about = json_get(look->object, "involvedObject");
+    struct str ns = json_str_at(look->admit->object, "metadata.namespace");
+    struct str note = look_text(look, "message");
+    struct str name = look_text(look, controller);
+
+    if (!json_str(json_get(look->object, "eventTime")).len)
+        return;
+    if (!about)
+        about = json_get(look->object, "regarding");
+    if (!note.len)
+        note = look_text(look, "note");
+    if (!json_str(json_get(about, "namespace")).len && !str_is(ns, "default") &&
+        !str_is(ns, "kube-system"))
+        admit_invalid(look->admit, STR("involvedObject.namespace"), NULL,
+                      "does not match event.namespace");
+    if (!name.len)
+        admit_required(look->admit, str_from(told), "");
+    if (names_qualified(name))
+        admit_invalid(look->admit, str_from(told), json_get(look->object, controller),
+                      names_qualified(name));
+    check_event_text(look, "reportingInstance", "reportingInstance");
+    check_event_text(look, "action", "action");
+    check_event_text(look, "reason", "reason");
+    if (note.len > EVENT_NOTE_MAX)
+        admit_invalid(look->admit, STR("message"), NULL, "can have at most 1024 characters");
+}
+
+static void check_old_event(const struct look *look)
+{
+    check_event(look, "reportingComponent", "reportingComponent");
+}
+
+static void check_series(const struct look *look)
+{
+    const struct json *series = json_get(look->object, "series");
+
+    if (json_is_null(series) || json_equal(series, json_get(look->admit->old, "series")))
+        return;
+    if (json_i64_or(json_get(series, "count"), 0) < 2)
+        admit_invalid(look->admit, STR("series.count"), NULL, "should be at least 2");
+    if (!json_str(json_get(series, "lastObservedTime")).len)
+        admit_required(look->admit, STR("series.lastObservedTime"), "");
+}
+
+/* What differs between the versions is named as in v1. */
+static void check_new_event(const struct look *look)
+{
+    static const struct {
+        const char *field;
+        const char *told;
+    } rows[] = {
+        {"deprecatedSource", "source"},
+        {"deprecatedFirstTimestamp", "firstTimestamp"},
+        {"deprecatedLastTimestamp", "lastTimestamp"},
+        {"deprecatedCount", "count"},
+        {"regarding", "involvedObject"},
+        {"reason", "reason"},
+        {"note", "message"},
+        {"type", "type"},
+        {"eventTime", "eventTime"},
+        {"action", "action"},
+        {"related", "related"},
+        {"reportingController", "reportingController"},
+        {"reportingInstance", "reportingInstance"},
+    };
+    const struct json *old = look->admit->old;
+    struct str type = look_text(look, "type");
+
+    check_event(look, "reportingController", "reportingController");
+    check_series(look);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct json *now = json_get(look->object, rows[i].field);
+
+        if (old && !json_equal(now, json_get(old, rows[i].field)))
+            admit_invalid(look->admit, str_from(rows[i].told), now, "field is immutable");
+        else if (!old && i < 4 && !json_is_null(now) && json_i64_or(now, 1) &&
+                 !(json_is(now, JSON_OBJECT) && !json_count(now)))
+            admit_invalid(look->admit, str_from(rows[i].told), NULL, "needs to be unset");
+    }
+    if (!old && !json_str(json_get(look->object, "eventTime")).len)
+        admit_required(look->admit, STR("eventTime"), "");
+    if (!old && !str_is(type, "Normal") && !str_is(type, "Warning"))
+        look_wrong(look, "type", "has invalid value: it is Normal or Warning");
+}
+
+/* ---- which ---- */
+
+const struct message_rule message_kinds[] = {
+    {"discovery.k8s.io/v1", "Endpoint", check_endpoint},
+    {"discovery.k8s.io/v1", "EndpointHints", check_hints},
+    {"discovery.k8s.io/v1", "EndpointSlice", check_slice},
+    {"events.k8s.io/v1", "Event", check_new_event},
+    {"v1", "Event", check_old_event},
+    {"flowcontrol.apiserver.k8s.io/v1", "FlowSchemaSpec", check_flow},
+    {"flowcontrol.apiserver.k8s.io/v1", "LimitResponse", check_limit},
+    {"flowcontrol.apiserver.k8s.io/v1", "NonResourcePolicyRule", check_flow_paths},
+    {"flowcontrol.apiserver.k8s.io/v1", "PolicyRulesWithSubjects", check_flow_rules},
+    {"flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfigurationSpec", check_level},
+    {"flowcontrol.apiserver.k8s.io/v1", "QueuingConfiguration", check_queues},
+    {"flowcontrol.apiserver.k8s.io/v1", "ResourcePolicyRule", check_flow_resources},
+    {"flowcontrol.apiserver.k8s.io/v1", "ServiceAccountSubject", check_flow_account},
+    {"storage.k8s.io/v1", "StorageClass", check_class},
+    {"flowcontrol.apiserver.k8s.io/v1", "Subject", check_flow_subject},
+    {"v1", "TopologySelectorLabelRequirement", check_topology_label},
+    {"v1", "TopologySelectorTerm", check_topology},
+};
+const size_t message_kind_count = COUNT_OF(message_kinds);
