@@ -128,7 +128,9 @@ static struct str name_of(const struct oidc_options *options,
                       STR_ARG(claim));
         return STR_NONE;
     }
-    if (email && !json_bool_or(json_get(claims, "email_verified"), true)) {
+    /* Some issuers write it as a text: what is there and is not true does not count as true. */
+    const struct json *verified = json_get(claims, "email_verified");
+    if (email && !json_is_null(verified) && !json_bool_or(verified, false)) {
         (void)err_set(err, -EACCES, "the email " STR_FMT " is not verified", STR_ARG(name));
         return STR_NONE;
     }
