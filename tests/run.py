@@ -93,6 +93,9 @@ def judge(output, status, late):
         return passed, 0, max(skipped, 1), flaky, reasons or [f"skipped: {last.strip()}"]
     if status != 0 or late:
         failed = max(failed, 1)
+        signalled = status - 128 if status > 128 else -status  # the guard has it as a shell
+        if not counts and (late or signalled > 0):
+            reasons = [*reasons, "it did not end in time" if late else f"it was ended by signal {signalled}"]
     elif not counts:
         passed = 1
     elif passed + failed + skipped + flaky == 0:

@@ -41,6 +41,11 @@ class Judged(unittest.TestCase):
                          (0, 0, 1, 0, ["skipped: no recorded scenarios here"]))
         self.assertEqual(run.judge("", 77, False), (0, 0, 1, 0, ["skipped: it does not say why"]))
 
+    def test_a_suite_that_did_not_come_to_its_end_says_how_it_ended(self):
+        self.assertEqual(run.judge("slow: a (1.0 s)\n", 134, False), (0, 1, 0, 0, ["it was ended by signal 6"]))
+        self.assertEqual(run.judge("", -9, False), (0, 1, 0, 0, ["it was ended by signal 9"]))
+        self.assertEqual(run.judge("", 143, True), (0, 1, 0, 0, ["it did not end in time"]))
+
     def test_a_failure_is_not_hidden_by_exit_77(self):
         self.assertEqual(run.judge("3 passed, 1 failed\n", 77, False)[:3], (3, 1, 0))
         self.assertEqual(run.judge("x\n", 77, True)[:3], (0, 1, 0))
