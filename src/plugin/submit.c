@@ -182,8 +182,9 @@ static int submit_send_folder(struct session *session,
 
     if (r < 0)
         return r;
-    session_say(session, "sent %s (%zu entries, %s) in %.2f s", upload->folder,
-                upload->manifest->entries.count, term_bytes(upload->manifest->bytes, bytes),
+    size_t count = upload->manifest->entries.count;
+    session_say(session, "sent %s (%zu %s, %s) in %.2f s", upload->folder, count,
+                count == 1 ? "entry" : "entries", term_bytes(upload->manifest->bytes, bytes),
                 (double)upload->took_ms / 1000);
     return upload_tell(session, name, upload->revision, err);
 }
