@@ -13,10 +13,12 @@
 #include "control/job/job.h"
 #include "test.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Places that name the training kinds and cannot read the rows are held against them. */
 
@@ -263,6 +265,32 @@ TEST(nobody_runs_commands_or_reads_secrets_unless_an_option_asks_for_it)
                     EXPECT(!rule_allows(rule, &kind_secret, reading[v]));
             }
     }
+}
+
+/* A link that became a file on the way has a path in it, and grants nothing. */
+TEST(the_chart_has_links_to_the_files_that_it_renders)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct str folder = str_printf(&arena, "%s/chart/muster/files", DEPLOY_FOLDER);
+    DIR *dir = opendir(folder.p);
+    struct dirent *item;
+    size_t links = 0;
+
+    EXPECT(dir != NULL);
+    while (dir && (item = readdir(dir)) != NULL) {
+        struct stat st;
+
+        if (item->d_name[0] == '.')
+            continue;
+        test_case(item->d_name);
+        struct str path = str_printf(&arena, STR_FMT "/%s", STR_ARG(folder), item->d_name);
+        EXPECT(lstat(path.p, &st) == 0 && S_ISLNK(st.st_mode));
+        EXPECT(stat(path.p, &st) == 0 && st.st_size > 0);
+        links++;
+    }
+    if (dir)
+        closedir(dir);
+    EXPECT(links > 0);
 }
 
 /* What could never run is refused when it is written. */
