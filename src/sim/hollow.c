@@ -107,6 +107,9 @@ static bool came_back(struct hollow *hollow)
 
 /* ---- nodes ---- */
 
+#define HOLLOW_TAINT_JSON \
+    "{\"key\":\"" HOLLOW_TAINT "\",\"value\":\"true\",\"effect\":\"NoSchedule\"}"
+
 static void register_more(struct hollow *hollow);
 
 static void on_heartbeat(void *user);
@@ -140,12 +143,16 @@ static void on_untainted(void *user, const struct api_result *result)
 /* The API server taints new nodes until a controller has seen them Ready; there may be none. */
 static void node_untaint(struct hollow_node *node)
 {
+    struct str body = node->hollow->options.taint
+                          ? STR("{\"spec\":{\"taints\":[" HOLLOW_TAINT_JSON "]}}")
+                          : STR("{\"spec\":{\"taints\":null}}");
+
     hollow_call(node->hollow,
                 &(struct api_request){.verb = API_PATCH,
                                       .kind = &kind_node,
                                       .name = str_from(node->name),
                                       .patch = API_PATCH_MERGE,
-                                      .body = STR("{\"spec\":{\"taints\":null}}")},
+                                      .body = body},
                 on_untainted, node);
 }
 
