@@ -39,11 +39,13 @@
  * neither the ranks nor what fetches a workspace inherit it. */
 #define LAUNCH_ENV_JOB_SECRET "MUSTER_JOB_SECRET"
 #define LAUNCH_ENV_GENERATION "MUSTER_GENERATION" /* 0, 1, ...: whole-gang restarts so far */
-#define LAUNCH_ENV_COMMAND    "MUSTER_COMMAND"    /* the user's command, shell syntax */
-#define LAUNCH_ENV_SETUP      "MUSTER_SETUP"      /* run first, same shell; may be unset */
-#define LAUNCH_ENV_NNODES     "MUSTER_NNODES"     /* "2", or "2:4" when elastic */
-#define LAUNCH_ENV_NPROC      "MUSTER_NPROC"      /* ranks in this pod */
-#define LAUNCH_ENV_NODE_RANK  "MUSTER_NODE_RANK"  /* index of this pod */
+/* Of a job with a checkpoint volume: its folder there, by which gangs know of each other (launch/fence.h). */
+#define LAUNCH_ENV_FENCE     "MUSTER_FENCE"
+#define LAUNCH_ENV_COMMAND   "MUSTER_COMMAND"   /* the user's command, shell syntax */
+#define LAUNCH_ENV_SETUP     "MUSTER_SETUP"     /* run first, same shell; may be unset */
+#define LAUNCH_ENV_NNODES    "MUSTER_NNODES"    /* "2", or "2:4" when elastic */
+#define LAUNCH_ENV_NPROC     "MUSTER_NPROC"     /* ranks in this pod */
+#define LAUNCH_ENV_NODE_RANK "MUSTER_NODE_RANK" /* index of this pod */
 /* Of a pod that may become another: "spare" while it only waits. */
 #define LAUNCH_ENV_ROLE          "MUSTER_ROLE"
 #define LAUNCH_ROLE_SPARE        "spare"

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "launch/family.h"
+#include "launch/fence.h"
 #include "launch/full.h"
 #include "launch/python.h"
 #include "launch/record.h"
@@ -82,6 +83,8 @@ struct worker {
     bool warm;  /* `python` has torch imported, and waits (launch/warm.h) */
     struct python python;
     struct tell tell;
+    const char *fence_dir; /* NULL: there is none (launch/fence.h) */
+    pid_t fence;           /* who looks at it; 0: nobody */
     int64_t linger_ms; /* since when torchrun has no ranks left, and one has failed; 0: not so */
 };
 
@@ -108,13 +111,25 @@ static void worker_say(const char *fmt, ...)
 
 /* ---- the ranks ---- */
 
+/* Why there are no ranks, for worker_finish(). */
+static void write_reason(const struct worker *worker, const char *what, struct str words)
+{
+    char path[sizeof(worker->run_dir) + sizeof(LAUNCH_REASON_FILE) + 1];
+
+    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_REASON_FILE, worker->run_dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    (void)dprintf(fd, "%s" STR_FMT, what, STR_ARG(words));
+    close(fd);
+}
+
 /* A machine that does not compute what it should is found before the gang depends on it. */
 static void preflight(const struct worker *worker)
 {
     const struct selftest test = {.memory_bytes = SELFTEST_PREFLIGHT_BYTES,
                                   .limit_s = SELFTEST_PREFLIGHT_S,
                                   .gpu_mib = SELFTEST_PREFLIGHT_MIB};
-    char path[sizeof(worker->run_dir) + sizeof(LAUNCH_REASON_FILE) + 1];
     _cleanup_(buf_done) struct buf words = {0};
 
     /* Ranks that start again in a pod that is there need no test: it has run. */
@@ -125,11 +140,22 @@ static void preflight(const struct worker *worker)
     worker_say("the self-test %s: " STR_FMT, well ? "passed" : "failed", STR_ARG(buf_str(&words)));
     if (well)
         return;
-    (void)snprintf(path, sizeof(path), "%s/" LAUNCH_REASON_FILE, worker->run_dir);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        (void)dprintf(fd, LAUNCH_PREFLIGHT STR_FMT, STR_ARG(buf_str(&words)));
+    write_reason(worker, LAUNCH_PREFLIGHT, buf_str(&words));
     _exit(EXIT_FOR_NOW);
+}
+
+/* Before the first rank: those of the gang before this one have to end. */
+static void raise_fence(const struct worker *worker)
+{
+    struct err err = {0};
+    int r = worker->fence_dir ? fence_raise(worker->fence_dir, fence_own(), &err) : 0;
+
+    if (r == -ESTALE) {
+        write_reason(worker, "", str_from(err.text));
+        _exit(EXIT_FOR_NOW);
+    }
+    if (r < 0)
+        worker_say("ranks on a node that was given up are not told of this gang: %s", err.text);
 }
 
 static void child_run(const struct worker *worker) __attribute__((noreturn));
@@ -140,6 +166,7 @@ static void child_run(const struct worker *worker)
 
     (void)setpgid(0, 0);
     (void)sigprocmask(SIG_SETMASK, &worker->old_mask, NULL);
+    raise_fence(worker);
     preflight(worker);
     if (!setup || !*setup)
         _exit(torchrun_main(worker->self, worker->warm ? &worker->python : NULL));
@@ -237,12 +264,30 @@ static void on_trouble(void *user, const struct err *err)
 
 /* ---- the loop ---- */
 
+/* A later gang trains: this pod was given up, and nobody could end it. */
+static void fence_ended(struct worker *worker, int status)
+{
+    struct err err = {0};
+
+    worker->fence = 0;
+    if (!WIFEXITED(status) || fence_raise(worker->fence_dir, fence_own(), &err) != -ESTALE)
+        return;
+    worker_say("%s", err.text);
+    write_reason(worker, "", str_from(err.text));
+    family_kill(SIGKILL);
+    worker->status = EXIT_FOR_NOW << 8;
+    worker->child = 0;
+    worker->ended = true;
+}
+
 static void worker_reap(struct worker *worker)
 {
     int status;
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == worker->fence)
+            fence_ended(worker, status);
         if (tell_reaped(&worker->tell, pid, status, now_ms()) || pid != worker->child)
             continue;
         worker->child = 0;
@@ -451,6 +496,8 @@ static void worker_turn(struct worker *worker)
         (now >= worker->kill_ms || !worker_has_ranks(worker)))
         family_kill(SIGKILL); /* torchrun alone is not waited for: it has nothing left to end */
     worker_linger(worker, now);
+    if (worker->fence_dir && worker->fence <= 0 && worker->child > 0)
+        worker->fence = fence_watch(worker->fence_dir, fence_own());
     tell_turn(&worker->tell, now);
     if (worker->synced && now >= worker->keep_ms) {
         (void)keep_some(worker);
@@ -662,6 +709,7 @@ int worker_main(const char *self)
         return 1;
     }
     const char *role = getenv(LAUNCH_ENV_ROLE);
+    worker.fence_dir = getenv(LAUNCH_ENV_FENCE);
     worker.spare = role && strcmp(role, LAUNCH_ROLE_SPARE) == 0;
     if (worker.spare)
         worker_say("this pod is a spare: it waits to take the place of one that is lost");

@@ -379,6 +379,7 @@ static const struct row volumes[] = {
        "'storage':'20Gi'}}}"},
       {"claim j-checkpoints metadata.ownerReferences.0.name", "'j'"},
       {"env CHECKPOINT_DIR", "/c"},
+      {"env MUSTER_FENCE", "/c/.muster-u-j"},
       {"trainer volumeMounts.1", "{'name':'checkpoints','mountPath':'/c'}"}}},
     {"without GPUs once",
      "'storage':{'checkpoints':{'enabled':true,'sizePerGPU':'5Gi'}}",

@@ -12,7 +12,7 @@ struct row {
     struct {
         const char *what;
         const char *is;
-    } facts[4];
+    } facts[5];
 };
 
 #define TWO_PODS "'numNodes':2"

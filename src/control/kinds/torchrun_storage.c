@@ -1,3 +1,4 @@
+#include "api/launch.h"
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/json.h"
@@ -112,8 +113,13 @@ static void make_shared(struct torchrun *t,
     }
     VEC_PUSH(t->arena, &model->claims, claim);
     add_volume(t->arena, t->worker->pod_spec, what, claim.name);
-    add_mount(t->arena, t->worker->pod_spec, what, path.len ? path : str_from(mount_path),
-              datasets);
+    path = path.len ? path : str_from(mount_path);
+    add_mount(t->arena, t->worker->pod_spec, what, path, datasets);
+    if (!datasets)
+        json_push(json_get(torchrun_trainer(t->worker->pod_spec), "env"),
+                  json_make(t->arena, "{name: $, value: $}", LAUNCH_ENV_FENCE,
+                            str_printf(t->arena, STR_FMT "/.muster-" STR_FMT, STR_ARG(path),
+                                       STR_ARG(t->job->uid))));
 }
 
 static void make_workspace(struct torchrun *t, struct job_model *model)
