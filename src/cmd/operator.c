@@ -77,6 +77,7 @@ struct operator_values {
     const char *reservation_image;
     const char *reservation_runtime_class;
     bool node_health;
+    const char *provisioning_class;
     const char *test_image;
     const char *test_command;
     int log_level;
@@ -207,6 +208,12 @@ static const struct option operator_options[] = {
     {"node-health", 0, OPTION_BOOL, offsetof(struct operator_values, node_health),
      .fallback = "false",
      .help = "taint nodes that several jobs fail on, and test them; needs deploy/rbac/health.yaml"},
+    {"provisioning-class", 0, OPTION_STR, offsetof(struct operator_values, provisioning_class),
+     .value = "CLASS",
+     .help = "gangs that wait for nodes ask Cluster Autoscaler for all of them at once: the class "
+             "of their ProvisioningRequests, such as "
+             "best-effort-atomic-scale-up.autoscaling.x-k8s.io; needs "
+             "deploy/rbac/provisioning.yaml (default: none; each pod asks for itself)"},
     {"self-test-image", 0, OPTION_STR, offsetof(struct operator_values, test_image),
      .value = "IMAGE",
      .help = "image of the pods that test suspect nodes, with PyTorch if GPUs are to be tested; "
@@ -280,6 +287,7 @@ static struct control_config config_of(const struct operator_values *values)
         .ranks_told = true,
         .node_health = values->node_health,
         .kubelets = true,
+        .provisioning_class = str_from(values->provisioning_class),
         .test_space = str_from(values->ns),
         .test_image = str_from(values->test_image),
         .test_class = str_from(values->gpu_pod_runtime_class),

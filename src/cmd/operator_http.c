@@ -108,7 +108,7 @@ static void write_unready(struct buf *buf, const struct operator* op)
                       "--webhook-listen, sharing.yaml for --gpu-sharing, suspend.yaml for "
                       "--gpu-suspend, health.yaml for --node-health, mpi.yaml for MPIJobs (or "
                       "leave these out: --controllers=-mpijob), secrets.yaml for Secrets that "
-                      "TorchrunQueues make\n");
+                      "TorchrunQueues make, provisioning.yaml for --provisioning-class\n");
 }
 
 static void on_request(void *user, struct http_exchange *x)

@@ -130,9 +130,9 @@ static bool rules_name(const struct json *rules, struct str resource)
 /* Appends the objects of all files of deploy/rbac but users.yaml, which is not about the operator. */
 static struct json_vec read_roles(struct arena *arena)
 {
-    static const char *const files[] = {"role.yaml",    "mpi.yaml",       "secrets.yaml",
-                                        "health.yaml",  "self-test.yaml", "webhook.yaml",
-                                        "sharing.yaml", "suspend.yaml",   NULL};
+    static const char *const files[] = {
+        "role.yaml",    "mpi.yaml",     "secrets.yaml", "health.yaml",       "self-test.yaml",
+        "webhook.yaml", "sharing.yaml", "suspend.yaml", "provisioning.yaml", NULL};
     struct json_vec roles = {0};
 
     for (size_t i = 0; files[i]; i++) {

@@ -722,7 +722,8 @@ int runner_start(uv_loop_t *loop,
         runner->timer = timer_new(loop, runner);
     for (size_t i = 0; controllers[i]; i++)
         if (!is_without(options, controllers[i]->name) &&
-            (options->embedded || !controllers[i]->embedded))
+            (options->embedded || !controllers[i]->embedded) &&
+            (!controllers[i]->is_wanted || controllers[i]->is_wanted(&runner->config)))
             unit_add(runner, controllers[i], options->seed);
     for (size_t i = 0; i < runner->watches.count; i++) {
         struct watch *watch = runner->watches.items[i];

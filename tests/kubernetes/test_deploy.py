@@ -128,9 +128,9 @@ def test_the_chart_grants_what_the_files_grant():
     plane = Cluster.plane
     files = granted(shipped(plane))
     wanted = [part for name in ("gpuSharing", "gpuMemoryLimits", "gpuSuspend", "nodeHealth", "mpi", "queueSecrets") for part in
-              ("--set", f"global.{name}=true")] + ["--set", "global.selfTestImage=i"]
+              ("--set", f"global.{name}=true")] + ["--set", "global.selfTestImage=i,global.provisioningClass=c"]
     unasked = ("muster-sharing", "muster-reservation", "muster-suspend", "muster-health", "muster-self-test", "muster-mpijob",
-               "muster-mpi-exec", "muster-secrets")
+               "muster-mpi-exec", "muster-secrets", "muster-provisioning")
     for flags, left_out in ((wanted, ()), ([], unasked), (["--set", "admission.enabled=false"], (*unasked, "muster-webhook")),
                             (["--set", "operator.controllers={-tfjob,-jobset}"], (*unasked, "muster-tfjob", "muster-jobset")),
                             ([*wanted, "--set", "operator.controllers={-mpijob}"], ("muster-mpijob", "muster-mpi-exec"))):

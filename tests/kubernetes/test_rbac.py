@@ -12,6 +12,7 @@ allows is. Which test takes the rules of which role away, each rule in turn:
     sharing.yaml  muster-reservation, which reservation pods have                   a_reservation_needs_its_rule
     suspend.yaml  muster-suspend                                                    each_rule_of_suspension_is_needed
     health.yaml   muster-health                                                     each_rule_of_node_health_is_needed
+    provisioning.yaml muster-provisioning                                           each_rule_of_provisioning_is_needed
     self-test.yaml muster-self-test                                                 node_health_alone_has_the_rights_that_it_needs
 
 The chart renders the same files (deploy.the_chart_grants_what_the_files_grant).
@@ -29,6 +30,7 @@ from controlplane import Process
 from harness import Failure, binary, check, wait_for
 from test_health import end_test, killed, self_test
 from test_progress import tell
+from test_provisioning import Provisioning, gang
 from test_sharing import RESERVED, Shared
 from test_webhook import secret_data
 
@@ -40,6 +42,7 @@ TAKEN_AWAY = {  # role: the test that takes its rules away
     "muster-secrets": "a_queue_that_makes_secrets_needs_its_rule",
     "muster-webhook": "each_rule_of_the_webhooks_is_needed", "muster-sharing": "each_rule_of_sharing_is_needed",
     "muster-reservation": "a_reservation_needs_its_rule", "muster-suspend": "each_rule_of_suspension_is_needed",
+    "muster-provisioning": "each_rule_of_provisioning_is_needed",
     "muster-health": "each_rule_of_node_health_is_needed", "muster-self-test": "node_health_alone_has_the_rights_that_it_needs"}
 LATER = {  # what only a later Kubernetes than this one serves: nobody can miss it here
     ("scheduling.k8s.io", "podgroups", "get"), ("scheduling.k8s.io", "podgroups", "list"),
@@ -321,7 +324,7 @@ def test_each_rule_is_needed():
     objects = shipped(Cluster.plane, "role.yaml", "mpi.yaml")
     with Cluster(nodes=64, gpus_per_node=8, operators=0) as m:
         for others in ("webhook.yaml", "sharing.yaml", "suspend.yaml", "health.yaml", "self-test.yaml",
-                       "secrets.yaml"):
+                       "secrets.yaml", "provisioning.yaml"):
             m.kubectl("delete", "-f", os.path.join(RBAC, others))
         read_exercise(m)
         operator = Operator("operator-0", m.folder, m.operator_kubeconfig).start()
@@ -404,6 +407,16 @@ def test_each_rule_of_node_health_is_needed():
                          "the job to fail, and a line in the log")
             return operator.kill
         each_is_missed(m, shipped(m.plane), "each_rule_of_node_health_is_needed", act)
+
+
+def test_each_rule_of_provisioning_is_needed():
+    with Provisioning(operators=0) as m:
+
+        def act(name, rule):
+            operator = Operator(name, m.folder, m.operator_kubeconfig, m.flags).start()
+            m.apply(gang(name))
+            return operator.kill
+        each_is_missed(m, shipped(m.plane), "each_rule_of_provisioning_is_needed", act)
 
 
 def bindings_of(objects, controller):

@@ -65,10 +65,12 @@ struct control_config {
     bool node_health;
     /* Kubelets run the pods: which GPUs one has only they know, and a test needs an image. */
     bool kubelets;
-    struct str test_space;     /* namespace of the pods that test nodes; empty: kube-system */
-    struct str test_image;     /* of theirs; empty: the node's own files, or there is no test */
-    struct str test_class;     /* RuntimeClass of those that test GPUs; empty: the usual one */
-    struct str test_command;   /* of the administrator, a further test; empty: none */
+    struct str test_space;   /* namespace of the pods that test nodes; empty: kube-system */
+    struct str test_image;   /* of theirs; empty: the node's own files, or there is no test */
+    struct str test_class;   /* RuntimeClass of those that test GPUs; empty: the usual one */
+    struct str test_command; /* of the administrator, a further test; empty: none */
+    struct str
+        provisioning_class;    /* of the requests that waiting gangs make; empty: they make none */
     struct str launcher_image; /* on a cluster: where pods get muster-launch from (launcher.h) */
 };
 
@@ -91,6 +93,7 @@ struct controller {
     const char *name; /* as in --controllers=-name */
     /* Has a key of its own, ("", ""), that is looked at once everything is known after a start. */
     bool at_start;
+    bool (*is_wanted)(const struct control_config *config); /* NULL: whatever it says */
     bool embedded; /* a cluster has its own; runs only where runner_options.embedded is set */
     /* What the keys name: an object that it makes for one of them and that is refused is told there,
      * in an event, once, until it is taken or refused in other words. NULL: whoever is to own it. */

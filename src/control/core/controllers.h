@@ -25,6 +25,7 @@ extern const struct controller runtimes_controller;        /* default ClusterTra
 extern const struct controller group_status_controller;    /* status of pod groups */
 extern const struct controller group_controller;           /* pod groups */
 extern const struct controller gang_status_controller;     /* PodGroups of scheduling.k8s.io */
+extern const struct controller provisioning_controller;    /* nodes for whole gangs */
 extern const struct controller unused_controller;          /* work whose GPUs nobody uses */
 extern const struct controller node_health_controller;     /* nodes that jobs fail on */
 extern const struct controller blame_controller;           /* batch Jobs that blame a node */
