@@ -530,14 +530,15 @@ bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct 
 {
     struct sched *sched = attempt->sched;
     const struct group *group = attempt->group;
-    size_t nodes = within->nodes ? within->count : group->queue->pool->nodes.count;
     struct failure *failure = attempt->failure;
     bool lacks_room =
         failure->reason == SCHED_REASON_NO_ROOM || failure->reason == SCHED_REASON_TOPOLOGY;
 
-    if (QUIRK(sched, GREEDY_GANG) || !enough_in_pool(attempt, tasks) ||
-        (!attempt->accept && (tasks->count < 2 || !lacks_room || all_alike(attempt, tasks))))
+    /* Most turn back at the first of these, which costs nothing. */
+    if (QUIRK(sched, GREEDY_GANG) || (!attempt->accept && (tasks->count < 2 || !lacks_room)) ||
+        !enough_in_pool(attempt, tasks) || (!attempt->accept && all_alike(attempt, tasks)))
         return false;
+    size_t nodes = within->nodes ? within->count : group->queue->pool->nodes.count;
     int64_t each = (int64_t)(tasks->count * nodes);
     int64_t looks = i64_min(sched->arrange_left, i64_max(ARRANGE_LOOKS, 2 * each));
     if (each > ARRANGE_LARGE || looks <= 0) {

@@ -64,18 +64,19 @@ static int64_t *sum_at(struct arena *arena, struct sums *sums, struct str value)
     return &sums->totals.items[index - 1];
 }
 
-/* The most pods that fit below one value of the label, and how many values there are. Nodes without
+/* Whether so many pods fit below one value of the label, and there are so many values. Nodes without
  * it are nowhere. */
-static int64_t most_together(struct sched *sched,
-                             const struct pool *pool,
-                             const struct pod *pod,
-                             struct str label,
-                             size_t *ret_values)
+static bool fit_together(struct sched *sched,
+                         const struct pool *pool,
+                         const struct pod *pod,
+                         struct str label,
+                         int64_t pods,
+                         size_t values)
 {
     struct sums sums = {0};
     int64_t most = 0;
 
-    for (size_t i = 0; i < pool->nodes.count; i++) {
+    for (size_t i = 0; i < pool->nodes.count && (most < pods || sums.totals.count < values); i++) {
         const struct node *node = pool->nodes.items[i];
         int64_t count = node_holds(sched, pod, node);
         struct str value = count ? node_label(node, label) : STR_NONE;
@@ -86,9 +87,8 @@ static int64_t most_together(struct sched *sched,
         *sum = *sum > INT64_MAX - count ? INT64_MAX : *sum + count;
         most = i64_max(most, *sum);
     }
-    *ret_values = sums.totals.count;
     map_done(&sums.by_value);
-    return most;
+    return most >= pods && sums.totals.count >= values;
 }
 
 /* Whether all of them are meant by the term of one of them. */
@@ -122,15 +122,13 @@ static bool too_few_domains(struct sched *sched,
 {
     const struct pod *pod = tasks->items[0];
     const struct sched_pod *spec = &pod->shape->spec;
-    size_t values = 0;
 
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
         struct str label = spec->anti_affinity[i].topology_key;
 
-        if (!means_all(sched, &spec->anti_affinity[i], tasks))
-            continue;
-        (void)most_together(sched, group->queue->pool, pod, label, &values);
-        if (values < tasks->count && held_nowhere(sched, group->queue->pool, pod, label))
+        if (means_all(sched, &spec->anti_affinity[i], tasks) &&
+            !fit_together(sched, group->queue->pool, pod, label, 0, tasks->count) &&
+            held_nowhere(sched, group->queue->pool, pod, label))
             return true;
     }
     return false;
@@ -141,12 +139,10 @@ static bool too_large_together(struct sched *sched,
                                const struct pod_vec *tasks)
 {
     const struct sched_topology_want *want = group->sets[0].topology;
-    size_t values = 0;
 
-    if (!want->topology.len || !want->required.len)
-        return false;
-    return most_together(sched, group->queue->pool, tasks->items[0], topology_label(sched, want),
-                         &values) < (int64_t)tasks->count;
+    return want->topology.len && want->required.len &&
+           !fit_together(sched, group->queue->pool, tasks->items[0], topology_label(sched, want),
+                         (int64_t)tasks->count, 0);
 }
 
 int64_t tasks_held_empty(const struct sched *sched,

@@ -1,6 +1,7 @@
 #include "sched/sched.h"
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/count.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -334,6 +335,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->stale);
     VEC_DONE(&sched->keeps);
     VEC_DONE(&sched->rooms);
+    buf_done(&sched->shape_key);
     topology_cache_free(sched->topology_cache);
     arena_done(&sched->config_arena);
     mem_free(sched);

@@ -1,7 +1,6 @@
 #include "sched/shape.h"
 
 #include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -131,17 +130,12 @@ static void key_amounts(struct buf *key, const struct sched_amount *amounts, siz
 
 static void key_shape(struct buf *key, const struct sched_pod *pod)
 {
-    key_i64(key, pod->cpu_milli);
-    key_i64(key, pod->memory_bytes);
-    key_i64(key, pod->gpus);
-    key_i64(key, pod->gpu_fraction_micro);
-    key_i64(key, pod->gpu_memory_mib);
-    key_i64(key, pod->gpu_devices);
-    key_i64(key, pod->keeps_shares);
-    key_i64(key, pod->legacy_mig);
-    key_i64(key, pod->role_rank);
-    key_i64(key, pod->has_task_priority);
-    key_i64(key, pod->task_priority);
+    const int64_t numbers[] = {pod->cpu_milli,          pod->memory_bytes,   pod->gpus,
+                               pod->gpu_fraction_micro, pod->gpu_memory_mib, pod->gpu_devices,
+                               pod->keeps_shares,       pod->legacy_mig,     pod->role_rank,
+                               pod->has_task_priority,  pod->task_priority};
+
+    buf_add(key, (struct str){(const char *)numbers, sizeof(numbers)});
     key_str(key, pod->invalid);
     key_amounts(key, pod->amounts, pod->amount_count);
     key_i64(key, pod->guaranteed);
@@ -240,13 +234,14 @@ static struct shape *shape_new(struct sched *sched, const struct sched_pod *pod,
 
 struct shape *shape_get(struct sched *sched, const struct sched_pod *pod)
 {
-    _cleanup_(buf_done) struct buf key = {0};
+    struct buf *key = &sched->shape_key;
 
-    key_shape(&key, pod);
-    key_volumes(sched, &key, pod);
-    struct shape *shape = map_get(&sched->shapes, buf_str(&key));
+    buf_clear(key);
+    key_shape(key, pod);
+    key_volumes(sched, key, pod);
+    struct shape *shape = map_get(&sched->shapes, buf_str(key));
     if (!shape)
-        shape = shape_new(sched, pod, buf_str(&key));
+        shape = shape_new(sched, pod, buf_str(key));
     shape->refs++;
     return shape;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -61,6 +62,7 @@ struct sched {
     struct map resource_ids;
     size_t resource_capacity;
     uint32_t shape_next_id;
+    struct buf shape_key; /* of the last pod: its room is used again */
     uint32_t group_next_id;
 
     bool queues_dirty;

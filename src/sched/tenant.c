@@ -23,10 +23,8 @@ static bool takes(const struct sched *sched, const struct sched_tenants *tenants
             affinity_selector_means(&tenants->selector, map_get(&sched->namespaces, ns)));
 }
 
-const struct queue *tenant_refused(const struct sched *sched, const struct group *group)
+const struct queue *tenant_refused_by(const struct sched *sched, const struct group *group)
 {
-    if (!sched->tenants)
-        return NULL;
     for (const struct queue *queue = group->queue; queue; queue = queue->parent)
         if (!takes(sched, &queue->spec.tenants, group->ns))
             return queue;
