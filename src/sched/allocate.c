@@ -215,14 +215,16 @@ static bool tasks_allocate(struct attempt *attempt,
 
     *failure = (struct failure){0};
     tasks_least(sched, tasks, request);
-    if (!tasks->count ||
-        !verdict_allows(failure, queue_check(group, request, &failure->queue, &failure->resource)))
+    if (!tasks->count || (!attempt->unbounded &&
+                          !verdict_allows(failure, queue_check(group, request, &failure->queue,
+                                                               &failure->resource))))
         return false;
     queue_note(group, before);
     if ((nodes ? place_at(attempt, tasks, nodes)
                : (!attempt->accept && place_set_tree(attempt, 0, tasks, within)) ||
                      arrange(attempt, tasks, within)) &&
-        verdict_allows(failure, queue_grew(group, before, &failure->queue, &failure->resource)))
+        (attempt->unbounded ||
+         verdict_allows(failure, queue_grew(group, before, &failure->queue, &failure->resource))))
         return true;
     journal_rollback(sched, mark);
     return false;
@@ -243,9 +245,11 @@ bool allocate_within(struct sched *sched,
                      struct group *group,
                      const struct pod_vec *tasks,
                      const struct node_set *within,
+                     bool unbounded,
                      struct failure *ret)
 {
-    struct attempt attempt = {.sched = sched, .group = group, .later = true, .failure = ret};
+    struct attempt attempt = {
+        .sched = sched, .group = group, .later = true, .unbounded = unbounded, .failure = ret};
 
     return tasks_allocate(&attempt, tasks, within, NULL);
 }

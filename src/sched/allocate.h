@@ -37,11 +37,12 @@ bool allocate_tasks(struct sched *sched,
                     bool later,
                     struct failure *ret);
 
-/* The same, room only promised, on these nodes alone. */
+/* The same, room only promised, on these nodes alone. unbounded: whatever its queues still let in. */
 bool allocate_within(struct sched *sched,
                      struct group *group,
                      const struct pod_vec *tasks,
                      const struct node_set *within,
+                     bool unbounded,
                      struct failure *ret);
 
 /* The same, every way in turn until others have accepted one; see arrange.h. */
@@ -55,8 +56,8 @@ bool allocate_at(struct sched *sched,
                  struct node **nodes,
                  struct failure *ret);
 
-/* Remembers why the last attempt failed. */
 /* Whether one of its shape, and so it, found no room in this round: in whatever order such groups
  * are tried, each fails, by its queue or for want of room. */
 bool allocate_in_vain(const struct sched *sched, const struct group *group);
+/* Remembers why the last attempt failed. */
 void explain_failure(struct sched *sched, struct group *group, const struct failure *failure);

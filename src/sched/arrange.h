@@ -36,6 +36,7 @@ struct attempt {
     struct sched *sched;
     struct group *group;
     bool later;
+    bool unbounded; /* its queues are not asked */
     struct failure *failure;
     /* Asked once all of them have a place, and may place others beside them; false: they are to be
      * elsewhere. It looks at `cost` nodes. NULL: any way will do. */

@@ -258,7 +258,7 @@ static void keep_open(struct sched *sched,
     struct spot_choice choice = {0};
     bool nodes = !over_queue(group);
 
-    if (nodes && !spots_choose(sched, group, tasks, &choice))
+    if (nodes ? !spots_choose(sched, group, tasks, &choice) : !spots_exist(sched, group, tasks))
         return; /* it could never use what were kept */
     struct keep *keep = ARENA_NEW(sched->arena, struct keep);
     *keep = (struct keep){.group = group,

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "sched/affinity.h"
 #include "sched/allocate.h"
 #include "sched/filter.h"
 #include "sched/group.h"
@@ -43,6 +44,7 @@ struct choice {
     size_t count;
     int64_t *most;       /* by resource: what one of the pods asks for at most */
     struct node **nodes; /* by task: where the trial put it */
+    bool unbounded;      /* its queues are not asked */
 };
 
 static const uint32_t resources[SCHED_RESOURCES] = {RES_CPU, RES_MEMORY, RES_GPU};
@@ -208,41 +210,95 @@ static int by_rank(const void *a, const void *b)
     return l->rank < r->rank ? -1 : l->rank > r->rank;
 }
 
-/* Whether the gang fits the first nodes, with all that we placed there gone. What others placed,
- * which may be daemons, stays: nobody can count on its end. at: the node of each; NULL: any. */
+/* Whether a task has to be near the pod. */
+static bool is_company(const struct sched *sched,
+                       const struct pod_vec *tasks,
+                       const struct pod *pod)
+{
+    for (size_t i = 0; i < tasks->count; i++) {
+        const struct sched_pod *spec = &tasks->items[i]->shape->spec;
+        size_t meant = 0;
+
+        while (meant < spec->affinity_count &&
+               affinity_term_means(sched, &spec->affinity[meant], pod_ns(tasks->items[i]), pod))
+            meant++;
+        if (meant && meant == spec->affinity_count)
+            return true;
+    }
+    return false;
+}
+
+/* All that we placed on the first nodes; alone: but for those whom a task has to be near. What others
+ * placed, which may be daemons, is not among it: nobody can count on its end. */
+static struct pod_vec spots_pods(struct sched *sched,
+                                 const struct group *group,
+                                 const struct pod_vec *tasks,
+                                 const struct choice *choice,
+                                 size_t count,
+                                 bool alone)
+{
+    struct pod_vec pods = {0};
+
+    for (size_t n = 0; n < count; n++)
+        for (size_t i = 0; i < choice->spots[n].node->pods.count; i++) {
+            struct pod *pod = choice->spots[n].node->pods.items[i];
+
+            if (pod->ours && pod->group && pod->group != group && ST_IN(pod->status, ST_ACTIVE) &&
+                !(alone && is_company(sched, tasks, pod)))
+                VEC_PUSH(sched->arena, &pods, pod);
+        }
+    return pods;
+}
+
+/* Whether the gang fits with these pods gone: on those nodes, or each pod where it was to be in the
+ * last cycle. */
+static bool spots_without(struct sched *sched,
+                          struct group *group,
+                          const struct pod_vec *tasks,
+                          struct choice *choice,
+                          const struct node_set *set,
+                          const struct pod_vec *gone)
+{
+    struct mark mark = journal_mark(sched);
+    struct failure failure;
+
+    for (size_t i = 0; i < gone->count; i++) {
+        gone->items[i]->victim = true; /* nobody is near it any more */
+        pod_send_away(sched, gone->items[i]);
+    }
+    bool placed = set->nodes
+                      ? allocate_within(sched, group, tasks, set, choice->unbounded, &failure)
+                      : allocate_at(sched, group, tasks, group->kept_at, &failure);
+    for (size_t i = 0; placed && i < tasks->count; i++)
+        choice->nodes[i] = tasks->items[i]->node;
+    journal_rollback(sched, mark);
+    for (size_t i = 0; i < gone->count; i++)
+        gone->items[i]->victim = false;
+    return placed;
+}
+
+/* Whether the gang fits the first nodes with all that we placed there gone, or all but those whom it
+ * has to be near. again: each pod where it was to be in the last cycle. */
 static bool spots_try(struct sched *sched,
                       struct group *group,
                       const struct pod_vec *tasks,
                       struct choice *choice,
                       size_t count,
-                      struct node **at)
+                      bool again)
 {
-    struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, count);
-    struct mark mark = journal_mark(sched);
-    struct failure failure;
+    struct node_set set = {.nodes = again ? NULL : ARENA_ARRAY(sched->arena, struct node *, count),
+                           .count = count};
+    struct pod_vec gone = spots_pods(sched, group, tasks, choice, count, false);
 
-    for (size_t n = 0; n < count; n++) {
-        struct pod_vec gone = {0};
-
-        nodes[n] = choice->spots[n].node;
-        for (size_t i = 0; i < nodes[n]->pods.count; i++) {
-            struct pod *pod = nodes[n]->pods.items[i];
-            if (pod->ours && pod->group && pod->group != group && ST_IN(pod->status, ST_ACTIVE))
-                VEC_PUSH(sched->arena, &gone, pod);
-        }
-        for (size_t i = 0; i < gone.count; i++)
-            pod_send_away(sched, gone.items[i]);
-    }
-    if (count > 1)
-        qsort(nodes, count, sizeof(*nodes), by_rank);
-    bool placed =
-        at ? allocate_at(sched, group, tasks, at, &failure)
-           : allocate_within(sched, group, tasks,
-                             &(struct node_set){.nodes = nodes, .count = count}, &failure);
-    for (size_t i = 0; placed && i < tasks->count; i++)
-        choice->nodes[i] = tasks->items[i]->node;
-    journal_rollback(sched, mark);
-    return placed;
+    for (size_t n = 0; !again && n < count; n++)
+        set.nodes[n] = choice->spots[n].node;
+    if (!again && count > 1)
+        qsort(set.nodes, count, sizeof(*set.nodes), by_rank);
+    if (spots_without(sched, group, tasks, choice, &set, &gone))
+        return true;
+    size_t all = gone.count;
+    gone = spots_pods(sched, group, tasks, choice, count, true);
+    return gone.count < all && spots_without(sched, group, tasks, choice, &set, &gone);
 }
 
 /* So many nodes, at least, are needed for what all pods ask for in sum. */
@@ -280,7 +336,7 @@ static bool spots_halve(struct sched *sched,
     choice->nodes = ARENA_ARRAY(sched->arena, struct node *, tasks->count);
     if (count > choice->count)
         return false;
-    while (!spots_try(sched, group, tasks, choice, count, NULL)) {
+    while (!spots_try(sched, group, tasks, choice, count, false)) {
         if (count == choice->count)
             return false;
         lacks = count;
@@ -289,7 +345,7 @@ static bool spots_halve(struct sched *sched,
     while (count - lacks > 1) {
         size_t middle = lacks + (count - lacks) / 2;
 
-        if (spots_try(sched, group, tasks, choice, middle, NULL))
+        if (spots_try(sched, group, tasks, choice, middle, false))
             count = middle;
         else
             lacks = middle;
@@ -321,7 +377,7 @@ static void spots_stay(struct sched *sched,
         same = is_among(group->kept_at[i], choice->nodes, count) &&
                is_among(choice->nodes[i], group->kept_at, count);
     if (same)
-        (void)spots_try(sched, group, tasks, choice, choice->count, group->kept_at);
+        (void)spots_try(sched, group, tasks, choice, choice->count, true);
     mem_free(group->kept_at);
     group->kept_at = mem_alloc(count * sizeof(struct node *));
     memcpy(group->kept_at, choice->nodes, count * sizeof(struct node *));
@@ -414,6 +470,18 @@ static void choice_weigh(const struct sched *sched,
         ret->ends_ms = INT64_MAX;
     else if (ret->ends_ms < sched->now_ms)
         ret->ends_ms = sched->now_ms;
+}
+
+bool spots_exist(struct sched *sched, struct group *group, const struct pod_vec *tasks)
+{
+    struct choice choice = {.unbounded = true};
+
+    for (size_t i = 0; i < sched->keeps.count; i++)
+        keep_apply(sched, sched->keeps.items[i], false);
+    find_spots(sched, group, tasks, &choice);
+    bool exist = spots_halve(sched, group, tasks, &choice);
+    keep_restore(sched);
+    return exist;
 }
 
 bool spots_choose(struct sched *sched,

@@ -21,6 +21,8 @@ struct spot_choice {
     int64_t ends_ms;                  /* by when they have ended; INT64_MAX: not known */
 };
 
+/* Whether the gang would fit if all that we placed were gone, whatever its queues still let in. */
+bool spots_exist(struct sched *sched, struct group *group, const struct pod_vec *tasks);
 /* False: the gang would not fit if all that we placed were gone. */
 bool spots_choose(struct sched *sched,
                   struct group *group,
