@@ -6,6 +6,7 @@
 #include "sched/group.h"
 #include "sched/journal.h"
 #include "sched/keep.h"
+#include "sched/lost.h"
 #include "sched/order.h"
 #include "sched/pending.h"
 #include "sched/pod.h"
@@ -161,7 +162,7 @@ static bool reclaim_for(struct sched *sched, struct group *group)
     if (!search.tasks.count)
         return false;
     if (!policy->without_proportion &&
-        (!within_fair_share(group, request) ||
+        (!within_fair_share(group, request) || !reclaim_lasts(sched, group, request) ||
          (!enough_in_sum(group, request) && !anything_to_take(group, request))))
         return false;
     reclaim_queues(sched, &search.reclaim);

@@ -110,6 +110,8 @@ struct group {
     int64_t stale_since_ms;
     struct told *told;     /* NULL: it never waited */
     uint32_t resumed_in;   /* when its reservation was last looked at */
+    uint32_t robbed_in;    /* cycle in which it last lost room that it was promised; 0: in none */
+    uint32_t robbed_by;    /* id of the group that last reclaimed such room; 0: none did */
     uint32_t kept_in;      /* last cycle in which room was kept for it */
     int64_t kept_since_ms; /* since when */
     struct node **kept_at; /* the nodes of its tasks then; only to compare with */

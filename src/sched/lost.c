@@ -7,6 +7,7 @@
 #include "sched/pod.h"
 #include "sched/queue.h"
 #include "sched/reclaim.h"
+#include "sched/sched.h"
 #include "sched/search.h"
 #include "sched/spec.h"
 #include "sched/state.h"
@@ -43,6 +44,15 @@ static bool comes_for_room(const struct sched *sched, const struct pod *pod)
            pod->status == ST_PENDING;
 }
 
+/* Whether it was only promised its room. Who lost a promise breaks another's by right only, too. */
+static bool was_promised(const struct search *search, const struct pod *pod)
+{
+    const struct group *group = search->group;
+
+    return group->robbed_in && group->robbed_in < search->sched->cycle &&
+           pod->was == ST_PIPELINED && pod->status == ST_PENDING;
+}
+
 /* The pods that the group takes the room of. A promise is broken by right only, or groups that take
  * turns in it never start: what was to start in this cycle counts as if it ran, and what was promised
  * its room is judged when all the rest is gone. */
@@ -55,7 +65,7 @@ static void pods_lost(const struct search *search,
 
     sched->mark_now++;
     for (size_t i = 0; i < evicted->count; i++)
-        if (comes_for_room(sched, evicted->items[i])) {
+        if (comes_for_room(sched, evicted->items[i]) || was_promised(search, evicted->items[i])) {
             evicted->items[i]->group->mark = sched->mark_now;
             gone |= ST_BIT(ST_PENDING);
         }
@@ -118,4 +128,34 @@ bool reclaim_allowed(struct search *search, const struct pod_vec *evicted)
     bool allowed = reclaim_valid(&search->reclaim, units, count);
     undone_count(search, evicted, -1);
     return allowed;
+}
+
+void promise_lost(const struct search *search, struct group *group)
+{
+    if (QUIRK(search->sched, NO_RESERVATION))
+        return;
+    group->robbed_in = search->sched->cycle;
+    if (search->action == SCHED_ACTION_RECLAIM)
+        group->robbed_by = search->group->id;
+}
+
+bool reclaim_lasts(const struct sched *sched,
+                   const struct group *group,
+                   const int64_t request[static SCHED_RESOURCES])
+{
+    bool waits = false;
+
+    if (!group->robbed_by)
+        return true;
+    for (size_t q = 0; q < sched->queues.count; q++) {
+        const struct queue *queue = sched->queues.items[q];
+
+        for (size_t i = 0; i < queue->pending.count; i++)
+            waits = waits || (queue->pending.items[i]->id == group->robbed_by &&
+                              queue->pending.items[i]->count[ST_PENDING]);
+    }
+    for (const struct queue *queue = group->queue; waits && queue; queue = queue->parent)
+        if (!queue_covers(queue, queue->allocated, request))
+            return false;
+    return true;
 }

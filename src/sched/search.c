@@ -9,6 +9,7 @@
 #include "sched/group.h"
 #include "sched/hopeless.h"
 #include "sched/journal.h"
+#include "sched/lost.h"
 #include "sched/node.h"
 #include "sched/nodeindex.h"
 #include "sched/order.h"
@@ -530,6 +531,8 @@ static void search_finish(struct search *search, bool solved)
             continue;
         if (pod->was == ST_BINDING && pod->placed_in == search->sched->cycle)
             search->sched->undone = true; /* nobody's end frees that room */
+        if (pod->was == ST_PIPELINED && pod->status == ST_PENDING)
+            promise_lost(search, pod->group);
         if (pod->was == ST_BINDING && pod->status == ST_PIPELINED) /* it keeps what it is given */
             pod->group->reserved = !QUIRK(search->sched, NO_RESERVATION);
         pod->action = search->action;
