@@ -97,23 +97,24 @@ static void undone_count(struct search *search, const struct pod_vec *evicted, d
     }
 }
 
-bool reclaim_allowed(struct search *search, const struct pod_vec *evicted)
+/* Whether the queues may lose these of the evicted pods. */
+static bool units_allowed(struct search *search,
+                          const struct pod_vec *evicted,
+                          const struct pod_vec *lost)
 {
     struct arena *arena = search->sched->arena;
     struct reclaim_unit *units = ARENA_ARRAY(arena, struct reclaim_unit, evicted->count * 2 + 1);
-    struct pod_vec lost = {0};
     size_t count = 0;
     int64_t in_leaf = 0;
 
-    pods_lost(search, evicted, &lost);
-    for (size_t i = 0; i < lost.count;) {
-        const struct group *group = lost.items[i]->group;
+    for (size_t i = 0; i < lost->count;) {
+        const struct group *group = lost->items[i]->group;
         struct reclaim_unit core = {.queue = -1};
 
-        for (; i < lost.count && lost.items[i]->group == group; i++) {
-            const struct pod *pod = lost.items[i];
+        for (; i < lost->count && lost->items[i]->group == group; i++) {
+            const struct pod *pod = lost->items[i];
 
-            in_leaf = i && lost.items[i - 1]->group == group && lost.items[i - 1]->set == pod->set
+            in_leaf = i && lost->items[i - 1]->group == group && lost->items[i - 1]->set == pod->set
                           ? in_leaf + 1
                           : 1;
             if (in_leaf > group->sets[pod->set].min)
@@ -128,6 +129,26 @@ bool reclaim_allowed(struct search *search, const struct pod_vec *evicted)
     bool allowed = reclaim_valid(&search->reclaim, units, count);
     undone_count(search, evicted, -1);
     return allowed;
+}
+
+/* Who runs is one who may be lost also without those who were to start in this cycle and lose their
+ * room with it: a queue that is above its quota with them alone is not. */
+bool reclaim_allowed(struct search *search, const struct pod_vec *evicted)
+{
+    struct sched *sched = search->sched;
+    struct pod_vec lost = {0};
+    struct pod_vec running = {0};
+
+    pods_lost(search, evicted, &lost);
+    for (size_t i = 0; i < lost.count; i++)
+        if (lost.items[i]->status == ST_RELEASING)
+            VEC_PUSH(sched->arena, &running, lost.items[i]);
+    if (!units_allowed(search, evicted, &lost))
+        return false;
+    if (!running.count || running.count == lost.count)
+        return true;
+    sched->mark_now++; /* nobody is marked */
+    return units_allowed(search, evicted, &running);
 }
 
 void promise_lost(const struct search *search, struct group *group)
