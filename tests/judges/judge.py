@@ -275,28 +275,27 @@ def all_named(case, group, pods):
     return all(r in queue.quota for queue in case.cluster.ancestors(group.queue) for r in RESOURCES if want[r])
 
 
-def within_quota(case, group, pods, beside=None, where=None):
-    """What its queues name is within their quotas, and speaks for all that goes along with it. beside: another group: what is
-    above both is guaranteed to both, and says nothing about who of them comes first."""
-    want, used = case.request(pods), case.used(where)
+def guaranteed(queue, used, want):
+    """What the queue names is within its quota with that, and speaks for all that goes along with it."""
+    return speaks_for(queue, want) and all(queue.quota.get(r) is None or used[queue.name][r] + want[r] <= queue.quota[r]
+                                           for r in RESOURCES if want[r])
+
+
+def within_quota(case, group, pods, beside=None):
+    """Do its queues guarantee it that? beside: another group: what is above both is guaranteed to both, and says nothing about
+    who of them comes first."""
+    want, used = case.request(pods), case.used()
     both = case.cluster.ancestors(beside.queue) if beside else []
-    for queue in case.cluster.ancestors(group.queue):
-        if queue in both:
-            break
-        if not speaks_for(queue, want):
-            return False
-        for r in RESOURCES:
-            quota = queue.quota.get(r)
-            if want[r] and quota is not None and used[queue.name][r] + want[r] > quota:
-                return False
-    return True
+    return all(guaranteed(queue, used, want) for queue in case.cluster.ancestors(group.queue) if queue not in both)
 
 
 def within_all(case, group):
-    """Is its leaf within all its quotas, whatever is asked for? One that is above its fair share of anything takes nothing from
-    others (KAI 4.3), and what it is above is shared out nobody knows how."""
-    leaf, used = case.cluster.queues[group.queue], case.used()[group.queue]
-    within = all(quota is None or used[r] <= quota for r, quota in leaf.quota.items())
+    """Are its queue and those above it within all their quotas, whatever is asked for? One that is above its fair share of
+    anything takes nothing from others, nor one that is above its quota of anything what is within a fair share (KAI 4.3), and
+    what it is above is shared out nobody knows how."""
+    used = case.used()
+    within = all(quota is None or used[queue.name][r] <= quota for queue in case.cluster.ancestors(group.queue)
+                 for r, quota in queue.quota.items())
     case.unsure["its queue has more than its quota of something else"] += not within
     return within
 
@@ -522,7 +521,8 @@ def judge_needless(case):
 
 def went_to_better(case, index, by, victims):
     """Did somebody start where the victims were who comes before the one that they had to go for? That is who is before it in its
-    own queue, and who is within its quota where the other one is not: what is guaranteed goes before what is only due."""
+    own queue, and who is within its quota where the other one is not: what is guaranteed goes before what is only due. Asked are
+    the queues at the first level where the two differ (KAI 4.3)."""
     nodes = {case.steps[index].before[p.name] for p in victims}
     for step in case.steps[index + 1:]:
         for name in {case.cluster.pods[b["pod"]].group for b in step.bound
@@ -533,8 +533,10 @@ def went_to_better(case, index, by, victims):
             if group.queue == by.queue:
                 if group.priority >= by.priority:
                     return True
-            elif (within_quota(case, group, group.pods, by, step.before) and
-                  not within_quota(case, by, by.pods, group, step.before)):
+                continue
+            mine, theirs = diverge(case.cluster, group.queue, by.queue)
+            used = case.used(step.before)
+            if mine and guaranteed(mine, used, case.request(group.pods)) and not guaranteed(theirs, used, case.request(by.pods)):
                 return True
     return False
 

@@ -194,6 +194,21 @@ class Judges(unittest.TestCase):
         back = [*evicted, (2, "w-0", "reclaim", "v")]
         self.assertNotIn("victim-needless", kinds(docs, evictions=back, binds=[(2, "g-0", "a"), (3, "v-0", "a")]))
 
+    def test_a_right_is_asked_of_the_queues_at_the_first_level_where_two_differ(self):
+        def docs(quota):
+            return [node("a", 4), queue("x", gpu=(0, -1)), queue("d", gpu=(0, -1)), queue("dl", "d"), queue("e", gpu=(quota, -1)),
+                    queue("el", "e", gpu=(1, -1)), *gang("v", [4], "x", at="a"), *gang("g", [4], "dl"), *gang("h", [4], "el")]
+        said = {"evictions": [(1, "v-0", "reclaim", "g")], "binds": [(2, "h-0", "a")]}
+        self.assertNotIn("victim-for-nothing", kinds(docs(4), **said))
+        self.assertIn("victim-for-nothing", kinds(docs(3), **said))
+
+    def test_who_is_below_a_queue_that_is_above_a_quota_is_not_sure_to_be_given_anything(self):
+        for quota, sure in ((3, True), (2, False)):
+            docs = [node("a", 4, cpus=4), queue("p", gpu=(quota, -1)), queue("l", "p"), queue("r", gpu=(0, -1)),
+                    *gang("u", [3], "l", at="a", cpus=2, priority="build"), *gang("v", [1], "r", at="a", cpus=2),
+                    *gang("w", [0], "l", cpus=2)]
+            self.assertEqual("waits-quota" in kinds(docs), sure)
+
     def test_moves(self):
         two = [node("a", 4), node("b", 4), queue("q")]
         self.assertIn("waits-move", kinds(two + gang("v", [2], at="a") + gang("w", [2], at="b") + gang("g", [4]), scene="moves"))
