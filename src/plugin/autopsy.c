@@ -14,6 +14,7 @@
 #include "plugin/job.h"
 #include "plugin/kubectl.h"
 #include "plugin/plugin.h"
+#include "plugin/spent.h"
 #include "system/errors.h"
 #include "tool/clock.h"
 #include "tool/file.h"
@@ -58,13 +59,24 @@ static const struct option autopsy_options[] = {
 
 /* ---- which pods ---- */
 
+/* Its controller is a job of that name, or one of a JobSet's. */
+static bool is_own(const struct object *pod, const char *job)
+{
+    const struct object_owner *owner = object_controller(pod);
+    size_t len = strlen(job);
+
+    return owner && spent_kind_of(owner->api_version, owner->kind) &&
+           str_starts(owner->name, str_from(job)) &&
+           (owner->name.len == len || owner->name.p[len] == '-');
+}
+
 /* The job's companion, which brings its folder, is no rank; nor is a spare that waits. */
-static size_t drop_sync(const struct object **pods, size_t count)
+static size_t drop_others(const struct object **pods, size_t count, const char *job)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (!str_is(object_label(pods[i], "torchrun.ai/role"), "sync") &&
+        if (is_own(pods[i], job) && !str_is(object_label(pods[i], "torchrun.ai/role"), "sync") &&
             !str_is(object_label(pods[i], "torchrun.ai/role"), "spare"))
             pods[kept++] = pods[i];
     return kept;
@@ -88,7 +100,7 @@ static int find_pods(struct session *session,
                          str_printf(&session->arena, "%s=%s", labels[i], job).p, ret, ret_count,
                          err);
         if (r == 0)
-            *ret_count = drop_sync(*ret, *ret_count);
+            *ret_count = drop_others(*ret, *ret_count, job);
     }
     if (r < 0 || *ret_count)
         return r;

@@ -279,9 +279,7 @@ static int restart_job(struct session *session, const char *job, const void *use
         const struct object **pods;
         size_t count;
 
-        r = session_list(session, &kind_pod, session->config.ns,
-                         str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods, &count,
-                         err);
+        r = session_list_pods(session, job, &pods, &count, err);
         for (size_t i = 0; r == 0 && i < count; i++)
             if (str_is(object_label(pods[i], "torchrun.ai/role"), "worker"))
                 r = session_call(session,

@@ -67,19 +67,16 @@ static void worker_name(struct session *session,
                         int64_t number,
                         char name[static 300])
 {
+    struct str index = str_printf(&session->arena, "%lld", (long long)number);
     const struct object **pods = NULL;
     size_t count = 0;
 
     (void)snprintf(name, 300, "%s-worker-%lld", job, (long long)number);
-    if (session_list(
-            session, &kind_pod, session->config.ns,
-            str_printf(&session->arena,
-                       "torchrun-job-name=%s,torchrun.ai/role=worker,torchrun.ai/index=%lld", job,
-                       (long long)number)
-                .p,
-            &pods, &count, NULL) == 0 &&
-        count == 1)
-        (void)snprintf(name, 300, STR_FMT, STR_ARG(pods[0]->name));
+    (void)session_list_pods(session, job, &pods, &count, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (!pods[i]->deleted_ms && str_is(object_label(pods[i], "torchrun.ai/role"), "worker") &&
+            str_eq(object_label(pods[i], "torchrun.ai/index"), index))
+            (void)snprintf(name, 300, STR_FMT, STR_ARG(pods[i]->name));
 }
 
 static int exec_run(struct invocation *invocation)
@@ -150,9 +147,7 @@ static const struct object *running_worker(struct session *session, const char *
     const struct object **pods;
     size_t count;
 
-    if (session_list(session, &kind_pod, session->config.ns,
-                     str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods, &count,
-                     NULL) < 0)
+    if (session_list_pods(session, job, &pods, &count, NULL) < 0)
         return NULL;
     for (size_t i = 0; i < count; i++) {
         struct json *tree = object_json(pods[i], &session->arena);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/json_make.h"
 #include "estimate/band.h"
+#include "plugin/job.h"
 #include "plugin/queues_view.h"
 #include "plugin/view.h"
 
@@ -143,7 +144,7 @@ static struct view_objects explain_pods(struct arena *arena, const struct explai
         const struct object *pod = view->pods.items[i];
 
         if ((group.len && str_eq(pod->group, group)) ||
-            (view->job && str_eq(object_label(pod, "torchrun-job-name"), view->name)))
+            (view->job && job_owns(str_c(arena, view->name), pod)))
             own.items[own.count++] = pod;
     }
     return own;

@@ -295,7 +295,7 @@ static void on_pod(void *user, const struct api_change *change)
 
     if (change->event == API_SYNCED)
         follow->pods_synced = true;
-    if (!change->object)
+    if (!change->object || !job_owns(follow->options->job, change->object))
         return;
     if (change->event == API_DELETED) {
         struct podlog *log = map_get(&follow->logs, change->object->uid);

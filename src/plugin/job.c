@@ -50,6 +50,14 @@ bool job_awaits_folder(const struct object *job)
            object_annotation(job, JOB_REVISION).len == 0;
 }
 
+bool job_owns(const char *job, const struct object *pod)
+{
+    const struct object_owner *owner = object_controller(pod);
+
+    return owner && str_is(owner->name, job) && str_is(owner->kind, kind_torchrunjob.name) &&
+           str_starts(owner->api_version, str_from(kind_torchrunjob.group));
+}
+
 struct str job_queue(const struct json *job)
 {
     struct str queue = json_str_at(job, "spec.jobQueue");

@@ -30,6 +30,8 @@ struct str job_queue(const struct json *job);
  * length. NULL: there are none. */
 #define JOB_LABELS_MAX 16
 struct json *job_labels(struct arena *arena, const struct json *labels);
+/* Whether a pod is the job's: who may make pods here may label one as anybody's, so its owner says. */
+bool job_owns(const char *job, const struct object *pod);
 /* GPUs of a node's or a container's resources: 0 where it has none. */
 int64_t job_gpus(const struct json *resources);
 

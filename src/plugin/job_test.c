@@ -92,6 +92,40 @@ TEST(a_job_is_over_when_it_never_runs_again)
         EXPECT(!job_is_over(str_from(not_over[i])));
 }
 
+TEST(a_pod_is_a_jobs_by_its_owner_and_not_by_a_label)
+{
+#define OWNER(kind, version, more)                                           \
+    ",\"ownerReferences\":[{\"apiVersion\":\"" version "\",\"kind\":\"" kind \
+    "\",\"name\":\"j\",\"uid\":\"1\"" more "}]"
+#define CONTROLLER ",\"controller\":true"
+    static const struct {
+        const char *why;
+        const char *meta;
+        bool own;
+    } rows[] = {
+        {"its controller", OWNER("TorchrunJob", "torchrun.ai/v1alpha1", CONTROLLER), true},
+        {"a label", "", false},
+        {"any owner", OWNER("TorchrunJob", "torchrun.ai/v1alpha1", ""), false},
+        {"another kind", OWNER("PyTorchJob", "kubeflow.org/v1", CONTROLLER), false},
+        {"another group", OWNER("TorchrunJob", "else.ai/v1", CONTROLLER), false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct str text = str_printf(
+            &arena, "{\"metadata\":{\"name\":\"p\",\"labels\":{\"torchrun-job-name\":\"j\"}%s}}",
+            rows[i].meta);
+        _cleanup_(object_unrefp) struct object *pod = NULL;
+
+        test_case(rows[i].why);
+        EXPECT(object_new(&kind_pod, text, &pod, NULL) == 0);
+        EXPECT(job_owns("j", pod) == rows[i].own);
+        EXPECT(!job_owns("jo", pod));
+    }
+#undef OWNER
+#undef CONTROLLER
+}
+
 static struct json *parse(struct arena *arena, const char *text)
 {
     struct json *json = NULL;

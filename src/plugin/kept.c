@@ -216,9 +216,7 @@ int kept_of_gone(struct session *session, const struct follow_options *options, 
     if (r == 0)
         r = kept_generation(session, options->job, &gone.generation, err);
     if (r == 0)
-        r = session_list(session, &kind_pod, session->config.ns,
-                         str_printf(&session->arena, "torchrun-job-name=%s", options->job).p, &pods,
-                         &count, err);
+        r = session_list_pods(session, options->job, &pods, &count, err);
     for (int64_t pod = 0; r >= 0 && pod < size; pod++) {
         struct str name =
             str_printf(&session->arena, "%s-worker-%lld", options->job, (long long)pod);

@@ -76,10 +76,7 @@ static const struct object *open_pod(struct session *session, const char *job, s
     const struct object **pods = NULL;
     size_t count = 0;
 
-    if (session_list(
-            session, &kind_pod, session->config.ns,
-            str_printf(&session->arena, "torchrun-job-name=%s,torchrun.ai/role=worker", job).p,
-            &pods, &count, err) < 0)
+    if (session_list_pods(session, job, &pods, &count, err) < 0)
         return NULL;
     const struct object *found = NULL;
     int64_t first = INT64_MAX;
@@ -88,7 +85,8 @@ static const struct object *open_pod(struct session *session, const char *job, s
         int64_t index = 0;
 
         (void)str_to_i64(object_label(pods[i], "torchrun.ai/index"), &index);
-        if (str_is(json_str_at(tree, "status.phase"), "Running") && index < first) {
+        if (str_is(object_label(pods[i], "torchrun.ai/role"), "worker") &&
+            str_is(json_str_at(tree, "status.phase"), "Running") && index < first) {
             found = pods[i];
             first = index;
         }

@@ -125,7 +125,13 @@ int session_list(struct session *session,
                  const struct object ***ret,
                  size_t *ret_count,
                  struct err *err);
-/* The same, and nothing where that is refused. */
+/* The pods of a TorchrunJob, by owner (job_owns()). */
+int session_list_pods(struct session *session,
+                      const char *job,
+                      const struct object ***ret,
+                      size_t *ret_count,
+                      struct err *err);
+/* As session_list(), and nothing where that is refused. */
 void session_list_if(struct session *session,
                      const struct kind *kind,
                      const char *ns,

@@ -580,9 +580,7 @@ int results_pods(struct session *session,
     size_t kept = 0;
     size_t count = 0;
     const struct object **pods = NULL;
-    int r = session_list(session, &kind_pod, session->config.ns,
-                         str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods, &count,
-                         err);
+    int r = session_list_pods(session, job, &pods, &count, err);
 
     if (r < 0)
         return r;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "kube/client.h"
 #include "kube/kube.h"
+#include "plugin/job.h"
 #include "plugin/local.h"
 #include "plugin/plugin.h"
 #include "system/process.h"
@@ -340,6 +341,24 @@ int session_list(struct session *session,
     *ret = all.items;
     *ret_count = all.count;
     return 0;
+}
+
+int session_list_pods(struct session *session,
+                      const char *job,
+                      const struct object ***ret,
+                      size_t *ret_count,
+                      struct err *err)
+{
+    size_t own = 0, count = 0;
+    int r =
+        session_list(session, &kind_pod, session->config.ns,
+                     str_printf(&session->arena, "torchrun-job-name=%s", job).p, ret, &count, err);
+
+    for (size_t i = 0; r == 0 && i < count; i++)
+        if (job_owns(job, (*ret)[i]))
+            (*ret)[own++] = (*ret)[i];
+    *ret_count = own;
+    return r;
 }
 
 int session_patch(struct session *session,

@@ -52,21 +52,6 @@ static struct str restarts(struct arena *arena, const struct json *status)
                   : all;
 }
 
-static const struct object **job_pods(struct session *session,
-                                      const char *job,
-                                      size_t *ret_count,
-                                      struct err *err)
-{
-    const struct object **pods = NULL;
-
-    *ret_count = 0;
-    if (session_list(session, &kind_pod, session->config.ns,
-                     str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods, ret_count,
-                     err) < 0)
-        return NULL;
-    return pods;
-}
-
 static uint64_t status_seen(struct view_objects objects)
 {
     uint64_t seen = 0;
@@ -207,7 +192,7 @@ static int status_draw(struct session *session,
     if (r < 0)
         return r;
     struct view_objects pods = {0};
-    pods.items = job_pods(session, v->job, &pods.count, NULL);
+    (void)session_list_pods(session, v->job, &pods.items, &pods.count, NULL);
     status_text(session, job, pods, out);
     *ret_seen = job->revision + (array_is(object_json(job, &session->arena))
                                      ? status_add_jobs(session, v->job, out)

@@ -70,8 +70,7 @@ static size_t count_running(struct session *session, const char *job)
     struct view_objects pods = {0};
     size_t running = 0;
 
-    session_list_if(session, &kind_pod, session->config.ns,
-                    str_printf(&session->arena, "torchrun-job-name=%s", job).p, &pods);
+    (void)session_list_pods(session, job, &pods.items, &pods.count, NULL);
     for (size_t i = 0; i < pods.count; i++) {
         const struct json *pod = object_json(pods.items[i], &session->arena);
         struct str rest = str_sub(pods.items[i]->name, strlen(job), pods.items[i]->name.len);

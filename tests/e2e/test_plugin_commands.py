@@ -7,6 +7,7 @@ import tempfile
 
 from harness import Muster, Skip, binary, check, free_port, run, torch_pythons, wait_for
 from kubectls import kubectls
+from pods import apply, container, pod, wait_phase
 
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
@@ -57,8 +58,13 @@ def test_every_command_about_a_job():
         check(listed["kind"] == "TorchrunJob" and listed["metadata"]["name"] == "job", f"{listed}")
         check(m.torchrun("list", "-o", "name").stdout == "torchrunjob.torchrun.ai/job\n", "-o name")
         check("name: job" in m.torchrun("status", "job", "-o", "yaml").stdout, "-o yaml")
+        apply(m, pod("job-worker-7", container("echo forged; sleep 600"), labels={
+            "torchrun-job-name": "job", "torchrun.ai/role": "worker", "torchrun.ai/index": "7"}))
+        wait_phase(m, "job-worker-7", "Running")
         status = m.torchrun("status", "job").stdout
         check(re.search(r"Phase: +Running", status) and "job-worker-1" in status, status)
+        others = [status, m.torchrun("logs", "job").stdout, m.torchrun("autopsy", "job", ok=False).stdout]
+        check(not [said for said in others if "forged" in said or "worker-7" in said], f"a label makes no worker: {others}")
         queues = m.torchrun("queues").stdout
         check(re.search(r"demo +demo +2 +1 +4 +0", queues), f"queues: {queues}")
         check("Running" in m.torchrun("explain", "job").stdout, "explain")
@@ -71,11 +77,13 @@ def test_every_command_about_a_job():
         wait_for(lambda: m.phase("job") == "Suspended", "the job to be suspended", 60)
         m.torchrun("resume", "job")
         wait_for(lambda: m.phase("job") == "Running", "the job to run again", 60)
-        before = {p["metadata"]["uid"] for p in m.get("pods")}
+        before = {p["metadata"]["uid"] for p in m.get("pods") if p["metadata"]["name"] != "job-worker-7"}
         m.torchrun("restart", "job", "--pods")
         wait_for(lambda: m.phase("job") == "Running" and not before & {
             p["metadata"]["uid"] for p in m.get("pods") if "-worker-" in p["metadata"]["name"]},
             "new pods", 90)
+        check(m.get("pod", "job-worker-7")["status"]["phase"] == "Running", "somebody else's pod is left alone")
+        m.kubectl("delete", "pod", "job-worker-7", "--now")
         m.torchrun("delete", "--force", *m.torchrun("list", "-o", "name").stdout.split())
         wait_for(lambda: not m.get("torchrunjobs") and not m.get("pods"), "everything to go", 60)
 
