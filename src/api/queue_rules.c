@@ -1,8 +1,10 @@
 #include "api/queue_rules.h"
 
+#include "api/gpus.h"
 #include "api/people.h"
 #include "api/quantity.h"
 #include "api/selector.h"
+#include "api/training.h"
 #include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -143,6 +145,16 @@ int64_t torchrun_gpus_least(const struct json *job, const struct json *queue)
                    ? INT64_MAX
                    : gpus;
     return gpus;
+}
+
+int64_t training_gpus_least(const struct training_kind *kind, const struct json *job)
+{
+    const struct json *spec = json_get(job, "spec");
+
+    if (!json_is_null(json_at(spec, "runPolicy.schedulingPolicy.minAvailable")) ||
+        !json_is_null(json_get(spec, "elasticPolicy")))
+        return 0;
+    return gpus_of_roles(json_get(spec, kind->specs));
 }
 
 struct str queue_of_torchrun_job(const struct json *job)

@@ -6,6 +6,7 @@
 
 struct arena;
 struct json;
+struct training_kind;
 
 /* queue_rules: what queues say of those who use them, besides how much there is: whose work
  * they take, and how long a job may run. For the latter a Queue says it for itself and those below it, a TorchrunQueue for jobs that name it, and the
@@ -46,6 +47,8 @@ struct str queue_refuses(struct arena *arena,
 int64_t queue_gpus_most(const struct queue_around *around, struct str name, struct str *ret_queue);
 /* How many a TorchrunJob needs at once to start. */
 int64_t torchrun_gpus_least(const struct json *job, const struct json *queue);
+/* How many a training of kubeflow.org does; 0: it says itself how few of its pods may do. */
+int64_t training_gpus_least(const struct training_kind *kind, const struct json *job);
 
 /* The scheduling queue of a TorchrunQueue called `name`. */
 struct str queue_of_torchrun(const struct json *queue, struct str name);

@@ -4,6 +4,7 @@
 #include "api/account_run.h"
 #include "api/api.h"
 #include "api/condition.h"
+#include "api/gpus.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/ranks.h"
@@ -529,7 +530,7 @@ static void pod_bound(struct accounts *accounts,
     if (!place)
         place = pod_add(accounts, pod->uid, job);
     if (str_is(object_label(pod, ROLE_LABEL), "spare")) {
-        share.spare_gpus = spent_pod_gpus(tree);
+        share.spare_gpus = gpus_of_pod(tree);
     } else {
         share.bound = 1;
         share.running = str_is(json_str_at(tree, "status.phase"), "Running");

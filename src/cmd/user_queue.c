@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/beyond.h"
+#include "api/gpus.h"
 #include "api/kind.h"
 #include "base/arena.h"
 #include "base/err.h"
@@ -10,7 +11,6 @@
 #include "base/str.h"
 #include "cmd/credential.h"
 #include "cmd/look.h"
-#include "plugin/job.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ static int node_gpus(struct look *look, int64_t *ret, struct err *err)
 
     *ret = 0;
     for (size_t i = 0; r == 0 && i < nodes.count; i++) {
-        int64_t gpus = job_gpus(json_at(nodes.items[i], "status.allocatable"));
+        int64_t gpus = gpus_of(json_at(nodes.items[i], "status.allocatable"));
 
         *ret = gpus > *ret ? gpus : *ret;
     }

@@ -76,14 +76,6 @@ struct json *job_labels(struct arena *arena, const struct json *labels)
     return count ? out : NULL;
 }
 
-int64_t job_gpus(const struct json *resources)
-{
-    int64_t gpus = json_i64_or(json_get(resources, "nvidia.com/gpu"), 0);
-
-    (void)str_to_i64(json_str(json_get(resources, "nvidia.com/gpu")), &gpus);
-    return gpus;
-}
-
 struct str job_name(struct arena *arena, const char *folder, const char *suffix)
 {
     char text[NAME_BASE_MAX + 1];

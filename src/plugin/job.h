@@ -32,8 +32,6 @@ struct str job_queue(const struct json *job);
 struct json *job_labels(struct arena *arena, const struct json *labels);
 /* Whether a pod is the job's: who may make pods here may label one as anybody's, so its owner says. */
 bool job_owns(const char *job, const struct object *pod);
-/* GPUs of a node's or a container's resources: 0 where it has none. */
-int64_t job_gpus(const struct json *resources);
 
 /* A name for a job from its folder's: "my_project" and "x7k2p" give "my-project-x7k2p". */
 struct str job_name(struct arena *arena, const char *folder, const char *suffix);

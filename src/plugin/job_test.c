@@ -1,3 +1,4 @@
+#include "api/gpus.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "base/arena.h"
@@ -150,9 +151,9 @@ TEST(gpus_are_counted_as_text_or_as_a_number)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         test_case(rows[i].resources);
-        EXPECT(job_gpus(parse(&arena, rows[i].resources)) == rows[i].gpus);
+        EXPECT(gpus_of(parse(&arena, rows[i].resources)) == rows[i].gpus);
     }
-    EXPECT(job_gpus(NULL) == 0);
+    EXPECT(gpus_of(NULL) == 0);
 }
 
 TEST(the_queue_of_a_job_may_have_its_older_name)

@@ -1,5 +1,6 @@
 #include "plugin/precheck.h"
 
+#include "api/gpus.h"
 #include "api/install.h"
 #include "api/kind.h"
 #include "api/object.h"
@@ -52,7 +53,7 @@ static void cluster_gpus(struct session *session, int64_t *ret_largest, int64_t 
         return;
     for (size_t i = 0; i < count; i++) {
         struct json *tree = object_json(nodes[i], &session->arena);
-        int64_t gpus = job_gpus(json_at(tree, "status.allocatable"));
+        int64_t gpus = gpus_of(json_at(tree, "status.allocatable"));
 
         *ret_total += gpus;
         if (gpus > *ret_largest)

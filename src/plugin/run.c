@@ -1,6 +1,7 @@
 #include "plugin/run.h"
 
 #include "api/api.h"
+#include "api/gpus.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/suspend.h"
@@ -156,7 +157,7 @@ static int run_machine_gpus(struct session *session,
         *ret = 0;
         for (size_t i = 0; i < count; i++) {
             int64_t gpus =
-                job_gpus(json_at(object_json(nodes[i], &session->arena), "status.allocatable"));
+                gpus_of(json_at(object_json(nodes[i], &session->arena), "status.allocatable"));
 
             if (gpus > *ret) {
                 *ret = gpus;

@@ -62,9 +62,6 @@ void spent_describe(struct spent *spent, const struct kind *kind, const struct j
 /* GPUs that a job wants, of all its pods. Of a TrainJob what it says itself: its JobSet knows more. */
 int64_t spent_gpus(const struct json *job);
 
-/* GPUs that a pod, or one made of a template, wants. */
-int64_t spent_pod_gpus(const struct json *pod);
-
 /* How it is, by what it says. */
 struct spent_state {
     struct str

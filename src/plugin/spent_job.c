@@ -1,5 +1,6 @@
 #include "api/account.h"
 #include "api/condition.h"
+#include "api/gpus.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/people.h"
@@ -105,45 +106,14 @@ void spent_describe(struct spent *spent, const struct kind *kind, const struct j
 
 /* ---- its GPUs ---- */
 
-static int64_t times(int64_t gpus, int64_t count)
-{
-    return account_gpus(account_gpus(gpus) * account_gpus(count));
-}
-
-static int64_t resources_gpus(const struct json *resources)
-{
-    int64_t limit = job_gpus(json_get(resources, "limits"));
-
-    return account_gpus(limit ? limit : job_gpus(json_get(resources, "requests")));
-}
-
-int64_t spent_pod_gpus(const struct json *pod)
-{
-    int64_t gpus = 0;
-
-    JSON_FOREACH(json_at(pod, "spec.containers"), container)
-        gpus = account_gpus(gpus + resources_gpus(json_get(container, "resources")));
-    return gpus;
-}
-
-/* Of all roles: replicas times what the containers of one pod want. */
-static int64_t roles_gpus(const struct json *roles)
-{
-    int64_t gpus = 0;
-
-    JSON_FOREACH(roles, role)
-        gpus = account_gpus(gpus + times(spent_pod_gpus(json_get(role, "template")),
-                                         json_i64_or(json_get(role, "replicas"), 1)));
-    return gpus;
-}
-
 /* Of the pods that it has at the same time. */
 static int64_t batch_gpus(const struct json *spec)
 {
     int64_t parallel = json_i64_or(json_get(spec, "parallelism"), 1);
     int64_t wanted = json_i64_or(json_get(spec, "completions"), parallel);
 
-    return times(spent_pod_gpus(json_get(spec, "template")), wanted < parallel ? wanted : parallel);
+    return gpus_times(gpus_of_pod(json_get(spec, "template")),
+                      wanted < parallel ? wanted : parallel);
 }
 
 static int64_t set_gpus(const struct json *parts)
@@ -151,8 +121,8 @@ static int64_t set_gpus(const struct json *parts)
     int64_t gpus = 0;
 
     JSON_FOREACH(parts, part)
-        gpus = account_gpus(gpus + times(batch_gpus(json_at(part, "template.spec")),
-                                         json_i64_or(json_get(part, "replicas"), 1)));
+        gpus = account_gpus(gpus + gpus_times(batch_gpus(json_at(part, "template.spec")),
+                                              json_i64_or(json_get(part, "replicas"), 1)));
     return gpus;
 }
 
@@ -165,14 +135,14 @@ int64_t spent_gpus(const struct json *job)
     if (gpus < 0)
         gpus = json_i64_or(json_get(spec, "numGPUs"), 0);
     for (size_t i = 0; i < TRAININGS && gpus == 0; i++)
-        gpus = roles_gpus(json_get(spec, training_kinds[i].specs));
+        gpus = gpus_of_roles(json_get(spec, training_kinds[i].specs));
     if (gpus == 0)
-        gpus = roles_gpus(json_get(spec, "replicaSpecs"));
+        gpus = gpus_of_roles(json_get(spec, "replicaSpecs"));
     if (gpus == 0)
         gpus = set_gpus(json_get(spec, "replicatedJobs"));
     if (gpus == 0)
-        gpus = times(resources_gpus(json_get(trainer, "resourcesPerNode")),
-                     json_i64_or(json_get(trainer, "numNodes"), 1));
+        gpus = gpus_times(gpus_asked(json_get(trainer, "resourcesPerNode")),
+                          json_i64_or(json_get(trainer, "numNodes"), 1));
     return account_gpus(gpus ? gpus : batch_gpus(spec));
 }
 

@@ -1,6 +1,7 @@
 #include "plugin/top_view.h"
 
 #include "api/gpu.h"
+#include "api/gpus.h"
 #include "api/object.h"
 #include "api/pod.h"
 #include "base/arena.h"
@@ -243,8 +244,8 @@ static void gpus_draft(struct draft *draft, const struct top_objects *objects)
     for (size_t i = 0; i < objects->nodes.count; i++) {
         const struct object *node = objects->nodes.items[i];
         const struct json *tree = object_json(node, draft->arena);
-        int64_t count = job_gpus(json_at(tree, "status.capacity"));
-        int64_t healthy = job_gpus(json_at(tree, "status.allocatable"));
+        int64_t count = gpus_of(json_at(tree, "status.capacity"));
+        int64_t healthy = gpus_of(json_at(tree, "status.allocatable"));
 
         for (int64_t k = 0; k < count && draft->rows.count < ROWS_MAX; k++) {
             struct str use;

@@ -1,6 +1,7 @@
 #include "plugin/view.h"
 
 #include "api/gpu.h"
+#include "api/gpus.h"
 #include "api/object.h"
 #include "api/quantity.h"
 #include "base/arena.h"
@@ -303,9 +304,9 @@ static int64_t node_used(struct arena *arena, struct view_objects pods, struct s
             str_is(phase, "Failed"))
             continue;
         JSON_FOREACH(json_at(tree, "spec.containers"), container) {
-            int64_t gpus = job_gpus(json_at(container, "resources.requests"));
+            int64_t gpus = gpus_of(json_at(container, "resources.requests"));
 
-            used += gpus ? gpus : job_gpus(json_at(container, "resources.limits"));
+            used += gpus ? gpus : gpus_of(json_at(container, "resources.limits"));
         }
     }
     return used;
@@ -328,7 +329,7 @@ static void all_nodes_add(struct buf *out, struct arena *arena, const struct vie
     int64_t total = 0;
 
     for (size_t i = 0; i < view->nodes.count; i++)
-        total += job_gpus(json_at(object_json(view->nodes.items[i], arena), "status.allocatable"));
+        total += gpus_of(json_at(object_json(view->nodes.items[i], arena), "status.allocatable"));
     for (size_t i = 0; i < view->groups.count; i++) {
         const struct json *allocated =
             json_at(object_json(view->groups.items[i], arena), "status.resourcesStatus.allocated");
@@ -358,7 +359,7 @@ void view_top(struct buf *out, struct arena *arena, const struct view_top *view)
 
         buf_addf(out, "%-20.*s ", (int)node->name.len, node->name.p);
         bar_add(out, node_used(arena, view->pods, node->name),
-                job_gpus(json_at(object_json(node, arena), "status.allocatable")));
+                gpus_of(json_at(object_json(node, arena), "status.allocatable")));
     }
     buf_addc(out, '\n');
     table_init(&table, arena, headers);

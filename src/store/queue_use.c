@@ -4,6 +4,7 @@
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/queue_rules.h"
+#include "api/training.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -119,13 +120,18 @@ static int admit_time(struct write *write, struct admit *admit)
 static int admit_size(struct write *write, const struct admit *admit)
 {
     const struct queue_around around = {find, write};
-    struct str name = queue_of_torchrun_job(admit->object), which = STR_NONE;
+    const struct training_kind *training = training_of(write->kind);
+    struct str which = STR_NONE;
+    int64_t gpus = 0;
 
-    if (write->kind != &kind_torchrunjob || admit->old)
+    if ((write->kind != &kind_torchrunjob && !training) || admit->old)
         return 0;
-    const struct json *queue = find(write, kind_torchrunqueue.name, write->ns, name);
-    int64_t gpus = torchrun_gpus_least(admit->object, queue);
-    int64_t most = queue ? queue_gpus_most(&around, queue_of_torchrun(queue, name), &which) : -1;
+    if (training)
+        gpus = training_gpus_least(training, admit->object);
+    else
+        gpus = torchrun_gpus_least(admit->object, find(write, kind_torchrunqueue.name, write->ns,
+                                                       queue_of_torchrun_job(admit->object)));
+    int64_t most = queue_gpus_most(&around, queue_of(write, admit->object), &which);
     if (most < 0 || gpus <= most / 1000)
         return 0;
     return reply_fail(write->reply, 403, "Forbidden",

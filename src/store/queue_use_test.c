@@ -185,6 +185,56 @@ TEST(a_queue_takes_work_of_its_namespaces_alone)
     harness_close(&h);
 }
 
+static void small_queue(struct harness *h)
+{
+    harness_open(h, NULL);
+    lab(h);
+    EXPECT(harness_create(h, &kind_queue, "",
+                          "{\"metadata\":{\"name\":\"small\"},\"spec\":{\"resources\":{\"gpu\":{"
+                          "\"limit\":4}}}}") == 0);
+}
+
+TEST(a_training_of_kubeflow_that_its_queue_may_never_hold_is_refused)
+{
+#define ROLE(name, replicas)                                                          \
+    "\"" name "\":{\"replicas\":" replicas                                            \
+    ",\"template\":{\"spec\":{\"containers\":[{\"name\":\"pytorch\",\"image\":\"i\"," \
+    "\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}]}}}"
+    static const struct {
+        const char *why;
+        const char *roles;
+        const char *more;
+        bool refused;
+    } rows[] = {
+        {"as many as the limit", ROLE("Master", "1") "," ROLE("Worker", "1"), "", false},
+        {"two more", ROLE("Master", "1") "," ROLE("Worker", "2"), "", true},
+        {"fewer may do", ROLE("Worker", "3"),
+         ",\"runPolicy\":{\"schedulingPolicy\":{\"minAvailable\":2}}", false},
+        {"it is elastic", ROLE("Worker", "3"),
+         ",\"elasticPolicy\":{\"minReplicas\":1,\"maxReplicas\":3}", false},
+    };
+#undef ROLE
+    struct harness h;
+
+    small_queue(&h);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct arena arena = {0};
+        struct str body = str_printf(&arena,
+                                     "{\"metadata\":{\"name\":\"p%zu\"," IN(
+                                         "small") "},\"spec\":{\"pytorchReplicaSpecs\":{%s}%s}}",
+                                     i, rows[i].roles, rows[i].more);
+
+        test_case(rows[i].why);
+        EXPECT((put(&h, &kind_pytorchjob, "lab", API_CREATE, body.p) < 0) == rows[i].refused);
+        EXPECT(!rows[i].refused ||
+               (h.status == 403 &&
+                strstr(h.text,
+                       "it needs 6 GPUs at once, and queue small may never have more than 4")));
+        arena_done(&arena);
+    }
+    harness_close(&h);
+}
+
 TEST(a_gang_that_its_queue_may_never_hold_is_refused)
 {
     static const struct {
@@ -203,11 +253,7 @@ TEST(a_gang_that_its_queue_may_never_hold_is_refused)
     };
     struct harness h;
 
-    harness_open(&h, NULL);
-    lab(&h);
-    EXPECT(harness_create(&h, &kind_queue, "",
-                          "{\"metadata\":{\"name\":\"small\"},\"spec\":{\"resources\":{\"gpu\":{"
-                          "\"limit\":4}}}}") == 0);
+    small_queue(&h);
     EXPECT(harness_create(&h, &kind_torchrunqueue, "lab",
                           "{\"metadata\":{\"name\":\"s\"},\"spec\":{\"kaiQueue\":\"small\","
                           "\"nodeResources\":{\"gpus\":2}}}") == 0);

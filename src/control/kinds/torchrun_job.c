@@ -29,6 +29,7 @@
 /* TorchrunJob, a front end of the job engine: object to model, state to status. */
 
 #define LABEL_BYTES_MAX 63
+#define QUEUES_NAMED    4
 
 static void problem(struct job_model *model,
                     const char *condition,
@@ -232,6 +233,22 @@ static void make_labels(struct torchrun *t, struct job_model *model)
 
 /* ---- translate ---- */
 
+/* "there are a, b, ...": one of them was meant. */
+static struct str queues_there(const struct torchrun *t)
+{
+    struct str text = STR_NONE;
+    const struct object *queue;
+    size_t cursor = 0, count = 0;
+
+    while ((queue = cache_next(t->input->cache, &kind_torchrunqueue, t->job->ns, &cursor)) &&
+           count++ < QUEUES_NAMED)
+        text = str_printf(t->arena, STR_FMT "%s" STR_FMT, STR_ARG(text), text.len ? ", " : "",
+                          STR_ARG(queue->name));
+    return text.len ? str_printf(t->arena, "there %s " STR_FMT "%s", count == 1 ? "is" : "are",
+                                 STR_ARG(text), queue ? ", ..." : "")
+                    : STR("it has none: create one");
+}
+
 static bool find_queue(struct torchrun *t, struct job_model *model)
 {
     const struct json *job = object_json(t->job, t->arena);
@@ -250,8 +267,8 @@ static bool find_queue(struct torchrun *t, struct job_model *model)
         problem(model, "QueueNotFound", "QueueNotFound",
                 str_printf(t->arena,
                            "TorchrunQueue \"" STR_FMT "\" does not exist in namespace \"" STR_FMT
-                           "\"; see: kubectl get torchrunqueues -n " STR_FMT,
-                           STR_ARG(t->queue_name), STR_ARG(t->job->ns), STR_ARG(t->job->ns)));
+                           "\"; " STR_FMT,
+                           STR_ARG(t->queue_name), STR_ARG(t->job->ns), STR_ARG(queues_there(t))));
         return false;
     }
     arena_defer(t->arena, object_release, object_ref(t->queue));
