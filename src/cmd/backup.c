@@ -273,6 +273,10 @@ static int tell_people(struct arena *arena, const char *store, const char *befor
     if (r < 0)
         return r;
     bool compared = before && read_people(arena, before, &old, NULL) == 0;
+    if (!compared)
+        (void)printf("who was revoked after the backup is not known, as the store of then %s: "
+                     "`muster user revoke` after the start, for each\n",
+                     before ? "cannot be read" : "is not here");
     JSON_FOREACH(now.accounts, account) {
         struct str name = json_str_at(account, "metadata.name");
         struct str until = STR("");

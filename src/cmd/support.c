@@ -16,6 +16,7 @@
 #include "tool/file.h"
 #include "tool/option.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -23,12 +24,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* muster support FILE: what a maintainer asks for first, in one text. Each part is bounded and says so where
  * it is cut; one that cannot be had says why, and the others go on. Of objects only kinds that are named here
  * are taken, and of these no command, environment or annotation that repeats them. */
 
-#define PART_BYTES_MAX ((size_t)4 << 20) /* a log of some 25,000 lines; with 13 parts 52 MiB */
+#define PART_BYTES_MAX ((size_t)4 << 20) /* a log of some 25,000 lines; with 15 parts 60 MiB */
 #define ASK_MS         30000
 #define DEPTH_MAX      64
 
@@ -53,6 +55,7 @@ struct support {
     const char *folder;
     struct buf out;
     size_t parts;
+    const char *recordings; /* NULL: none are written */
 };
 
 /* The end of what is too long: that is where it went wrong. */
@@ -87,22 +90,46 @@ static void add_version(struct support *support)
                         STR_ARG(time_text(support->arena, clock_now_ms()))));
 }
 
+/* Where its recordings are, if it writes any. */
+static void take_flag(struct support *support, struct str word, bool *after)
+{
+    static const char *const names[] = {"--record=", "MUSTER_RECORD="};
+
+    if (*after)
+        support->recordings = str_c(support->arena, word);
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (str_starts(word, str_from(names[i])))
+            support->recordings = str_c(support->arena, str_sub(word, strlen(names[i]), word.len));
+    *after = str_is(word, "--record");
+}
+
+/* Those of its command line, and those of its environment: /etc/default/muster. */
 static void add_flags(struct support *support)
 {
     const char *path = str_printf(support->arena, "%s/lock", support->folder).p;
-    struct str pid, words;
+    _cleanup_(buf_done) struct buf text = {0};
+    struct str pid, words, variables, word;
     uint64_t number;
+    bool after = false;
 
     if (file_read(support->arena, path, &pid, NULL) < 0 || !str_to_u64(str_trim(pid), &number) ||
         file_read(support->arena, str_printf(support->arena, "/proc/%" PRIu64 "/cmdline", number).p,
-                  &words, NULL) < 0) {
+                  &words, NULL) < 0 ||
+        file_read(support->arena, str_printf(support->arena, "/proc/%" PRIu64 "/environ", number).p,
+                  &variables, NULL) < 0) {
         part_fail(support, "flags", "no muster up runs on this data folder");
         return;
     }
-    _cleanup_(buf_done) struct buf line = {0};
-    for (size_t i = 0; i < words.len; i++)
-        buf_addc(&line, words.p[i] ? words.p[i] : '\n');
-    part_add(support, "flags", buf_str(&line));
+    while (str_cut(&variables, '\0', &word))
+        if (str_starts(word, STR("MUSTER_"))) {
+            take_flag(support, word, &after);
+            buf_addf(&text, STR_FMT "\n", STR_ARG(word));
+        }
+    while (str_cut(&words, '\0', &word)) {
+        take_flag(support, word, &after);
+        buf_addf(&text, STR_FMT "\n", STR_ARG(word));
+    }
+    part_add(support, "flags", buf_str(&text));
 }
 
 static void add_doctor(struct support *support)
@@ -204,6 +231,55 @@ static void add_objects(struct support *support, const char *name, const char *p
     part_add(support, name, json_text(support->arena, list));
 }
 
+/* The newest of them, by name: they are called by their time. NULL: there is none. */
+static const char *newest_recording(struct support *support)
+{
+    DIR *folder = support->recordings ? opendir(support->recordings) : NULL;
+    const struct dirent *entry;
+    const char *newest = NULL;
+
+    while (folder && (entry = readdir(folder)))
+        if (str_ends(str_from(entry->d_name), STR(".recording")) &&
+            (!newest || strcmp(entry->d_name, newest) > 0))
+            newest = str_c(support->arena, str_from(entry->d_name));
+    if (folder)
+        (void)closedir(folder);
+    return newest ? str_printf(support->arena, "%s/%s", support->recordings, newest).p : NULL;
+}
+
+/* Whole, or not at all: half of one cannot be repeated (docs/replay.md). No decision depends on what is left
+ * out. */
+static void add_recording(struct support *support)
+{
+    const char *path = newest_recording(support);
+    _cleanup_(buf_done) struct buf text = {0};
+    struct str lines, line;
+    struct json *json;
+    struct err err = {0};
+
+    if (!path) {
+        part_fail(support, "recording", "muster up --record FOLDER writes what was decided");
+        return;
+    }
+    if (file_read(support->arena, path, &lines, &err) < 0) {
+        part_fail(support, "recording", err.text);
+        return;
+    }
+    while (str_cut(&lines, '\n', &line) && text.len < PART_BYTES_MAX)
+        if (json_parse(support->arena, line, &json, NULL) == 0) {
+            leave_out(support->arena, json, 0);
+            json_write(&text, json);
+            buf_addc(&text, '\n');
+        }
+    if (!text.len)
+        part_fail(support, "recording", "nothing is written yet");
+    else if (text.len < PART_BYTES_MAX)
+        part_add(support, "recording", buf_str(&text));
+    else
+        part_fail(support, "recording",
+                  str_printf(support->arena, "%s is too large: send it beside this", path).p);
+}
+
 static void add_server(struct support *support)
 {
     static const struct {
@@ -238,6 +314,7 @@ static int support_run(struct invocation *invocation)
     add_doctor(&support);
     add_store(&support);
     add_log(&support, values->log);
+    add_recording(&support);
     int r = session_open(&support.session, invocation, &err);
     if (r == 0)
         add_server(&support);
@@ -260,11 +337,12 @@ const struct command command_support = {
     .name = "support",
     .summary = "collect what a maintainer needs to know into one file",
     .usage = "FILE",
-    .about = "Versions, flags, doctor, a check of the store, the log, metrics, and the objects "
-             "that say how "
-             "things are, 4 MiB of each at most. Commands, environments, Secrets and ConfigMaps "
-             "are left out. "
-             "What cannot be had says why; a server that does not answer is one such thing.",
+    .about =
+        "Versions, flags, doctor, a check of the store, the log, the newest recording, metrics, "
+        "and the objects that say how things are, 4 MiB of each at most. Commands, environments, "
+        "Secrets and ConfigMaps "
+        "are left out. "
+        "What cannot be had says why; a server that does not answer is one such thing.",
     .example = "muster support support.txt",
     .options = support_options,
     .values_size = sizeof(struct support_values),

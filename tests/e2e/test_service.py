@@ -1,5 +1,6 @@
 """muster up as a service: restarts with other flags, restores, full disks, several people. Nothing is lost that is not named."""
 
+import glob
 import json
 import os
 import re
@@ -195,13 +196,19 @@ def test_a_backup_is_the_service_and_a_restore_names_who_is_back():
         said = run([binary("muster"), "restore", copy, "--data-dir", m.data], env=m.env).stdout
         check("credentials of alice are good until" in said and "alice are good until" in said, said)
         bob = next(line for line in said.splitlines() if "bob" in line)
+        check("not known" not in said, said)
         check("REVOKED" in bob and "REVOKED" not in said.replace(bob, ""), said)
         check("replaced-" in said and os.path.exists(re.search(r"is in (\S+)", said)[1] + "/store.db"), said)
         m.start()  # without --accept-lost-writes
         check(m.get("configmap", "kept") and not m.get("configmap", "later", ok=False), "the state of the backup")
         hers = run(["kubectl", "--kubeconfig", os.path.join(m.folder, "alice"), "get", "pods", "-n", "alice"])
         check(hers.returncode == 0, "her token and the authority are those of before")
-        run([binary("muster"), "restore", copy, "--data-dir", elsewhere], env=m.env)
+        said = run([binary("muster"), "restore", copy, "--data-dir", elsewhere], env=m.env).stdout
+        check("who was revoked after the backup is not known, as the store of then is not here" in said, said)
+        with open(os.path.join(elsewhere, "store.db"), "r+") as f:
+            f.write("x" * 100)
+        said = run([binary("muster"), "restore", copy, "--data-dir", elsewhere], env=m.env).stdout
+        check("as the store of then cannot be read" in said and "REVOKED" not in said, said)
         check(sorted(os.listdir(os.path.join(elsewhere, "tls"))) == sorted(os.listdir(os.path.join(copy, "tls"))),
               "another machine gets the same")
 
@@ -340,20 +347,31 @@ def test_alerts_and_panels_ask_for_metrics_that_there_are():
 
 
 def test_one_file_has_what_a_maintainer_needs_and_no_secrets():
-    with Muster() as m:
+    m = Muster()
+    m.flags += ["--record", os.path.join(m.folder, "recordings")]
+    m.env["MUSTER_EVENT_TTL"] = "2h"
+    with m:
         secret = pod("p", container("echo pst-command; sleep 300", env=[{"name": "TOKEN", "value": "pst-env"}]))
         apply(m, secret, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "pst-secret"}},
               {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "pst-map"}})
         wait_phase(m, "p", "Running")
+        turns = iter(range(1000))
+
+        def recorded():  # what is held back is written with an event that comes later
+            m.kubectl("annotate", "pod", "p", "--overwrite", f"turn={next(turns)}")
+            return any(os.path.getsize(f) for f in glob.glob(os.path.join(m.folder, "recordings", "*")))
+        wait_for(recorded, "a recording")
         out = os.path.join(m.folder, "support.txt")
         said = run([binary("muster"), "support", out, "--data-dir", m.data, "--log", m.log], env=m.env).stdout
         with open(out) as f:
             text = f.read()
         parts = re.findall(r"^==== ([a-z ]+) \((\d+) bytes", text, re.M)
-        check([n for n, _ in parts] == ["version", "flags", "doctor", "store check", "log", "readyz", "metrics", "nodes",
-                                        "queues", "torchrunqueues", "torchrunjobs", "podgroups", "pods", "events"], str(parts))
+        check([n for n, _ in parts] == ["version", "flags", "doctor", "store check", "log", "recording", "readyz", "metrics",
+                                        "nodes", "queues", "torchrunqueues", "torchrunjobs", "podgroups", "pods", "events"],
+              str(parts))
         check(all(f"{n:14s}" in said for n, _ in parts) and "not there" not in text, said)
-        check(all(w in text for w in ("0 problems", "--data-dir", "runner.synced", "muster_leading 1")), text[:3000])
+        check(all(w in text for w in ("0 problems", "--data-dir", "runner.synced", "muster_leading 1", "MUSTER_EVENT_TTL=2h",
+                                         '{"muster":1,"settings"')), text[:3000])
         check("pst" not in text.replace("pst-command\n", ""), "no secrets: " + text[max(0, text.find("pst") - 200):][:400])
         check(os.stat(out).st_mode & 0o777 == 0o600, "for its owner")
         m.process.terminate()
