@@ -404,7 +404,9 @@ static void read_policy(struct tensorstack *t, struct job_model *model)
     struct str scope = object_annotation(model->object, KUBEFLOW_SCOPE);
 
     model->suspend = t->spec.pause || t->switching;
-    model->suspend_field = "spec.runMode.pause.enabled";
+    model->suspend_field = json_at(t->tree, "spec.runMode.pause.enabled")
+                               ? "spec.runMode.pause.enabled"
+                               : "spec.runMode.pause.enable";
     model->scope = str_is(scope, "pod") ? JOB_SCOPE_POD : JOB_SCOPE_GANG;
     model->max_restarts = t->spec.restarts;
     model->is_retryable = is_retryable;
