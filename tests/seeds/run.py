@@ -7,7 +7,11 @@ came when Muster was there (crds.py). Without these flags, all of them in turn.
 
 A script NUMBER.txt has one line for each line that its guide has the reader type, in the guide's order:
 
-    = FILE        a file that the guide takes for granted, or shows: the lines that follow with | are what is in it
+    = FILE        a file that the guide takes for granted, or shows: the lines that follow with | are what is in it. FILE may
+                  be an address of the web (web.py)
+    < FILE OURS   the same, which is OURS of this repository (a file, or a folder)
+    * WORD TEXT   for WORD, a placeholder, the reader writes TEXT in the lines that follow
+    ! COMMAND     what the guide takes for done: typed before, counted as no line of it; it must end well
     $ COMMAND     typed as it stands; it must end well. `cd` holds for the lines after it
     & COMMAND     typed as it stands; it does not end by itself, and is interrupted when its output has the words
     @ FILE        a manifest of the guide, which is FILE of this repository, applied
@@ -19,13 +23,15 @@ A script NUMBER.txt has one line for each line that its guide has the reader typ
                   follows is for there: + COMMAND in its place, > WORDS
     ^ REASON      the same where other people's CRDs came after ours
 
-FLAGS: in the first lines gives muster up, or the nodes of the cluster, flags. Each script has a server of its own and a folder
-to work in, with the repository's examples/ and deploy/ in it; `oc` is kubectl there. Prints `failed: PLACE/WHOSE/NUMBER:LINE` for
-each line that failed, and ends with the number of lines that passed, failed and deviated, in all and of each place.
+A line that is typed as it stands passes; so does one whose file, address or placeholder is told above. One with - or, at its
+place, ~ or ^ deviates. FLAGS: in the first lines gives muster up, or the nodes of the cluster, flags. Each script has a server
+of its own and a folder to work in, with the repository's examples/ and deploy/ in it; `oc` is kubectl there. Prints
+`failed: PLACE/WHOSE/NUMBER:LINE` for each line that failed, and ends with the number of lines that passed, failed and deviated, in all and of each place.
 """
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -43,6 +49,7 @@ from cluster import Cluster  # noqa: E402
 from controlplane import ControlPlane  # noqa: E402
 from harness import PATIENCE, Failure, Muster, Skip, torch_pythons  # noqa: E402
 from processes import ProcessCluster, free_network  # noqa: E402
+from web import Web  # noqa: E402
 
 PLACES = ("muster", "kubernetes")
 WHOSE = ("own", "before", "after")
@@ -92,7 +99,7 @@ def read(path):
                 flags = text[6:].split()
                 continue
             mark, rest = text[0], text[2:]
-            if mark in "$&@-=":
+            if mark in "$&@-=<*!":
                 last = Line(number, mark, rest)
                 lines.append(last)
             elif mark == "|":
@@ -115,9 +122,16 @@ def read(path):
 
 def typed(m, folder, command):
     """(exit status, output) of one line in a shell, as a person would type it."""
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env=m.env, text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LINE_LIMIT_S * PATIENCE)
+    env = {**m.env, **m.web.env} if "https://" in command else m.env
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=line_limit(command) * PATIENCE)
     return done.returncode, done.stdout
+
+
+def line_limit(command):
+    """Seconds: what the line itself waits for comes to that."""
+    told = re.search(r"--timeout=(\d+)s", command)
+    return LINE_LIMIT_S + (int(told.group(1)) if told else 0)
 
 
 def interrupted(m, folder, line):
@@ -139,11 +153,24 @@ def interrupted(m, folder, line):
     return f"exit status {ended}, the output has not all of {line.words}: {output.strip()[-400:]}"
 
 
-def write_file(folder, line):
-    path = os.path.join(folder, line.text)
+def prepare(m, home, line):
+    """A file, or what stands at an address, as the script has it."""
+    name, text = line.text, "\n".join(line.content) + "\n"
+    if line.mark == "<":
+        name, source = line.text.split()
+        if not name.startswith("https://"):
+            os.makedirs(os.path.dirname(os.path.join(home, name)), exist_ok=True)
+            os.symlink(os.path.join(ROOT, source), os.path.join(home, name))
+            return
+        with open(os.path.join(ROOT, source)) as f:
+            text = f.read()
+    if name.startswith("https://"):
+        m.web.pages[name] = text
+        return
+    path = os.path.join(home, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as f:
-        f.write("\n".join(line.content) + "\n")
+        f.write(text)
 
 
 def play(m, folder, line):
@@ -190,19 +217,35 @@ def work_folder(m):
     return folder
 
 
+def addresses(lines):
+    """{address of the web: nothing yet}"""
+    return {line.text.split()[0]: None for line in lines if line.mark in "=<" and line.text.startswith("https://")}
+
+
 def play_script(number, place, whose, theirs, counts):
     """One script; its lines are added to what is counted."""
     flags, lines = read(os.path.join(HERE, number + ".txt"))
     pythons = torch_pythons()
     first = os.path.dirname(pythons[-1][0]) if pythons else None
     server = Muster if place == "muster" else ProcessCluster
-    with server(nodes=4, gpus_per_node=8, flags=flags, path_first=first) as m:
+    placeholders = {}
+    with server(nodes=4, gpus_per_node=8, flags=flags, path_first=first) as m, Web(addresses(lines)) as m.web:
         bring_crds(m, place, whose, theirs)
         folder = home = work_folder(m)
         for line in lines:
             line = line.at(place, whose)
-            if line.mark == "=":
-                write_file(home, line)
+            if line.mark in "=<":
+                prepare(m, home, line)
+                continue
+            if line.mark == "*":
+                placeholders.update([line.text.split(" ", 1)])
+                continue
+            for word, text in placeholders.items():
+                line.text = line.text.replace(word, text)
+            if line.mark == "!":
+                status, output = typed(m, folder, line.text)
+                if status:
+                    raise Failure(f"line {line.number}: {line.text}: {output.strip()[-400:]}")
                 continue
             if line.text.startswith("cd "):
                 folder = os.path.join(home, line.text[3:].replace("~/", "", 1))
