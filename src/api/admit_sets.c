@@ -218,6 +218,9 @@ void admit_jobset_validate(struct admit *admit)
         check_update(admit, spec, json_get(admit->old, "spec"));
         return;
     }
+    if (!json_count(json_get(spec, "replicatedJobs")))
+        admit_warn(admit,
+                   STR("spec.replicatedJobs: names no job, so nothing comes of this JobSet"));
     if (manager.len && (names_qualified(manager) || str_find(manager, '/') == manager.len))
         admit_invalid(admit, STR("spec.managedBy"), json_get(spec, "managedBy"),
                       "must be a domain-prefixed path, like acme.io/foo");

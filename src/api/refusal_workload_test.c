@@ -350,6 +350,27 @@ TEST(a_jobset_makes_jobs_that_can_be_made)
     refusals_play_whole(named, COUNT_OF(named));
 }
 
+/* JobSet's own sample is such a one. */
+TEST(a_jobset_that_names_no_job_is_told_that_nothing_comes_of_it)
+{
+    static const char *const specs[] = {"null", "{}", "{'replicatedJobs':[]}",
+                                        SET(CLAIMED ",", PART("a", ""))};
+
+    for (size_t i = 0; i < COUNT_OF(specs); i++) {
+        _cleanup_(arena_done) struct arena arena = {0};
+        struct admit admit = {.arena = &arena, .kind = &kind_jobset};
+
+        test_case(specs[i]);
+        admit.object = test_json(
+            &arena, str_printf(&arena, "{'metadata':{'name':'q'},'spec':%s}", specs[i]).p);
+        admit_validate(&admit);
+        EXPECT(!admit.causes.count);
+        EXPECT(str_is(admit.warnings,
+                      i < 3 ? "spec.replicatedJobs: names no job, so nothing comes of this JobSet"
+                            : ""));
+    }
+}
+
 #define PULLED "'image':'i','imagePullPolicy':'Always'"
 #define DEBUG(more)                                                                       \
     "{'containers':[{'name':'c'," PULLED "}],'initContainers':[{'name':'i'," PULLED "}]," \
