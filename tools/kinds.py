@@ -25,7 +25,8 @@ any-kind (of an object of any kind), a type of src/api/types (v1.Affinity), or a
                                                               PREFIX_WORD for each text
   absent=, from=, to=                                         what the reader takes for nothing, and its own range
 Behind a message: is=v1.PodTemplateSpec, what stands there in the eyes of `muster` (schema.h); open, more is kept;
-c=NAME: NAME_MEMBERS and NAME_FIELDS(owner) are made, and struct NAME in lower case is what lists of it consist of.
+c=NAME: NAME_MEMBERS and NAME_FIELDS(owner) are made, and struct NAME in lower case, or of=STRUCT, is what lists of it
+consist of.
 """
 
 import glob
@@ -67,6 +68,7 @@ class Message:
         self.kind, self.open = "kind" in words, "open" in words
         self.title = next((word[3:] for word in words if word.startswith("is=")), None)
         self.c = next((word[2:] for word in words if word.startswith("c=")), None)
+        self.of = next((word[3:] for word in words if word.startswith("of=")), (self.c or "").lower())
 
 
 class Kinds:
@@ -226,7 +228,7 @@ class Kinds:
             extra += f', .absent = "{absent}"'
         if how != "JSON" and ("list" in field.flags or inner):
             many = "list" in field.flags
-            item = f"struct {inner.c.lower()}" if inner else "struct str"
+            item = f"struct {inner.of}" if inner else "struct str"
             extra += f", .table = &{inner.c.lower()}_table" if inner else ""
             if not many:
                 return f"{item} {member};", f'DECODE_FIELD(owner, {member}, "{name}", OBJECT{extra})'

@@ -24,70 +24,19 @@
 
 static const struct job_kind pytorchtrainingjob; /* has translate(), which reads with it */
 
-static const char *const restart_words[] = {"Always", "OnFailure", "Never", "ExitCode", NULL};
 static const struct decode_field replica_fields[] = {
-    DECODE_FIELD(struct tensorstack_replica, type, "type", STR, .required = true),
-    DECODE_FIELD(struct tensorstack_replica, count, "replicas", I64, .absent = "1"),
-    DECODE_FIELD(struct tensorstack_replica,
-                 restart,
-                 "restartPolicy",
-                 ENUM,
-                 .words = restart_words,
-                 .absent = "Never"),
-    DECODE_FIELD(struct tensorstack_replica, weight, "scalingWeight", I64),
-    DECODE_FIELD(struct tensorstack_replica, labels, "template.metadata.labels", JSON),
-    DECODE_FIELD(struct tensorstack_replica, annotations, "template.metadata.annotations", JSON),
-    DECODE_FIELD(struct tensorstack_replica, pod_spec, "template.spec", JSON),
-};
-static const struct decode_table replica_table =
+    TENSORSTACK_REPLICA_FIELDS(struct tensorstack_replica)};
+static const struct decode_table tensorstack_replica_table =
     DECODE_TABLE(struct tensorstack_replica, NULL, replica_fields);
-
 static const struct decode_field debug_fields[] = {
-    DECODE_FIELD(struct tensorstack_start, type, "type", STR, .required = true),
-    DECODE_FIELD(struct tensorstack_start, skip_init, "skipInitContainer", BOOL),
-    DECODE_FIELD(struct tensorstack_start, command, "command", JSON),
-};
-static const struct decode_table debug_table =
+    TENSORSTACK_DEBUG_FIELDS(struct tensorstack_start)};
+static const struct decode_table tensorstack_debug_table =
     DECODE_TABLE(struct tensorstack_start, NULL, debug_fields);
-static const struct decode_field resume_fields[] = {
-    DECODE_FIELD(struct tensorstack_start, type, "type", STR, .required = true),
-    DECODE_FIELD(struct tensorstack_start, skip_init, "skipInitContainer", BOOL),
-    DECODE_FIELD(struct tensorstack_start, command, "command", JSON),
-    DECODE_FIELD(struct tensorstack_start, args, "args", JSON),
-};
-static const struct decode_table resume_table =
-    DECODE_TABLE(struct tensorstack_start, NULL, resume_fields);
-
-static const char *const clean_words[] = {"All", "Unfinished", "None", NULL};
-#define SPEC(member, name, type, ...) \
-    DECODE_FIELD(struct tensorstack_spec, member, name, type, ##__VA_ARGS__)
-#define SPEC_LIST(member, count, name, ...) \
-    DECODE_ITEMS(struct tensorstack_spec, member, count, name, LIST, ##__VA_ARGS__)
-static const struct decode_field spec_fields[] = {
-    SPEC_LIST(replicas, replica_count, "replicaSpecs", .table = &replica_table),
-    SPEC(elastic, "elastic.enabled", BOOL, .alias = "elastic.enable"),
-    SPEC(min, "elastic.minReplicas", I64),
-    SPEC(max, "elastic.maxReplicas", I64),
-    SPEC(expected, "elastic.expectedReplicas", I64, .absent = "-1"),
-    SPEC(torchrun, "torchrunConfig.enabled", BOOL, .alias = "torchrunConfig.enable"),
-    SPEC(min_nodes, "torchrunConfig.minNodes", I64),
-    SPEC(torchrun_restarts, "torchrunConfig.maxRestarts", I64),
-    SPEC(processes, "torchrunConfig.procPerNode", STR, .absent = "1"),
-    SPEC(backend, "torchrunConfig.rdzvBackend", STR, .absent = "c10d"),
-    SPEC(options, "torchrunConfig.extraOptions", JSON),
-    SPEC(debug, "runMode.debug.enabled", BOOL, .alias = "runMode.debug.enable"),
-    SPEC_LIST(debugs, debug_count, "runMode.debug.replicaSpecs", .table = &debug_table),
-    SPEC(pause, "runMode.pause.enabled", BOOL, .alias = "runMode.pause.enable"),
-    SPEC_LIST(resumes, resume_count, "runMode.pause.resumeSpecs", .table = &resume_table),
-    SPEC(deadline_s, "runPolicy.activeDeadlineSeconds", I64),
-    SPEC(restarts, "runPolicy.backoffLimit", I64, .absent = "3"),
-    SPEC(clean, "runPolicy.cleanUpPolicy", ENUM, .words = clean_words, .absent = "None"),
-    SPEC(queue, "scheduler.t9kScheduler.queue", STR, .alias = "scheduler.t9kScheduler.Queue"),
-    SPEC(priority, "scheduler.t9kScheduler.priority", I64, .max = 100, .absent = "10"),
-    SPEC(tensorboard, "tensorboardSpec", JSON),
-};
-#undef SPEC
-#undef SPEC_LIST
+static const struct decode_field start_fields[] = {
+    TENSORSTACK_START_FIELDS(struct tensorstack_start)};
+static const struct decode_table tensorstack_start_table =
+    DECODE_TABLE(struct tensorstack_start, NULL, start_fields);
+static const struct decode_field spec_fields[] = {TENSORSTACK_SPEC_FIELDS(struct tensorstack_spec)};
 const struct decode_table tensorstack_spec_table =
     DECODE_TABLE(struct tensorstack_spec, NULL, spec_fields);
 
@@ -96,7 +45,8 @@ void tensorstack_spec_read(const struct json *spec,
                            struct tensorstack_spec *ret)
 {
     /* What is not said first, so that what is wrong has it too. */
-    (void)decode_object(&tensorstack_spec_table, arena, json_new_object(arena), ret, NULL);
+    (void)decode_object(&tensorstack_spec_table, arena, json_make(arena, "{replicaSpecs: []}"), ret,
+                        NULL);
     (void)decode_over(&tensorstack_spec_table, arena, spec, ret, NULL);
 }
 

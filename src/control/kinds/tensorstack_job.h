@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "control/job/job.h"
+#include "control/tensorstack_fields.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,59 +26,30 @@ struct json;
 #define TENSORSTACK_PORT         29500
 #define TENSORSTACK_CLASS_PREFIX "tensorstack-" /* PriorityClass tensorstack-<priority> */
 
-/* How the pods of a type are started in debug mode, or after a pause. */
+/* Members come from deploy/kinds/tensorstack.txt, each with its field. How the pods of a type are
+ * started in debug mode, or after a pause. */
 struct tensorstack_start {
-    struct str type;
-    bool skip_init;
-    const struct json *command;
-    const struct json *args;
+    TENSORSTACK_START_MEMBERS
 };
 
+enum {
+    TENSORSTACK_ALWAYS,
+    TENSORSTACK_ON_FAILURE,
+    TENSORSTACK_NEVER,
+    TENSORSTACK_EXIT_CODE
+};
 struct tensorstack_replica {
-    struct str type;
-    int64_t count;
-    enum {
-        TENSORSTACK_ALWAYS,
-        TENSORSTACK_ON_FAILURE,
-        TENSORSTACK_NEVER,
-        TENSORSTACK_EXIT_CODE
-    } restart;
-    int64_t weight;
-    const struct json *labels;
-    const struct json *annotations;
-    const struct json *pod_spec;
+    TENSORSTACK_REPLICA_MEMBERS
 };
 
-/* The spec, in either spelling. */
+/* The spec, in either spelling. min, max and min_nodes are 0, and expected is -1, when not said. */
+enum {
+    TENSORSTACK_CLEAN_ALL,
+    TENSORSTACK_CLEAN_UNFINISHED,
+    TENSORSTACK_CLEAN_NONE
+};
 struct tensorstack_spec {
-    const struct tensorstack_replica *replicas;
-    size_t replica_count;
-    bool elastic;
-    int64_t min;      /* 0: not said */
-    int64_t max;      /* 0: not said */
-    int64_t expected; /* -1: not said */
-    bool torchrun;
-    int64_t min_nodes; /* of the oldest form; 0: not said */
-    int64_t torchrun_restarts;
-    struct str processes;
-    struct str backend;
-    const struct json *options;
-    bool debug;
-    const struct tensorstack_start *debugs;
-    size_t debug_count;
-    bool pause;
-    const struct tensorstack_start *resumes;
-    size_t resume_count;
-    int64_t deadline_s;
-    int64_t restarts;
-    enum {
-        TENSORSTACK_CLEAN_ALL,
-        TENSORSTACK_CLEAN_UNFINISHED,
-        TENSORSTACK_CLEAN_NONE
-    } clean;
-    struct str queue; /* empty: none is named */
-    int64_t priority;
-    const struct json *tensorboard;
+    TENSORSTACK_SPEC_MEMBERS
 };
 extern const struct decode_table tensorstack_spec_table;
 /* What is wrong leaves its field alone: admission has refused it before. */
