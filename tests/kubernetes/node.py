@@ -228,9 +228,11 @@ class Node:
                         f.write(above.read())
 
     def cgroups(self):
+        """One in each hierarchy; systemd leaves empty folders of those that there are not."""
         return [os.path.join(folder, self.cgroup) for folder in
                 ([CGROUPS] if os.path.exists(CGROUPS + "/cgroup.controllers") else
-                 [entry.path for entry in os.scandir(CGROUPS) if entry.is_dir(follow_symlinks=False)])]
+                 [entry.path for entry in os.scandir(CGROUPS) if entry.is_dir(follow_symlinks=False) and
+                  os.path.exists(entry.path + "/cgroup.procs")])]
 
     def base_spec(self):
         """What containerd begins each container's specification with: its own default, and what of this machine is in all."""
