@@ -216,13 +216,16 @@ static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *ta
     reorder(pods, tasks->count, a->kinds, a->order % orders_of(a->kinds));
     if (a->order >= orders_of(a->kinds))
         deal(sched->arena, pods, tasks->count);
-    for (size_t i = 0; i < tasks->count; i++)
-        a->steps[a->count++] = (struct step){
+    for (size_t i = 0; i < tasks->count; i++) {
+        struct step *step = &a->steps[a->count++];
+
+        *step = (struct step){
             .pod = pods[i],
             .set = set,
-            .choices = a->steps[a->count].choices, /* of the order before */
+            .choices = step->choices, /* of the order before: each has its own */
             .like_last = i && interchangeable(sched, pods[i - 1], pods[i]),
         };
+    }
     for (size_t i = a->count; i-- > first;)
         for (int r = 0; r < SCHED_RESOURCES; r++) {
             struct step *step = &a->steps[i];
