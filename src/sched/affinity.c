@@ -33,6 +33,7 @@
 struct domain {
     struct str value;
     int64_t active;
+    int64_t promised; /* of these: their room alone */
     int64_t releasing;
 };
 
@@ -154,6 +155,7 @@ static void term_count(struct arena *arena, struct term *term, const struct pod 
         domain->releasing++;
     else
         domain->active++;
+    domain->promised += other->status == ST_PIPELINED;
     term->total++;
 }
 
@@ -398,6 +400,10 @@ static enum fit terms_fit(const struct affinity *affinity, const struct node *no
             return FIT_NO;
         if ((!domain || domain->active + domain->releasing == 0) && !first)
             return FIT_NO;
+        /* Whom it has to be near is not there yet, and may never come. */
+        if (domain && domain->active + domain->releasing == domain->promised && !first &&
+            !QUIRK(affinity->sched, NO_RESERVATION))
+            fit = FIT_RELEASING;
     }
     for (size_t i = 0; i < affinity->away.count; i++) {
         const struct domain *domain = domain_find(&affinity->away.items[i], node);

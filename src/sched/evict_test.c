@@ -654,3 +654,66 @@ TEST(a_gang_of_which_a_budget_keeps_one_pod_stays_whole)
     EXPECT(evict_of(&cluster, "one-0"));
     cluster_close(&cluster);
 }
+
+/* A pod with or without the label app=y, and with or without the need to be beside one that has it. */
+static void put_labelled(struct cluster *cluster,
+                         const char *group,
+                         const struct job *job,
+                         bool label,
+                         bool near)
+{
+    static const struct str value = STR("y");
+    static const struct sched_label label_y = {STR("app"), STR("y")};
+    static const struct sched_expression is_y = {STR("app"), SCHED_IN, &value, 1};
+    static const struct sched_pod_term beside = {.selector = {&is_y, 1, true},
+                                                 .topology_key = STR("host")};
+    struct sched_pod pod = {.ns = STR("ns"),
+                            .name = str_from(job->name),
+                            .uid = str_from(job->name),
+                            .group = str_from(group),
+                            .cpu_milli = 1000,
+                            .gpus = job->gpus,
+                            .labels = &label_y,
+                            .label_count = label,
+                            .affinity = &beside,
+                            .affinity_count = near,
+                            .node = str_from(job->node ? job->node : ""),
+                            .phase = job->node ? SCHED_RUNNING : SCHED_PENDING,
+                            .role_rank = 2};
+
+    sched_put_pod(cluster->sched, &pod);
+}
+
+TEST(nobody_goes_whom_a_pod_of_the_same_group_is_near_that_starts_now)
+{
+    for (int label = 0; label < 2; label++) { /* who comes could be near it instead, later */
+        struct sched_label host = {STR("host"), STR("a")};
+        struct cluster cluster;
+
+        cluster_open(&cluster, SCHED_QUIRKS_NONE);
+        cluster_queue(&cluster, "q", SCHED_UNLIMITED, SCHED_UNLIMITED);
+        sched_put_node(cluster.sched, &(struct sched_node){.name = STR("a"),
+                                                           .cpu_milli = 64000,
+                                                           .memory_bytes = INT64_C(1) << 38,
+                                                           .gpus = 4,
+                                                           .pods = 110,
+                                                           .labels = &host,
+                                                           .label_count = 1});
+        for (int64_t priority = 40; priority <= 50; priority += 10)
+            sched_put_group(cluster.sched,
+                            &(struct sched_group){.ns = STR("ns"),
+                                                  .name = priority == 40 ? STR("low") : STR("g"),
+                                                  .queue = STR("q"),
+                                                  .min_member = 1,
+                                                  .has_priority = true,
+                                                  .priority = priority});
+        put_labelled(&cluster, "low", &(struct job){.name = "low-0", .gpus = 3, .node = "a"}, true,
+                     false);
+        put_labelled(&cluster, "g", &(struct job){.name = "g-0"}, false, true);
+        put_labelled(&cluster, "g", &(struct job){.name = "g-1", .gpus = 4}, label, false);
+        cluster_decide(&cluster, 1000);
+        EXPECT(cluster_bound(&cluster, "g-0"));
+        EXPECT(!cluster_evicted(&cluster, "low-0"));
+        cluster_close(&cluster);
+    }
+}

@@ -130,20 +130,25 @@ static struct pod_vec tasks_as_placed(const struct search *search, const struct 
     return left ? *tasks : placed;
 }
 
-/* Whether pods of a group would be placed once more, one after the other, each where it is. */
+/* Whether pods of a group would be placed once more, one after the other, each where it is; those that
+ * start in this cycle at once. */
 static bool fit_where_they_are(struct sched *sched,
                                struct group *group,
                                const struct pod_vec *tasks)
 {
     struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, tasks->count + 1);
+    bool *starts = ARENA_ARRAY(sched->arena, bool, tasks->count + 1);
     struct mark mark = journal_mark(sched);
     struct failure failure;
 
     for (size_t i = 0; i < tasks->count; i++) {
         nodes[i] = tasks->items[i]->node;
+        starts[i] = tasks->items[i]->status == ST_BINDING;
         pod_set(sched, tasks->items[i], ST_PENDING, NULL, NULL, 0);
     }
     bool fit = allocate_at(sched, group, tasks, nodes, &failure);
+    for (size_t i = 0; fit && i < tasks->count; i++)
+        fit = !starts[i] || tasks->items[i]->status == ST_BINDING;
     journal_rollback(sched, mark);
     return fit;
 }
@@ -261,16 +266,31 @@ static bool decided_now(const struct sched *sched, const struct pod *pod)
 /* Whether the group's pods that are to start may be where they are, beside those that are left. */
 static bool starts_hold(struct sched *sched, struct group *group)
 {
+    struct mark mark = journal_mark(sched);
     struct pod_vec tasks = {0};
+    struct pod_vec first = {0}; /* they are there before the others */
 
-    for (size_t i = 0; i < group->pods.count; i++)
-        if (decided_now(sched, group->pods.items[i]))
-            VEC_PUSH(sched->arena, &tasks, group->pods.items[i]);
-    return fit_where_they_are(sched, group, &tasks);
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+
+        if (!decided_now(sched, pod))
+            continue;
+        VEC_PUSH(sched->arena, &tasks, pod);
+        if (pending_comes(sched, pod))
+            VEC_PUSH(sched->arena, &first, pod);
+    }
+    if (!fit_where_they_are(sched, group, &tasks))
+        return false;
+    for (size_t i = 0; i < tasks.count; i++)
+        if (!pending_comes(sched, tasks.items[i]))
+            pod_set(sched, tasks.items[i], ST_PENDING, NULL, NULL, 0);
+    bool hold = !first.count || fit_where_they_are(sched, group, &first);
+    journal_rollback(sched, mark);
+    return hold;
 }
 
 /* Nobody goes, or is taken back, whom somebody must be near that is to start by what this cycle
- * decided: it never would. */
+ * decided, be it of the group itself: it never would. */
 static bool company_stays(const struct search *search, const struct pod_vec *evicted)
 {
     struct sched *sched = search->sched;
@@ -280,7 +300,6 @@ static bool company_stays(const struct search *search, const struct pod_vec *evi
     if (sched->near_in != sched->cycle || QUIRK(sched, NO_RESERVATION))
         return true;
     sched->mark_now++;
-    search->group->mark = sched->mark_now;
     for (size_t i = 0; i < evicted->count; i++) {
         evicted->items[i]->group->mark = sched->mark_now;
         if (!search_in_place(sched, evicted->items[i]))
