@@ -47,6 +47,7 @@ def run(argv, check=True, **more):
 
 class Scratch:
     """A layer over / ; inside() runs in it."""
+    enter = None  # a command that runs another in what is started there; None: it is entered by chroot
 
     def __init__(self, folder):
         self.layer = os.path.join(folder, "layer")
@@ -61,7 +62,7 @@ class Scratch:
             run(["mount", "-t", "tmpfs", "tmpfs", os.path.join(self.root, name)])
 
     def argv(self, *argv):
-        return ["chroot", self.root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", *argv]
+        return [*(self.enter or ["chroot", self.root]), "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", *argv]
 
     def inside(self, *argv, **more):
         return run(self.argv(*argv), **more)
@@ -101,7 +102,9 @@ class Unit:
                 os.makedirs(scratch.path(os.path.join(parent, name)), exist_ok=True)
         for command in self.all("ExecStartPre"):
             scratch.inside(*shlex.split(command))
-        return subprocess.Popen(scratch.argv(*self.environment(scratch), *shlex.split(self.all("ExecStart")[0])),
+        walls = ",".join(f"-{word[4:].lower()}" for word in self.all("CapabilityBoundingSet")[0].lstrip("~").split())
+        return subprocess.Popen(scratch.argv(*self.environment(scratch), "setpriv", "--bounding-set", walls,
+                                             *shlex.split(self.all("ExecStart")[0])),
                                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=self.limit)
 
     def limit(self):
