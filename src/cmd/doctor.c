@@ -1,5 +1,6 @@
-#include "agent/doctor.h"
+#include "cmd/doctor.h"
 
+#include "agent/doctor.h"
 #include "agent/host_path.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -144,19 +145,27 @@ static bool look_for_server(struct invocation *invocation, const char *folder, s
     return true;
 }
 
+size_t doctor_look(struct invocation *invocation,
+                   const char *folder,
+                   struct finding ret[static DOCTOR_LOOK_MAX])
+{
+    size_t count = doctor_all(folder, ret);
+
+    look_for_torch(&ret[count++]);
+    look_for_room(folder, &ret[count++]);
+    return count + look_for_server(invocation, folder, &ret[count]);
+}
+
 static int doctor_run(struct invocation *invocation)
 {
     const struct doctor_values *values = invocation->values;
     struct term term = term_open(STDOUT_FILENO, environ);
-    struct finding findings[DOCTOR_FINDINGS_MAX + 3];
+    struct finding findings[DOCTOR_LOOK_MAX];
     const char *folder = values->data_dir ? values->data_dir : datadir_default(invocation->arena);
-    size_t count = doctor_all(folder, findings);
+    size_t count = doctor_look(invocation, folder, findings);
     _cleanup_(buf_done) struct buf page = {0};
     bool works = true;
 
-    look_for_torch(&findings[count++]);
-    look_for_room(folder, &findings[count++]);
-    count += look_for_server(invocation, folder, &findings[count]);
     add_findings(&page, &term, findings, count, true);
     add_findings(&page, &term, findings, count, false);
     term_page(&term, buf_str(&page));

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "base/version.h"
 #include "cmd/datadir.h"
+#include "cmd/doctor.h"
 #include "cmd/muster.h"
 #include "plugin/plugin.h"
 #include "store/maintain.h"
@@ -132,10 +133,10 @@ static void add_flags(struct support *support)
     part_add(support, "flags", buf_str(&text));
 }
 
-static void add_doctor(struct support *support)
+static void add_doctor(struct support *support, struct invocation *invocation)
 {
-    struct finding findings[DOCTOR_FINDINGS_MAX];
-    size_t count = doctor_all(support->folder, findings);
+    struct finding findings[DOCTOR_LOOK_MAX];
+    size_t count = doctor_look(invocation, support->folder, findings);
     _cleanup_(buf_done) struct buf text = {0};
 
     for (size_t i = 0; i < count; i++)
@@ -311,7 +312,7 @@ static int support_run(struct invocation *invocation)
     support.folder = values->data_dir ? values->data_dir : datadir_meant(invocation->arena);
     add_version(&support);
     add_flags(&support);
-    add_doctor(&support);
+    add_doctor(&support, invocation);
     add_store(&support);
     add_log(&support, values->log);
     add_recording(&support);

@@ -370,8 +370,8 @@ def test_one_file_has_what_a_maintainer_needs_and_no_secrets():
                                         "nodes", "queues", "torchrunqueues", "torchrunjobs", "podgroups", "pods", "events"],
               str(parts))
         check(all(f"{n:14s}" in said for n, _ in parts) and "not there" not in text, said)
-        check(all(w in text for w in ("0 problems", "--data-dir", "runner.synced", "muster_leading 1", "MUSTER_EVENT_TTL=2h",
-                                         '{"muster":1,"settings"')), text[:3000])
+        check(all(w in text for w in ("0 problems", "--data-dir", "it runs, and is ready", "runner.synced", "muster_leading 1",
+                                      "MUSTER_EVENT_TTL=2h", '{"muster":1,"settings"')), text[:3000])
         check("pst" not in text.replace("pst-command\n", ""), "no secrets: " + text[max(0, text.find("pst") - 200):][:400])
         check(os.stat(out).st_mode & 0o777 == 0o600, "for its owner")
         m.process.terminate()
