@@ -90,11 +90,15 @@ def job(name, phase, gpus, ns="default", **status):
            "status": {"phase": phase, "numGPUs": gpus, "numNodes": (gpus + 3) // 4, "distribution": "4", **status}}
 
 
+def owner(name):
+    return [{"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunJob", "name": name, "uid": f"uid-{name}", "controller": True}]
+
+
 def worker(name, node, phase="Running", gpus=4):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta(
         f"{name}-worker-0", labels={"torchrun-job-name": name, "torchrun.ai/role": "worker", "torchrun.ai/index": "0",
                                     "torchrun.ai/generation": "1"},
-        annotations={"pod-group-name": f"pg-{name}-uid-{name}"}),
+        annotations={"pod-group-name": f"pg-{name}-uid-{name}"}, ownerReferences=owner(name)),
         "spec": {**({"nodeName": node} if node else {}), "containers": [
             {"name": "trainer", "image": "torch", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}]},
         "status": {"phase": phase, "podIP": "10.0.0.1", **({} if node else {"conditions": [
@@ -115,8 +119,7 @@ def queue(name, parent, quota, held):
 
 def group(name, phase, message=""):
     return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": meta(
-        f"pg-{name}-uid-{name}", ownerReferences=[{"apiVersion": "torchrun.ai/v1alpha1", "kind": "TorchrunJob", "name": name,
-                                                   "uid": f"uid-{name}", "controller": True}]),
+        f"pg-{name}-uid-{name}", ownerReferences=owner(name)),
         "spec": {"queue": "research-vision", "minMember": 1},
         "status": {"phase": phase, "running": int(not message), "pending": int(bool(message)), **({
             "message": message, "explanation": {

@@ -11,7 +11,10 @@ BYTES = 3 << 20
 PAGE = """
 apiVersion: v1
 kind: Pod
-metadata: {name: web-worker-0, labels: {torchrun-job-name: web, torchrun.ai/role: worker, torchrun.ai/index: "0"}}
+metadata:
+  name: web-worker-0
+  labels: {torchrun-job-name: web, torchrun.ai/role: worker, torchrun.ai/index: "0"}
+  ownerReferences: [{apiVersion: torchrun.ai/v1alpha1, kind: TorchrunJob, name: web, uid: UID, controller: true}]
 spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 1
@@ -22,6 +25,21 @@ spec:
                          exec python3 -m http.server PORT --bind 0.0.0.0']
       env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
 """ % BYTES
+
+
+JOB = """
+apiVersion: torchrun.ai/v1alpha1
+kind: TorchrunJob
+metadata: {name: web}
+spec: {jobQueue: none, numGPUs: 1, command: "true"}
+"""
+
+
+def apply_page(m, page):
+    """A pod of a job that has no queue, so nobody else makes or removes any."""
+    m.apply(JOB)
+    wait_for(lambda: "does not exist" in m.get("torchrunjob", "web").get("status", {}).get("message", ""), "the job to be known")
+    m.apply(page.replace("UID", m.get("torchrunjob", "web")["metadata"]["uid"]))
 
 
 class Opened:
@@ -60,7 +78,7 @@ def reach(m, port):
 def test_a_program_in_a_job_is_opened_without_kubectl():
     with Muster() as m:
         port, other = free_port(), free_port()  # pods may share the network of this machine
-        m.apply(PAGE.replace("PORT", str(port)))
+        apply_page(m, PAGE.replace("PORT", str(port)))
         m.kubectl("wait", "--for=condition=Ready", "pod/web-worker-0", "--timeout=60s")
         opened = reach(m, port)
         try:

@@ -7,6 +7,7 @@ import subprocess
 import urllib.request
 
 from harness import Muster, binary, check, wait_for
+from test_plugin_open import apply_page
 from test_plugin_terminal import Terminal
 
 QUEUE = """
@@ -18,7 +19,10 @@ spec: {nodeResources: {gpus: 2}}
 PAGE = """
 apiVersion: v1
 kind: Pod
-metadata: {name: web-worker-0, labels: {torchrun-job-name: web, torchrun.ai/role: worker, torchrun.ai/index: "0"}}
+metadata:
+  name: web-worker-0
+  labels: {torchrun-job-name: web, torchrun.ai/role: worker, torchrun.ai/index: "0"}
+  ownerReferences: [{apiVersion: torchrun.ai/v1alpha1, kind: TorchrunJob, name: web, uid: UID, controller: true}]
 spec:
   restartPolicy: Never
   containers:
@@ -88,7 +92,7 @@ def test_a_shell_whose_program_was_killed_gives_its_gpus_back():
 
 def test_the_address_of_a_program_in_a_job():
     with Muster() as m:
-        m.apply(PAGE)
+        apply_page(m, PAGE)
         done = m.torchrun("open", "nobody", "8000", ok=False)
         check("no pod of job nobody runs" in done.stderr, done.stderr)
 
