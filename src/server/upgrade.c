@@ -46,29 +46,37 @@ bool upgrade_is_websocket(const struct request *request)
     return wants(request, "websocket");
 }
 
+bool upgrade_to_websocket(struct request *request, const char *protocol)
+{
+    const struct http_head *head = &request->x->head;
+    struct str key = http_head_get(head, "Sec-WebSocket-Key");
+    char accept[WEBSOCKET_ACCEPT_BYTES];
+
+    if (!key.len || !str_is(http_head_get(head, "Sec-WebSocket-Version"), "13"))
+        return false;
+    websocket_accept_key(key, accept);
+    http_header(request->x, "Sec-WebSocket-Accept", str_from(accept));
+    if (protocol)
+        http_header(request->x, "Sec-WebSocket-Protocol", str_from(protocol));
+    http_upgrade(request->x, "websocket");
+    return true;
+}
+
 /* The protocol that was agreed on; NULL: none, and the request has been answered. */
 static const char *agree_websocket(struct request *request, const struct upgrade *upgrade)
 {
     const char *const *protocols = upgrade->websocket_protocols;
-    const struct http_head *head = &request->x->head;
-    struct str key = http_head_get(head, "Sec-WebSocket-Key");
     const char *protocol = choose(request, "Sec-WebSocket-Protocol", protocols);
-    bool named = http_head_get(head, "Sec-WebSocket-Protocol").len > 0;
-    char accept[WEBSOCKET_ACCEPT_BYTES];
+    bool named = http_head_get(&request->x->head, "Sec-WebSocket-Protocol").len > 0;
 
     if (!named)
         protocol = upgrade->websocket_default;
-    if (!key.len || !str_is(http_head_get(head, "Sec-WebSocket-Version"), "13") || !protocol) {
+    if (!protocol || !upgrade_to_websocket(request, named ? protocol : NULL)) {
         request_fail(request, 400, "BadRequest",
                      "WebSocket: version 13 and one of our subprotocols (such as %s) are needed",
                      protocols[0]);
         return NULL;
     }
-    websocket_accept_key(key, accept);
-    http_header(request->x, "Sec-WebSocket-Accept", str_from(accept));
-    if (named)
-        http_header(request->x, "Sec-WebSocket-Protocol", str_from(protocol));
-    http_upgrade(request->x, "websocket");
     return protocol;
 }
 

@@ -31,3 +31,6 @@ struct upgrade {
 /* `upgrade` must outlive the request. */
 void upgrade_pod(struct request *request, const struct upgrade *upgrade);
 bool upgrade_is_websocket(const struct request *request);
+/* 101, with this subprotocol unless it is NULL. False: the client's version or key will not do, and
+ * nothing has been answered. */
+bool upgrade_to_websocket(struct request *request, const char *protocol);

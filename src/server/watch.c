@@ -11,19 +11,24 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "http/server.h"
+#include "http/websocket.h"
 #include "http1/parse.h"
 #include "server/accept.h"
 #include "server/queue.h"
 #include "server/request.h"
+#include "server/upgrade.h"
 #include "tool/timer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Watch streams. One that falls EVENTS_MAX behind is told 410 and has to list again. */
+/* Watch streams, chunked or as messages of a WebSocket. One that falls EVENTS_MAX behind is told 410 and
+ * has to list again. */
 
-#define EVENTS_MAX    8192
+#define EVENTS_MAX 8192
+#define INPUT_MAX \
+    4096 /* of a WebSocket: nobody has anything to say but that he is there, or goes */
 #define TIMEOUT_S_MAX ((uint64_t)24 * 3600)
 
 struct stream {
@@ -33,6 +38,9 @@ struct stream {
     struct queue queue; /* an item's number: the revision */
     struct err closed;
     struct timer *timer;
+    struct websocket ws;
+    struct buf in; /* of the client, by WebSocket */
+    bool websocket;
     bool bookmarks;
     bool send_initial; /* tell where the initial state ends */
     bool skip_initial; /* the client wants changes only, from now */
@@ -49,6 +57,20 @@ static void stream_free(struct stream *stream)
     api_watch_stop(stream->request->server->api, stream->watch);
     queue_done(&stream->queue);
     timer_free(stream->timer);
+    websocket_done(&stream->ws);
+    buf_done(&stream->in);
+}
+
+static void stream_end(struct stream *stream)
+{
+    _cleanup_(buf_done) struct buf frame = {0};
+
+    stream_free(stream);
+    if (stream->websocket) {
+        websocket_write_close(&frame, 1000);
+        http_write(stream->x, buf_str(&frame));
+    }
+    http_end(stream->x);
 }
 
 static const char *event_name(enum api_event event)
@@ -110,9 +132,8 @@ static bool write_frame(struct stream *stream,
            protobuf_event_write(buf, event_name(item->event), root, err) == 0;
 }
 
-static void write_item(void *user, struct buf *buf, struct queue_item *item)
+static void write_event(struct stream *stream, struct buf *buf, struct queue_item *item)
 {
-    struct stream *stream = user;
     struct err err = {0};
 
     if (stream->request->accept.media != MEDIA_PROTOBUF) {
@@ -132,6 +153,19 @@ static void write_item(void *user, struct buf *buf, struct queue_item *item)
     (void)write_frame(stream, buf, item, &err);
 }
 
+static void write_item(void *user, struct buf *buf, struct queue_item *item)
+{
+    _cleanup_(buf_done) struct buf event = {0};
+    struct stream *stream = user;
+
+    write_event(stream, stream->websocket ? &event : buf, item);
+    if (stream->websocket)
+        websocket_write(buf,
+                        stream->request->accept.media == MEDIA_PROTOBUF ? WEBSOCKET_BINARY
+                                                                        : WEBSOCKET_TEXT,
+                        -1, buf_str(&event));
+}
+
 static void fall_behind(struct stream *stream);
 
 static void pump(struct stream *stream)
@@ -140,10 +174,8 @@ static void pump(struct stream *stream)
         fall_behind(stream);
     bool over = queue_pump(&stream->queue, stream->x, write_item, stream);
     (void)request_has_room(stream->request);
-    if (!over)
-        return;
-    stream_free(stream);
-    http_end(stream->x);
+    if (over)
+        stream_end(stream);
 }
 
 /* Everything queued is dropped for one ERROR event: the client lists again. */
@@ -210,10 +242,35 @@ static void on_close(struct http_exchange *x)
 
 static void on_timeout(void *user)
 {
-    struct stream *stream = user;
+    stream_end(user);
+}
 
-    stream_free(stream);
-    http_end(stream->x);
+/* Of a WebSocket. A client that asks and does not read gets no answers. */
+static void on_input(struct http_exchange *x, struct str bytes)
+{
+    struct stream *stream = ((struct request *)x->user)->stream;
+    struct websocket_message message;
+    int r = 0;
+
+    if (!stream || stream->over)
+        return;
+    buf_add(&stream->in, bytes);
+    while ((r = websocket_next(&stream->ws, &stream->in, &message)) > 0) {
+        _cleanup_(buf_done) struct buf out = {0};
+
+        if (message.opcode == WEBSOCKET_CLOSE) {
+            stream_end(stream);
+            return;
+        }
+        if (message.opcode == WEBSOCKET_PING && http_pending(x) < QUEUE_PENDING_BYTES_MAX) {
+            websocket_write(&out, WEBSOCKET_PONG, -1, message.data);
+            http_write(x, buf_str(&out));
+        }
+    }
+    if (r < 0 || stream->in.len + stream->ws.message.len > INPUT_MAX) {
+        stream_free(stream);
+        http_abort(x);
+    }
 }
 
 static void start_timer(struct stream *stream, uint64_t seconds)
@@ -269,7 +326,13 @@ void watch_begin(struct request *request)
     }
     if (!check_selectors(request))
         return;
+    bool websocket = upgrade_is_websocket(request);
+    if (websocket && !upgrade_to_websocket(request, NULL)) {
+        request_fail(request, 400, "BadRequest", "WebSocket: version 13 and a key are needed");
+        return;
+    }
     struct stream *stream = ARENA_NEW(arena, struct stream);
+    stream->websocket = websocket;
     stream->request = request;
     stream->x = request->x;
     stream->first = true;
@@ -282,10 +345,12 @@ void watch_begin(struct request *request)
     request->stream = stream;
     request->x->on_drain = on_drain;
     request->x->on_close = on_close;
-    http_begin(request->x, 200,
-               request->accept.media == MEDIA_PROTOBUF
-                   ? "application/vnd.kubernetes.protobuf;stream=watch"
-                   : "application/json");
+    request->x->on_data = on_input;
+    if (!websocket)
+        http_begin(request->x, 200,
+                   request->accept.media == MEDIA_PROTOBUF
+                       ? "application/vnd.kubernetes.protobuf;stream=watch"
+                       : "application/json");
     if (str_to_u64(timeout, &seconds) && seconds)
         start_timer(stream, seconds);
     stream->watch = api_watch(request->server->api,

@@ -31,7 +31,8 @@ class Socket(Wire):
         super().__init__(muster, timeout=30 * PATIENCE)
         self.base64 = protocol and "base64" in protocol
         named = f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else ""
-        self.send(f"GET {PODS}/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token or self.token}\r\n"
+        slash = "" if path.startswith("?") else "/"
+        self.send(f"GET {PODS}{slash}{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token or self.token}\r\n"
                   f"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n{named}"
                   f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n".encode())
         head = self.line_and_headers().decode()
@@ -125,6 +126,23 @@ def test_logs_come_as_messages():
                     said += base64.b64decode(got[1]) if s.base64 else got[1]
                 check(said == b"container is alive\n", f"{protocol}: {said}")
                 check(got[1][:2] == b"\x03\xe8", f"{protocol}: closed with {got[1]}")
+
+
+def test_watches_come_as_messages():
+    """As fabric8's client for Java asks: it waits for the 101, and takes an answer without it for one that never ends."""
+    with Muster() as m, Socket(m, "?watch=true&allowWatchBookmarks=true&timeoutSeconds=600", None) as s:
+        m.create(pod("w", container("sleep 1000"), terminationGracePeriodSeconds=0))
+        opcode, data = s.frame()
+        event = json.loads(data)
+        check((opcode, event["type"], event["object"]["metadata"]["name"]) == (TEXT, "ADDED", "w"), f"{opcode} {data}")
+        s.send(frame(PING, b"there?"))
+        while (got := s.frame())[0] != PONG:
+            check(json.loads(got[1])["type"] in ("MODIFIED", "BOOKMARK"), f"{got}")
+        check(got[1] == b"there?", f"{got}")
+        s.send(frame(CLOSE, b"\x03\xe8"))
+        while (got := s.frame())[0] != CLOSE:
+            pass
+        check(got[1][:2] == b"\x03\xe8", f"closed with {got[1]}")
 
 
 def test_unread_pongs_take_no_memory():
