@@ -10,7 +10,7 @@
 # make page-shots  pictures of every view in build/page-shots, light, dark and narrow; docs/page has some of them
 # make bench-page  what the page costs with 1,000 nodes, 10,000 pods and 20 viewers
 # make seeds      the guides that the project began with, typed line by line, on muster up and on a real control plane, with Kubeflow's and
-#                 KAI's own CRDs before and after (SEEDS_OF="--on muster 002 003": some of it; KAI_CRDS=FOLDER has KAI's)
+#                 KAI's own CRDs before and after (SEEDS_OF="--on muster 002 003": some of it; KAI_CRDS=FOLDER has those of another KAI)
 # make failures   twenty failures planted in real gangs, with every PyTorch on this machine, and whether status, events and logs tell them
 #                 truly (FAILURES="--torch 1.13 killed setup": some)
 # make conformance-v017   decisions of KAI Scheduler 0.17, which are not all met yet (tests/expected)

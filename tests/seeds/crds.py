@@ -1,6 +1,6 @@
 """Other people's own definitions of the kinds that the guides use, as installations bring them: those of Kubeflow's training
-operator, of Trainer and of JobSet from their Go modules, by version; KAI Scheduler's, which are in no registry, from the folder
-that KAI_CRDS names.
+operator, of Trainer, of JobSet and of KAI Scheduler from their Go modules, by version. KAI_CRDS names a folder with those of
+another KAI Scheduler, of which the module proxy has few.
 
     theirs, missing = crds.folders()     # folders with CRDs in them, and in words what could not be had
     crds.install(m, theirs)              # as `kubectl apply -k` of the other project does
@@ -18,6 +18,7 @@ MODULES = (
     ("github.com/kubeflow/training-operator", "v1.8.1", "manifests/base/crds"),
     ("github.com/kubeflow/trainer/v2", "v2.3.0", "manifests/base/crds"),
     ("sigs.k8s.io/jobset", "v0.12.0", "config/components/crd/bases"),
+    ("github.com/NVIDIA/KAI-scheduler", "v0.12.0", "deployments/kai-scheduler/crds"),
 )
 DOWNLOAD_S = 300
 
@@ -43,9 +44,7 @@ def folders():
         found += [where] if where else []
         missing += [] if where else [f"{path} {version}"]
     kai = os.environ.get("KAI_CRDS")
-    found += [os.path.abspath(kai)] if kai else []
-    missing += [] if kai else ["KAI Scheduler's (KAI_CRDS names a folder that has them)"]
-    return found, missing
+    return found + ([os.path.abspath(kai)] if kai else []), missing
 
 
 def files(folder):

@@ -26,7 +26,8 @@ A script NUMBER.txt has one line for each line that its guide has the reader typ
 A line that is typed as it stands passes; so does one whose file, address or placeholder is told above. One with - or, at its
 place, ~ or ^ deviates. FLAGS: in the first lines gives muster up, or the nodes of the cluster, flags. Each script has a server
 of its own and a folder to work in, with the repository's examples/ and deploy/ in it; `oc` is kubectl there. Prints
-`failed: PLACE/WHOSE/NUMBER:LINE` for each line that failed, and ends with the number of lines that passed, failed and deviated, in all and of each place.
+`failed: PLACE/WHOSE/NUMBER:LINE` for each line that failed, and ends with the number of lines that passed, failed and deviated,
+in all and of each place.
 """
 
 import contextlib
