@@ -3,8 +3,9 @@
 
 Each comes from its registry by name and pinned version, into a folder of its own in the cache ($XDG_CACHE_HOME or ~/.cache,
 muster/strangers), never into the system: Python packages into virtual environments, npm packages beside a script, Go programs
-built from their modules (go/go.mod, tests/kubernetes/binaries.sh). One that cannot be had here is skipped and counted. Of a suite
-every spec counts (suites.py), of Kubeflow's SDKs every step with every PyTorch (kubeflow_sdk.py). KAI_E2E=FILE runs KAI
+built from their modules (go/go.mod, tests/kubernetes/binaries.sh), crates by cargo, jars by Maven. One that cannot be had here is
+skipped and counted. Of a suite every spec counts (suites.py), of Kubeflow's SDKs every step with every PyTorch (kubeflow_sdk.py),
+of published manifests each (manifests.py). KAI_E2E=FILE runs KAI
 Scheduler's compiled suite as well. WORD: only those with it in their name. Ends with `N passed, N failed, N skipped`; a line
 `failed: NAME` names each that failed (tests/expected/strangers.txt has those that are known to; tests/result.py compares).
 """
@@ -25,6 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 
 import kubeflow_sdk  # noqa: E402
+import manifests  # noqa: E402
 import suites  # noqa: E402
 from harness import Failure, Muster, Skip, check, run, torch_pythons  # noqa: E402
 
@@ -60,21 +62,25 @@ def command(*argv, env=None, cwd=None):
                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
+def digest_of(folder):
+    """Of the sources in it."""
+    digest = hashlib.sha256()
+    for path in sorted(glob.glob(os.path.join(folder, "**", "*.*"), recursive=True)):
+        if os.path.isfile(path):
+            with open(path, "rb") as f:
+                digest.update(f.read())
+    return digest.hexdigest()[:12]
+
+
 def built(name):
     """A Go program of go/, built."""
-    sources = sorted(glob.glob(os.path.join(HERE, "go", "**", "*.*"), recursive=True))
-    digest = hashlib.sha256()
-    for path in sources:
-        with open(path, "rb") as f:
-            digest.update(f.read())
-
     def make(folder):
         shutil.copytree(os.path.join(HERE, "go"), os.path.join(folder, "source"))
         command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", folder + "/", "./...", env=GO,
                 cwd=os.path.join(folder, "source"))
     if not shutil.which("go", path=GO["PATH"]):
         raise Skip("no Go here")
-    return os.path.join(install("go-" + digest.hexdigest()[:12], make), name)
+    return os.path.join(install("go-" + digest_of(os.path.join(HERE, "go")), make), name)
 
 
 def pinned(program):
@@ -120,6 +126,33 @@ def node(m):
     script = os.path.join(folder, "client.mjs")  # beside its packages, where node looks for them
     shutil.copyfile(os.path.join(HERE, "node/client.mjs"), script)
     run(["node", script], env=m.env, limit=LIMIT_S)
+
+
+def rust(m):
+    source = os.path.join(HERE, "rust")
+
+    def make(folder):
+        shutil.copytree(source, os.path.join(folder, "source"))
+        command("cargo", "build", "--quiet", "--release", cwd=os.path.join(folder, "source"))
+    if not shutil.which("cargo"):
+        raise Skip("no cargo here")
+    run([os.path.join(install("rust-" + digest_of(source), make), "source/target/release/stranger")], env=m.env, limit=LIMIT_S)
+
+
+def java(m):
+    """fabric8's client: Maven has its jars, the JDK runs the source."""
+    group, name, version = "io.fabric8", "kubernetes-client", "7.7.0"
+
+    def make(folder):
+        with open(os.path.join(folder, "pom.xml"), "w") as f:
+            f.write(f'<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>x</groupId>'
+                    f"<artifactId>x</artifactId><version>1</version><dependencies><dependency><groupId>{group}</groupId>"
+                    f"<artifactId>{name}</artifactId><version>{version}</version></dependency></dependencies></project>")
+        command("mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=jars", cwd=folder)
+    if not shutil.which("mvn") or not shutil.which("java"):
+        raise Skip("no JDK and Maven here")
+    jars = os.path.join(install(f"java-{name}-{version}", make), "jars", "*")
+    run(["java", "-cp", jars, os.path.join(HERE, "java/Client.java")], env=m.env, limit=LIMIT_S)
 
 
 def go(name):
@@ -188,6 +221,16 @@ def kai(name):
     return suites.kai(os.path.abspath(os.environ["KAI_E2E"]))
 
 
+def published(word):
+    def results(name):
+        suites.needs_images()
+        start = time.monotonic()
+        for manifest, verdict, why in manifests.play(word):
+            yield f"{name}/{manifest}", verdict, why, time.monotonic() - start
+            start = time.monotonic()
+    return results
+
+
 def sdk(version):
     def results(name):
         pythons = torch_pythons()
@@ -208,7 +251,10 @@ STRANGERS = {
     "python-kr8s": python("kr8s_objects.py", "kr8s==0.20.15"),
     "python-lightkube": python("lightkube_objects.py", "lightkube==1.0.1", "lightkube-models==1.37.0.8"),
     "python-kopf": python("kopf_operator.py", "kopf==1.45.2", "kubernetes==37.0.2"),
+    "python-dask": python("dask_cluster.py", "dask-kubernetes==2026.3.0", "distributed==2026.8.0", "dask==2026.8.0"),
     "node-client": alone(node),
+    "rust-kube": alone(rust),
+    "java-fabric8": alone(java),
     "go-client": go("client"),
     "go-controller-runtime": go("controller"),
     "helm": alone(helm),
@@ -218,6 +264,10 @@ STRANGERS = {
     "jobset-e2e": suite(suites.jobset, "jobset-e2e"),
     "trainer-e2e": suite(suites.trainer, "trainer-e2e"),
     "kai-e2e": kai,
+    "manifests-kai": published("KAI-scheduler"),
+    "manifests-training-operator": published("training-operator"),
+    "manifests-trainer": published("trainer/v2"),
+    "manifests-jobset": published("jobset"),
 }
 
 
