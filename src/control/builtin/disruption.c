@@ -1,6 +1,5 @@
 #include "api/kind.h"
 #include "api/object.h"
-#include "api/pod.h"
 #include "api/selector.h"
 #include "base/arena.h"
 #include "base/cleanup.h"
@@ -48,7 +47,8 @@ struct covered {
     struct actions *actions;
     const struct cache *cache;
     VEC(const struct object *) scaled; /* Deployments and the like, each once */
-    int64_t alone;                     /* pods whose number nobody says */
+    bool alone;                        /* there are pods without a controller, which do not count */
+    const struct object *stray;        /* a pod whose controller has no number; NULL: none */
     int64_t pods;
 };
 
@@ -72,10 +72,12 @@ static const struct object *scaled_of(const struct cache *cache, const struct ob
 
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         const struct object *found = owner_among(cache, pod, kinds[i]);
-        const struct object *above = found ? owner_among(cache, found, &kind_deployment) : NULL;
+        const struct object_owner *owner = found ? object_controller(found) : NULL;
 
         if (found)
-            return above ? above : found;
+            return owner && str_is(owner->kind, kind_deployment.name)
+                       ? owner_among(cache, found, &kind_deployment)
+                       : found;
     }
     return NULL;
 }
@@ -86,7 +88,9 @@ static void cover(struct covered *covered, const struct object *pod)
 
     covered->pods++;
     if (!owner) {
-        covered->alone++;
+        covered->alone |= !object_controller(pod);
+        if (object_controller(pod) && !covered->stray)
+            covered->stray = pod;
         return;
     }
     for (size_t i = 0; i < covered->scaled.count; i++)
@@ -95,14 +99,21 @@ static void cover(struct covered *covered, const struct object *pod)
     VEC_PUSH(covered->actions->arena, &covered->scaled, owner);
 }
 
+/* A plain number of minAvailable is about the pods that are there; neither is about none. */
+static bool is_about_scale(const struct json *spec)
+{
+    return !json_is_null(json_get(spec, "maxUnavailable")) ||
+           is_share(json_get(spec, "minAvailable"));
+}
+
 /* Pods that are missing count: of a Deployment of ten that has three, none may go because two may
- * be away. A plain number of minAvailable is about the pods that are there. */
+ * be away. */
 static int64_t expected_of(const struct covered *covered, const struct json *spec)
 {
-    int64_t sum = covered->alone;
+    int64_t sum = 0;
 
-    if (json_is_null(json_get(spec, "maxUnavailable")) && !is_share(json_get(spec, "minAvailable")))
-        return covered->pods;
+    if (!is_about_scale(spec))
+        return json_is_null(json_get(spec, "minAvailable")) ? 0 : covered->pods;
     for (size_t i = 0; i < covered->scaled.count; i++)
         sum += json_i64_or(json_at(object_json(covered->scaled.items[i], covered->actions->arena),
                                    "spec.replicas"),
@@ -118,13 +129,6 @@ static bool is_ready(const struct object *pod)
 
     return !pod->deleted_ms &&
            condition_is_true(json_get(object_json(pod, &arena), "status"), "Ready");
-}
-
-static bool is_over(const struct object *pod)
-{
-    _cleanup_(arena_done) struct arena arena = {0};
-
-    return pod_is_over(object_json(pod, &arena));
 }
 
 /* Evicted, says the budget, and the pod does not show it yet: it is as good as gone. One that stays
@@ -146,31 +150,71 @@ static bool is_disrupted(struct actions *actions,
     return true;
 }
 
-static void reconcile(const struct control_input *input,
-                      const struct control_key *key,
-                      struct actions *actions)
+/* Counts what the selector chooses; how many of them are healthy. */
+static int64_t look(const struct control_input *input,
+                    const struct object *budget,
+                    const struct json *disrupted,
+                    struct covered *covered,
+                    struct json *still)
 {
-    struct arena *arena = actions->arena;
-    const struct object *budget = cache_get(input->cache, &kind_pdb, key->ns, key->name);
+    const struct selector *selector = object_selector(budget);
     const struct object *pod = NULL;
-    struct covered covered = {.actions = actions, .cache = input->cache};
-    size_t cursor = 0;
     int64_t healthy = 0;
+    size_t cursor = 0;
 
-    const struct selector *selector = budget ? object_selector(budget) : NULL;
-    if (!selector || budget->deleted_ms)
-        return;
-    const struct json *root = object_json(budget, arena);
-    const struct json *spec = json_get(root, "spec");
-    const struct json *disrupted = json_at(root, "status.disruptedPods");
-    struct json *still = json_new_object(arena);
-    while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor))) {
-        if (!selector_matches(selector, pod->labels, pod->label_count) || is_over(pod))
+    while (selector && (pod = cache_next(input->cache, &kind_pod, budget->ns, &cursor))) {
+        if (!selector_matches(selector, pod->labels, pod->label_count))
             continue;
-        cover(&covered, pod);
-        healthy += !is_disrupted(actions, disrupted, pod, input->now_ms, still) && is_ready(pod);
+        cover(covered, pod);
+        healthy +=
+            !is_disrupted(covered->actions, disrupted, pod, input->now_ms, still) && is_ready(pod);
     }
-    int64_t expected = expected_of(&covered, spec);
+    return healthy;
+}
+
+/* Nobody can say how many pods there should be: until somebody can, none may go. */
+static void fail_safe(const struct covered *covered, struct json *status, int64_t now_ms)
+{
+    struct arena *arena = covered->actions->arena;
+
+    json_set(status, STR("disruptionsAllowed"), json_new_i64(arena, 0));
+    condition_set(
+        arena, status,
+        &(struct condition){"DisruptionAllowed", "False", "SyncFailed",
+                            str_printf(arena, "found no controllers for pod \"" STR_FMT "\"",
+                                       STR_ARG(covered->stray->name))},
+        now_ms);
+}
+
+/* Once the status says it, somebody hears why it is not what he expected. */
+static void warn(const struct covered *covered, const struct object *budget)
+{
+    struct actions *actions = covered->actions;
+
+    if (covered->stray)
+        action_warn(actions, budget, "CalculateExpectedPodCountFailed",
+                    str_printf(actions->arena,
+                               "Failed to calculate the number of expected pods: nobody says how "
+                               "many there should be of the controller of pod \"" STR_FMT
+                               "\". A number as minAvailable needs none.",
+                               STR_ARG(covered->stray->name)));
+    else if (covered->alone)
+        action_warn(actions, budget, "UnmanagedPods",
+                    STR("Pods that this PodDisruptionBudget selects have no controller that says "
+                        "how many there should be, so they do not count. A number as minAvailable "
+                        "counts them."));
+}
+
+static void tell_counts(const struct object *budget,
+                        const struct covered *covered,
+                        const struct json *spec,
+                        int64_t healthy,
+                        struct json *still,
+                        struct json *status,
+                        int64_t now_ms)
+{
+    struct arena *arena = covered->actions->arena;
+    int64_t expected = expected_of(covered, spec);
     int64_t desired = json_is_null(json_get(spec, "maxUnavailable"))
                           ? amount(json_get(spec, "minAvailable"), expected)
                           : expected - amount(json_get(spec, "maxUnavailable"), expected);
@@ -178,8 +222,6 @@ static void reconcile(const struct control_input *input,
         desired = 0;
     int64_t allowed = healthy > desired && expected ? healthy - desired : 0;
 
-    struct json *status = json_get(root, "status") ? json_clone(arena, json_get(root, "status"))
-                                                   : json_new_object(arena);
     if (json_count(still))
         json_set(status, STR("disruptedPods"), still);
     else
@@ -195,7 +237,30 @@ static void reconcile(const struct control_input *input,
                       .reason = allowed ? "SufficientPods" : "InsufficientPods",
                       .message = STR(""),
                   },
-                  input->now_ms);
+                  now_ms);
+}
+
+static void reconcile(const struct control_input *input,
+                      const struct control_key *key,
+                      struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+    const struct object *budget = cache_get(input->cache, &kind_pdb, key->ns, key->name);
+    struct covered covered = {.actions = actions, .cache = input->cache};
+
+    if (!budget || budget->deleted_ms)
+        return;
+    const struct json *root = object_json(budget, arena);
+    const struct json *spec = json_get(root, "spec");
+    struct json *still = json_new_object(arena);
+    int64_t healthy = look(input, budget, json_at(root, "status.disruptedPods"), &covered, still);
+    struct json *status = json_get(root, "status") ? json_clone(arena, json_get(root, "status"))
+                                                   : json_new_object(arena);
+
+    if (covered.stray && is_about_scale(spec))
+        fail_safe(&covered, status, input->now_ms);
+    else
+        tell_counts(budget, &covered, spec, healthy, still, status, input->now_ms);
     struct json *patch = merge_diff(arena, json_get(root, "status"), status);
     if (!patch)
         return;
@@ -204,6 +269,8 @@ static void reconcile(const struct control_input *input,
     action_patch_status(actions, budget, body);
     /* An eviction meanwhile has counted it down: that must not be undone. */
     actions->list.items[actions->list.count - 1].revision = budget->revision;
+    if (is_about_scale(spec))
+        warn(&covered, budget);
 }
 
 static void keys(const struct cache *cache, const struct object *object, struct control_keys *ret)

@@ -276,19 +276,23 @@ TEST(a_budget_counts_the_pods_that_there_should_be)
          "'expectedPods':10,'currentHealthy':6,'desiredHealthy':4,'disruptionsAllowed':2"},
         {"a number that must stay is about those that are there", "'minAvailable':2", 3, 0, 0, 0,
          "'expectedPods':3,'currentHealthy':3,'desiredHealthy':2,'disruptionsAllowed':1"},
-        {"several owners add up, and so do pods that nobody scales", "'maxUnavailable':'50%'", 10,
-         4, 1, 1,
-         "'expectedPods':16,'currentHealthy':16,'desiredHealthy':8,'disruptionsAllowed':8"},
+        {"several owners add up; pods that nobody controls are not among them",
+         "'maxUnavailable':'50%'", 10, 4, 1, 1,
+         "'expectedPods':15,'currentHealthy':16,'desiredHealthy':7,'disruptionsAllowed':9"},
+        {"alone, they stay", "'maxUnavailable':1", 0, 0, 0, 2,
+         "'expectedPods':0,'currentHealthy':2,'desiredHealthy':0,'disruptionsAllowed':0"},
+        {"unless a number must stay", "'minAvailable':1", 0, 0, 0, 2,
+         "'expectedPods':2,'currentHealthy':2,'desiredHealthy':1,'disruptionsAllowed':1"},
         {"more may be away than there are", "'maxUnavailable':20", 3, 0, 0, 0,
          "'expectedPods':10,'currentHealthy':3,'desiredHealthy':0,'disruptionsAllowed':3"},
         {"no pods", "'maxUnavailable':1", 0, 0, 0, 0,
          "'expectedPods':0,'currentHealthy':0,'desiredHealthy':0,'disruptionsAllowed':0"},
         {"neither is said", "'unhealthyPodEvictionPolicy':'AlwaysAllow'", 0, 0, 0, 2,
-         "'expectedPods':2,'currentHealthy':2,'desiredHealthy':0,'disruptionsAllowed':2"},
+         "'expectedPods':0,'currentHealthy':2,'desiredHealthy':0,'disruptionsAllowed':0"},
         {"per cent of nonsense", "'minAvailable':'most'", 0, 0, 0, 2,
-         "'expectedPods':2,'currentHealthy':2,'desiredHealthy':0,'disruptionsAllowed':2"},
+         "'expectedPods':0,'currentHealthy':2,'desiredHealthy':0,'disruptionsAllowed':0"},
         {"nor that", "'minAvailable':'x%'", 0, 0, 0, 2,
-         "'expectedPods':2,'currentHealthy':2,'desiredHealthy':0,'disruptionsAllowed':2"},
+         "'expectedPods':0,'currentHealthy':2,'desiredHealthy':0,'disruptionsAllowed':0"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -322,36 +326,53 @@ TEST(a_budget_counts_the_pods_that_there_should_be)
     }
 }
 
-TEST(a_pod_whose_owner_is_another_one_now_counts_for_itself)
+TEST(of_pods_whose_controller_has_no_number_none_may_go)
 {
-    _cleanup_(scene_close) struct scene scene;
+    static const struct {
+        const char *why;
+        const char *owner;
+        const char *spec;
+        const char *reason;
+    } rows[] = {
+        {"a ReplicaSet that is another one now", OWNER("ReplicaSet", "r"), "'maxUnavailable':2",
+         "SyncFailed"},
+        {"one whose Deployment is gone", OWNER("ReplicaSet", "t"), "'maxUnavailable':2",
+         "SyncFailed"},
+        {"a Job", OWNER("Job", "j"), "'minAvailable':'10%'", "SyncFailed"},
+        {"a Job, and a number that must stay", OWNER("Job", "j"), "'minAvailable':1",
+         "SufficientPods"},
+    };
 
-    scene_open(&scene);
-    scene_put(&scene, &kind_replicaset,
-              "{'metadata':{'name':'r','uid':'another'},'spec':{'replicas':5}}");
-    put_pods(&scene, 2, "p", OWNER("ReplicaSet", "r"));
-    scene_put(&scene, &kind_pod,
-              "{'metadata':{'name':'over'" LABELS "},'status':{'phase':'Succeeded'}}");
-    scene_put(&scene, &kind_pod,
-              "{'metadata':{'name':'going'" LABELS
-              ",'deletionTimestamp':'2026-01-01T00:00:00Z'},'status':{'conditions':[{'type':'Ready'"
-              ",'status':'True'}]}}");
-    scene_put(&scene, &kind_pdb,
-              "{'metadata':{'name':'b'},'spec':{'selector':{'matchLabels':{'a':'b'}},"
-              "'maxUnavailable':2}}");
-    scene_run(&scene, &disruption_controller, "b");
-    const struct json *status = json_get(scene_get(&scene, &kind_pdb, "b"), "status");
-    EXPECT(json_i64_or(json_get(status, "expectedPods"), 0) == 3);
-    EXPECT(json_i64_or(json_get(status, "currentHealthy"), 0) == 2);
-    EXPECT(json_i64_or(json_get(status, "disruptionsAllowed"), 0) == 1);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_replicaset,
+                  "{'metadata':{'name':'r','uid':'another'},'spec':{'replicas':5}}");
+        scene_put(&scene, &kind_replicaset,
+                  "{'metadata':{'name':'t'" OWNER("Deployment", "gone") "},'spec':{'replicas':5}}");
+        put_pods(&scene, 2, "p", rows[i].owner);
+        scene_put(&scene, &kind_pod,
+                  "{'metadata':{'name':'going'" LABELS ",'deletionTimestamp':'2026-01-01T00:00:00Z'"
+                  "},'status':{'conditions':[{'type':'Ready','status':'True'}]}}");
+        scene_put(&scene, &kind_pdb,
+                  str_printf(&scene.arena,
+                             "{'metadata':{'name':'b'},'spec':{'selector':{'matchLabels':{'a':'b'}"
+                             "},%s}}",
+                             rows[i].spec)
+                      .p);
+        scene_run(&scene, &disruption_controller, "b");
+        const struct json *status = json_get(scene_get(&scene, &kind_pdb, "b"), "status");
+        bool failed = str_is(json_str_at(status, "conditions.0.reason"), "SyncFailed");
+        EXPECT(str_is(json_str_at(status, "conditions.0.reason"), rows[i].reason));
+        EXPECT(json_i64_or(json_get(status, "disruptionsAllowed"), -1) == (failed ? 0 : 1));
+    }
 }
 
 TEST(a_budget_that_chooses_nothing_says_nothing)
 {
     static const char *const rows[] = {
-        "{'metadata':{'name':'b'},'spec':{'maxUnavailable':1}}",
-        "{'metadata':{'name':'b'},'spec':{'selector':{'matchExpressions':[{'key':'a','operator':"
-        "'Never'}]}}}",
         "{'metadata':{'name':'b','deletionTimestamp':'2026-01-01T00:00:00Z'},'spec':{'selector':{}}"
         "}",
         "{'metadata':{'name':'other'},'spec':{'selector':{}}}",
