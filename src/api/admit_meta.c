@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #define ANNOTATION_BYTES_MAX ((size_t)256 * 1024)
@@ -110,20 +111,61 @@ static bool listed(const struct json *list, const struct json *value)
     return false;
 }
 
+/* Those of Kubernetes itself have no domain. */
+static bool is_finalizer(struct str name)
+{
+    return str_find(name, '/') < name.len || str_is(name, "kubernetes") || str_is(name, "orphan") ||
+           str_is(name, "foregroundDeletion");
+}
+
+/* These take any qualified name in Kubernetes, as custom kinds do. */
+static bool has_strict_finalizers(const struct kind *kind)
+{
+    static const char *const groups[] = {"apiextensions.k8s.io", "apiregistration.k8s.io",
+                                         "admissionregistration.k8s.io", "policy"};
+
+    for (size_t i = 0; i < COUNT_OF(groups); i++)
+        if (strcmp(kind->group, groups[i]) == 0)
+            return false;
+    return kind->strategic;
+}
+
 static void check_finalizers(struct admit *admit, const struct json *meta)
 {
     const struct json *before = json_at(admit->old, "metadata.finalizers");
     bool deleting = !json_is_null(json_at(admit->old, "metadata.deletionTimestamp"));
+
+    size_t index = 0;
 
     JSON_FOREACH(json_get(meta, "finalizers"), item) {
         const char *rule = names_qualified(json_str(item));
 
         if (rule)
             admit_invalid(admit, STR("metadata.finalizers"), item, rule);
+        if (has_strict_finalizers(admit->kind) && !is_finalizer(json_str(item)) &&
+            !(admit->old && listed(before, item)))
+            admit_invalid(admit, str_printf(admit->arena, "metadata.finalizers[%zu]", index), item,
+                          "name is neither a standard finalizer name nor is it fully qualified");
+        index++;
         if (deleting && !listed(before, item))
             admit_forbidden(admit, STR("metadata.finalizers"),
                             "no new finalizers can be added if the object is being deleted");
     }
+}
+
+/* What a name is to begin with; a dash at its end stands before what is made up. */
+static void check_prefix(struct admit *admit, const struct json *prefix)
+{
+    struct str text = str_dup(admit->arena, json_str(prefix));
+
+    if (!text.len)
+        return;
+    if (text.len > 1 && text.p[text.len - 1] == '-') {
+        text.len--;
+        ((char *)(uintptr_t)text.p)[text.len - 1] = 'a';
+    }
+    if (name_rule(admit->kind, text))
+        admit_invalid(admit, STR("metadata.generateName"), prefix, name_rule(admit->kind, text));
 }
 
 void admit_metadata(struct admit *admit)
@@ -136,6 +178,7 @@ void admit_metadata(struct admit *admit)
         admit_required(admit, STR("metadata.name"), "name or generateName is required");
     else if (rule)
         admit_invalid(admit, STR("metadata.name"), name, rule);
+    check_prefix(admit, json_get(meta, "generateName"));
     check_labels(admit, json_get(meta, "labels"));
     check_annotations(admit, json_get(meta, "annotations"));
     check_owners(admit, json_get(meta, "ownerReferences"));

@@ -35,6 +35,12 @@ static void check_amount(struct admit *admit, const struct json *amount, struct 
 
 #define QUOTA_NAMES_MAX 256 /* each is counted anew for every object that comes or goes */
 
+/* Pods are of it or not; the value of another one is chosen. */
+static bool is_plain_scope(struct str name)
+{
+    return !str_is(name, "PriorityClass");
+}
+
 static bool is_scope(struct str name)
 {
     static const char *const scopes[] = {"Terminating",   "NotTerminating",
@@ -47,9 +53,29 @@ static bool is_scope(struct str name)
     return false;
 }
 
-#define SCOPES                                                                                    \
-    "\"Terminating\", \"NotTerminating\", \"BestEffort\", \"NotBestEffort\", \"PriorityClass\", " \
-    "\"CrossNamespacePodAffinity\""
+static void check_term(struct admit *admit, const struct json *term)
+{
+    struct str scope = json_str(json_get(term, "scopeName"));
+    struct str op = json_str(json_get(term, "operator"));
+    bool in = str_is(op, "In") || str_is(op, "NotIn");
+    bool none = str_is(op, "Exists") || str_is(op, "DoesNotExist");
+    bool known = is_scope(scope);
+
+    if (!known)
+        admit_invalid(admit, STR("spec.scopeSelector.matchExpressions.scopeName"),
+                      json_get(term, "scopeName"), "unsupported scope");
+    if ((!in && !none) || (known && is_plain_scope(scope) && !str_is(op, "Exists")))
+        admit_invalid(admit, STR("spec.scopeSelector.matchExpressions.operator"),
+                      json_get(term, "operator"),
+                      in || none ? "must be 'Exists' for any scope but PriorityClass"
+                                 : "not a valid selector operator");
+    if (in && !json_count(json_get(term, "values")))
+        admit_required(admit, STR("spec.scopeSelector.matchExpressions.values"),
+                       "must be set for In and NotIn");
+    if (none && json_count(json_get(term, "values")))
+        admit_invalid(admit, STR("spec.scopeSelector.matchExpressions.values"),
+                      json_get(term, "values"), "must be no value for Exists and DoesNotExist");
+}
 
 void admit_resourcequota_validate(struct admit *admit)
 {
@@ -64,25 +90,10 @@ void admit_resourcequota_validate(struct admit *admit)
         check_amount(admit, amount, STR("spec.hard"));
     JSON_FOREACH(json_get(spec, "scopes"), scope)
         if (!is_scope(json_str(scope)))
-            admit_unsupported(admit, STR("spec.scopes"), scope, SCOPES);
-    JSON_FOREACH(json_at(spec, "scopeSelector.matchExpressions"), term) {
-        struct str op = json_str(json_get(term, "operator"));
-        bool in = str_is(op, "In") || str_is(op, "NotIn");
-
-        if (!is_scope(json_str(json_get(term, "scopeName"))))
-            admit_unsupported(admit, STR("spec.scopeSelector.matchExpressions.scopeName"),
-                              json_get(term, "scopeName"), SCOPES);
-        if (!in && !str_is(op, "Exists") && !str_is(op, "DoesNotExist"))
-            admit_unsupported(admit, STR("spec.scopeSelector.matchExpressions.operator"),
-                              json_get(term, "operator"),
-                              "\"In\", \"NotIn\", \"Exists\", \"DoesNotExist\"");
-        if (in && !json_count(json_get(term, "values")))
-            admit_required(admit, STR("spec.scopeSelector.matchExpressions.values"),
-                           "must be set for In and NotIn");
-    }
-    if (admit->old &&
-        (!json_equal(json_get(spec, "scopes"), json_at(admit->old, "spec.scopes")) ||
-         !json_equal(json_get(spec, "scopeSelector"), json_at(admit->old, "spec.scopeSelector"))))
+            admit_invalid(admit, STR("spec.scopes"), scope, "unsupported scope");
+    JSON_FOREACH(json_at(spec, "scopeSelector.matchExpressions"), term)
+        check_term(admit, term);
+    if (admit->old && !json_equal(json_get(spec, "scopes"), json_at(admit->old, "spec.scopes")))
         admit_invalid(admit, STR("spec.scopes"), json_get(spec, "scopes"), "field is immutable");
 }
 

@@ -119,9 +119,9 @@ static void add_pvc(struct admit *admit)
     const struct json *source = json_get(spec, "dataSource");
     const struct json *any = json_get(spec, "dataSourceRef");
 
-    if (!admit->old && !json_is_null(source) && json_is_null(any))
+    if (!json_is_null(source) && json_is_null(any))
         json_set(spec, STR("dataSourceRef"), json_clone(admit->arena, source));
-    else if (!admit->old && json_is_null(source) && !json_is_null(any) &&
+    else if (json_is_null(source) && !json_is_null(any) &&
              !json_str(json_get(any, "namespace")).len)
         json_set(spec, STR("dataSource"), json_clone(admit->arena, any));
 
@@ -166,11 +166,42 @@ static void check_promise(struct admit *admit)
         admit_forbidden(admit, STR("immutable"), "field is immutable when `immutable` is set");
 }
 
+/* A key is in one of the two. */
+static void check_keys_apart(struct admit *admit, const struct json *binary)
+{
+    _cleanup_(map_done) struct map seen = {.seed = (uintptr_t)binary};
+
+    JSON_FOREACH(binary, item)
+        map_set(&seen, json_key(item), item);
+    JSON_FOREACH(seen.count ? json_get(admit->object, "data") : NULL, item)
+        if (map_get(&seen, json_key(item)))
+            admit_invalid(admit,
+                          str_printf(admit->arena, "data[" STR_FMT "]", STR_ARG(json_key(item))),
+                          json_new_str(admit->arena, json_key(item)),
+                          "duplicate of key present in binaryData");
+}
+
 static void check_configmap(struct admit *admit)
 {
+    const struct json *binary = json_get(admit->object, "binaryData");
+
     check_promise(admit);
     check_keys(admit, "data");
     check_keys(admit, "binaryData");
+    check_keys_apart(admit, binary);
+}
+
+/* Of what is named there only the name counts. */
+static void add_serviceaccount(struct admit *admit)
+{
+    JSON_FOREACH(json_get(admit->object, "secrets"), secret) {
+        struct str name = str_dup(admit->arena, json_str(json_get(secret, "name")));
+
+        while (json_first(secret))
+            json_remove(secret, json_key(json_first(secret)));
+        if (name.len)
+            json_add_str(admit->arena, secret, "name", name);
+    }
 }
 
 #define ACCOUNT_NAME "kubernetes.io/service-account.name"
@@ -238,36 +269,103 @@ static void check_fixed(struct admit *admit)
     static const struct {
         const struct kind *kind;
         const char *path;
+        bool forbidden; /* is told as forbidden, not as invalid */
     } rows[] = {
-        {&kind_priorityclass, "value"},
-        {&kind_priorityclass, "preemptionPolicy"},
-        {&kind_storageclass, "provisioner"},
-        {&kind_storageclass, "parameters"},
-        {&kind_storageclass, "reclaimPolicy"},
-        {&kind_storageclass, "volumeBindingMode"},
-        {&kind_pvc, "spec.accessModes"},
-        {&kind_pvc, "spec.volumeMode"},
-        {&kind_pvc, "spec.selector"},
-        {&kind_job, "spec.selector"},
-        {&kind_job, "spec.completionMode"},
-        {&kind_rolebinding, "roleRef"},
-        {&kind_clusterrolebinding, "roleRef"},
-        {&kind_runtimeclass, "handler"},
-        {&kind_controllerrevision, "data"},
-        {&kind_volumeattachment, "spec"},
-        {&kind_servicecidr, "spec.cidrs"},
-        {&kind_ipaddress, "spec"},
-        {&kind_csistoragecapacity, "nodeTopology"},
-        {&kind_csistoragecapacity, "storageClassName"},
+        {&kind_priorityclass, "value", true},
+        {&kind_priorityclass, "preemptionPolicy", false},
+        {&kind_storageclass, "provisioner", true},
+        {&kind_storageclass, "parameters", true},
+        {&kind_storageclass, "reclaimPolicy", true},
+        {&kind_storageclass, "volumeBindingMode", false},
+        {&kind_job, "spec.selector", false},
+        {&kind_job, "spec.completionMode", false},
+        {&kind_rolebinding, "roleRef", false},
+        {&kind_clusterrolebinding, "roleRef", false},
+        {&kind_runtimeclass, "handler", false},
+        {&kind_controllerrevision, "data", false},
+        {&kind_volumeattachment, "spec", false},
+        {&kind_servicecidr, "spec.cidrs", false},
+        {&kind_ipaddress, "spec", false},
+        {&kind_csistoragecapacity, "nodeTopology", false},
+        {&kind_csistoragecapacity, "storageClassName", false},
     };
 
     for (size_t i = 0; admit->old && i < COUNT_OF(rows); i++) {
         const struct json *before = json_at(admit->old, rows[i].path);
         const struct json *now = json_at(admit->object, rows[i].path);
 
-        if (admit->kind == rows[i].kind && (before || now) && !json_equal(before, now))
+        if (admit->kind != rows[i].kind || (!before && !now) || json_equal(before, now))
+            continue;
+        if (rows[i].forbidden)
+            admit_forbidden(admit, str_from(rows[i].path), "field is immutable");
+        else
             admit_invalid(admit, str_from(rows[i].path), now, "field is immutable");
     }
+}
+
+/* But for what may change, an object's spec is as it was. */
+static bool is_as_it_was(struct admit *admit, const char *const *free, size_t count)
+{
+    struct json *now = json_clone(admit->arena, json_get(admit->object, "spec"));
+    struct json *before = json_clone(admit->arena, json_get(admit->old, "spec"));
+
+    for (size_t i = 0; i < count; i++) {
+        json_remove(now, str_from(free[i]));
+        json_remove(before, str_from(free[i]));
+    }
+    return json_equal(now, before);
+}
+
+/* Of a claim its size may grow, once it has a volume; which volume that is becomes known, and so do
+ * a class and a source that were not said. */
+static void check_pvc(struct admit *admit)
+{
+    static const char *const free[] = {"volumeName", "resources", "volumeAttributesClassName"};
+    static const char *const later[] = {"volumeName", "storageClassName", "dataSourceRef"};
+    const struct json *old = json_get(admit->old, "spec");
+    struct json *spec = json_get(admit->object, "spec");
+    const char *names[COUNT_OF(free) + COUNT_OF(later)];
+    bool bound = str_is(json_str_at(admit->old, "status.phase"), "Bound");
+    struct str volume = json_str(json_get(old, "volumeName"));
+    bool same = !volume.len || str_eq(volume, json_str(json_get(spec, "volumeName")));
+    size_t count = 0;
+
+    if (!admit->old)
+        return;
+    for (size_t i = 0; i < COUNT_OF(free); i++)
+        names[count++] = free[i];
+    for (size_t i = 0; i < COUNT_OF(later); i++)
+        if (json_is_null(json_get(old, later[i])))
+            names[count++] = later[i];
+    if (!is_as_it_was(admit, names, count) || !same ||
+        (!bound && !json_equal(json_get(old, "resources"), json_get(spec, "resources"))))
+        admit_forbidden(admit, STR("spec"),
+                        "spec is immutable after creation except resources.requests and "
+                        "volumeAttributesClassName for bound claims");
+}
+
+/* Where its bytes are. */
+static void check_pv(struct admit *admit)
+{
+    static const char *const free[] = {"capacity",
+                                       "accessModes",
+                                       "claimRef",
+                                       "persistentVolumeReclaimPolicy",
+                                       "storageClassName",
+                                       "mountOptions",
+                                       "volumeMode",
+                                       "nodeAffinity",
+                                       "volumeAttributesClassName"};
+    const struct json *before = json_at(admit->old, "spec.nodeAffinity");
+
+    if (!admit->old)
+        return;
+    if (!is_as_it_was(admit, free, COUNT_OF(free)))
+        admit_forbidden(admit, STR("spec.persistentvolumesource"),
+                        "spec.persistentvolumesource is immutable after creation");
+    if (!json_is_null(before) && !json_equal(before, json_at(admit->object, "spec.nodeAffinity")))
+        admit_invalid(admit, STR("nodeAffinity"), json_at(admit->object, "spec.nodeAffinity"),
+                      "field is immutable, except for updating from beta label to GA");
 }
 
 /* What must be said. */
@@ -357,8 +455,10 @@ static const struct {
     {&kind_crd, crd_default, crd_add, crd_validate},
     {&kind_service, admit_service_default, admit_service_add, admit_service_validate},
     {&kind_namespace, default_namespace, add_namespace, check_namespace},
-    {&kind_pvc, NULL, add_pvc, NULL},
+    {&kind_pvc, NULL, add_pvc, check_pvc},
+    {&kind_pv, NULL, NULL, check_pv},
     {&kind_configmap, NULL, NULL, check_configmap},
+    {&kind_serviceaccount, NULL, add_serviceaccount, NULL},
     {&kind_event, NULL, NULL, check_event},
     {&kind_event_k8s, NULL, NULL, check_event},
     {&kind_secret, default_secret, NULL, check_secret},

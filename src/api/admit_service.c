@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/names.h"
 #include "api/service.h"
+#include "api/types.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -86,22 +87,47 @@ const char *service_end_wrong(struct str ip)
     return NULL;
 }
 
-/* clusterIP and clusterIPs say the same, and an update that leaves them out keeps them. */
+/* clusterIP and clusterIPs say the same, and an update that leaves them out keeps them. Where one
+ * of them was changed and the other left as it was, the other follows. */
 static void keep_address(struct admit *admit, struct json *spec)
 {
+    struct str before = json_str_at(admit->old, "spec.clusterIP");
+    const struct json *kept = json_at(admit->old, "spec.clusterIPs");
     struct str address = json_str(json_get(spec, "clusterIP"));
-    struct str first = json_str(json_at(spec, "clusterIPs.0"));
-    const struct json *before = json_at(admit->old, "spec.clusterIP");
+    bool said = json_count(json_get(spec, "clusterIPs")) &&
+                !(admit->old && json_equal(json_get(spec, "clusterIPs"), kept));
 
-    if (!address.len)
-        address = first.len ? first : json_str(before);
+    if (!address.len && !said)
+        address = before;
     if (!address.len)
         return;
     address = str_dup(admit->arena, address);
     json_add_str(admit->arena, spec, "clusterIP", address);
-    if (!json_count(json_get(spec, "clusterIPs")) || !str_eq(first, address))
+    if (said)
+        return;
+    if (json_count(kept) && str_eq(address, before))
+        json_set(spec, STR("clusterIPs"), json_clone(admit->arena, kept));
+    else
         json_push(json_add_array(admit->arena, spec, "clusterIPs"),
                   json_new_str(admit->arena, address));
+}
+
+/* A Service that names its endpoints by hand may have them in both families. */
+static void fill_families(struct admit *admit, struct json *spec)
+{
+    bool both = !admit->old && str_is(json_str(json_get(spec, "clusterIP")), "None") &&
+                !json_count(json_get(spec, "selector")) &&
+                json_is_null(json_get(spec, "ipFamilyPolicy"));
+
+    admit_fill_c(admit, spec, "ipFamilyPolicy", both ? "RequireDualStack" : "SingleStack");
+    if (!json_count(json_get(spec, "ipFamilies")))
+        json_push(json_add_array(admit->arena, spec, "ipFamilies"),
+                  json_new_str(admit->arena, STR("IPv4")));
+    if (both && json_count(json_get(spec, "ipFamilies")) == 1)
+        json_push(json_get(spec, "ipFamilies"),
+                  json_new_str(admit->arena, str_is(json_str_at(spec, "ipFamilies.0"), "IPv4")
+                                                 ? STR("IPv6")
+                                                 : STR("IPv4")));
 }
 
 /* Typed clients of Go write 0 for a port that nobody named. */
@@ -152,18 +178,26 @@ void admit_service_default(struct admit *admit)
     }
 }
 
+/* It was of another type, and still says what it was given then. */
+static void drop_address(struct admit *admit, struct json *spec)
+{
+    static const char *const fields[] = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"};
+    const struct json *before = json_get(admit->old, "spec");
+
+    for (size_t i = 0; i < COUNT_OF(fields); i++)
+        if (json_get(before, fields[i]) &&
+            json_equal(json_get(before, fields[i]), json_get(spec, fields[i])))
+            json_remove(spec, str_from(fields[i]));
+}
+
 void admit_service_add(struct admit *admit)
 {
     struct json *spec = json_get(admit->object, "spec");
 
     if (str_is(json_str(json_get(spec, "type")), "ExternalName")) {
-        json_remove(spec, STR("clusterIP"));
-        json_remove(spec, STR("clusterIPs"));
+        drop_address(admit, spec);
     } else {
-        admit_fill_c(admit, spec, "ipFamilyPolicy", "SingleStack");
-        if (!json_count(json_get(spec, "ipFamilies")))
-            json_push(json_add_array(admit->arena, spec, "ipFamilies"),
-                      json_new_str(admit->arena, STR("IPv4")));
+        fill_families(admit, spec);
         keep_address(admit, spec);
     }
     (void)json_make_path(admit->arena, admit->object, "status.loadBalancer");
@@ -217,6 +251,67 @@ static void check_balancer(struct admit *admit, const struct json *spec)
                       "is 'Local'");
 }
 
+static bool is_reached_from_outside(const struct json *spec)
+{
+    struct str type = json_str(json_get(spec, "type"));
+
+    return str_is(type, "NodePort") || str_is(type, "LoadBalancer") ||
+           (str_is(type, "ClusterIP") && json_count(json_get(spec, "externalIPs")));
+}
+
+/* Who comes from outside, and from where. */
+static void check_outside(struct admit *admit, const struct json *spec)
+{
+    const struct json *policy = json_get(spec, "externalTrafficPolicy");
+    const struct json *ranges = json_get(spec, "loadBalancerSourceRanges");
+    size_t index = 0;
+
+    if (json_str(policy).len && !is_reached_from_outside(spec))
+        admit_invalid(admit, STR("spec.externalTrafficPolicy"), policy,
+                      "may only be set for externally-accessible services");
+    /* Kubernetes tells of it in these letters. */
+    if (json_count(ranges) && !str_is(json_str(json_get(spec, "type")), "LoadBalancer"))
+        admit_forbidden(admit, STR("spec.LoadBalancerSourceRanges"),
+                        "may only be used when `type` is 'LoadBalancer'");
+    JSON_FOREACH(ranges, range) {
+        const char *why = type_form_wrong("cidr", str_trim(json_str(range)));
+
+        if (why)
+            admit_invalid(admit,
+                          str_printf(admit->arena, "spec.LoadBalancerSourceRanges[%zu]", index),
+                          range, why);
+        index++;
+    }
+}
+
+static void check_addresses(struct admit *admit, const struct json *spec)
+{
+    static const char *const fields[] = {"clusterIPs", "ipFamilies", "ipFamilyPolicy"};
+    const struct json *list = json_get(spec, "clusterIPs");
+    bool external = str_is(json_str(json_get(spec, "type")), "ExternalName");
+    size_t index = 0;
+
+    for (size_t i = 0; external && i < COUNT_OF(fields); i++)
+        if (json_count(json_get(spec, fields[i])) || json_str(json_get(spec, fields[i])).len ||
+            (i == 0 && json_str(json_get(spec, "clusterIP")).len) ||
+            (i == 2 && !json_is_null(json_get(spec, fields[i]))))
+            admit_forbidden(admit, str_printf(admit->arena, "spec.%s", fields[i]),
+                            "may not be set for ExternalName services");
+    if (external)
+        return;
+    if (json_count(list) &&
+        !str_eq(json_str(json_first(list)), json_str(json_get(spec, "clusterIP"))))
+        admit_invalid(admit, STR("spec.clusterIPs"), list, "first value must match `clusterIP`");
+    JSON_FOREACH(list, address) {
+        const char *why = type_form_wrong("ip", json_str(address));
+
+        if (why && !(index == 0 && str_is(json_str(address), "None")))
+            admit_invalid(admit, str_printf(admit->arena, "spec.clusterIPs[%zu]", index), address,
+                          why);
+        index++;
+    }
+}
+
 static void check_selector(struct admit *admit, const struct json *selector)
 {
     JSON_FOREACH(selector, label)
@@ -230,20 +325,25 @@ void admit_service_validate(struct admit *admit)
     const struct json *spec = json_get(admit->object, "spec");
     struct str type = json_str(json_get(spec, "type"));
     struct str address = json_str(json_get(spec, "clusterIP"));
-    static const char *const types[] = {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"};
+    static const char *const words[] = {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"};
     bool external = str_is(type, "ExternalName");
     bool known = false;
 
-    for (size_t i = 0; i < COUNT_OF(types); i++)
-        known = known || str_is(type, types[i]);
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        known = known || str_is(type, words[i]);
     if (!known)
         admit_unsupported(admit, STR("spec.type"), json_get(spec, "type"),
                           "\"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\"");
     if (external && !json_str(json_get(spec, "externalName")).len)
         admit_required(admit, STR("spec.externalName"), "");
+    else if (external && names_dns_subdomain(json_str(json_get(spec, "externalName"))))
+        admit_invalid(admit, STR("spec.externalName"), json_get(spec, "externalName"),
+                      names_dns_subdomain(json_str(json_get(spec, "externalName"))));
     if (!json_count(json_get(spec, "ports")) && !str_is(address, "None") && !external)
         admit_required(admit, STR("spec.ports"), "");
     check_ports(admit, json_get(spec, "ports"));
     check_balancer(admit, spec);
+    check_outside(admit, spec);
+    check_addresses(admit, spec);
     check_selector(admit, json_get(spec, "selector"));
 }

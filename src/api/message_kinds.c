@@ -256,6 +256,110 @@ static void check_class(const struct look *look)
     }
 }
 
+/* ---- core ---- */
+
+static void check_subset(const struct look *look)
+{
+    if (!json_count(json_get(look->object, "addresses")) &&
+        !json_count(json_get(look->object, "notReadyAddresses")))
+        admit_required(look->admit, look_here(look),
+                       "must specify `addresses` or `notReadyAddresses`");
+}
+
+/* ---- admissionregistration.k8s.io ---- */
+
+/* "a", "a/b", "a/all", and the like, none of which is in another one. */
+static void check_rule_resources(const struct look *look)
+{
+    const struct json *list = json_get(look->object, "resources");
+    _cleanup_(map_done) struct map below = {.seed = (uintptr_t)look->object};
+    bool bare = false;
+    size_t index = 0;
+
+    JSON_FOREACH(list, item) {
+        struct str text = json_str(item);
+        size_t slash = str_find(text, '/');
+        struct str at = look_at_item(look, "resources", index++);
+        struct str all =
+            str_printf(look->admit->arena, STR_FMT "/*", STR_ARG(str_sub(text, 0, slash)));
+        struct str any =
+            str_printf(look->admit->arena, "*" STR_FMT, STR_ARG(str_sub(text, slash, text.len)));
+
+        bare |= slash == text.len && !str_is(text, "*") && text.len;
+        if (slash == text.len)
+            continue;
+        if (map_get(&below, all) || map_get(&below, any))
+            admit_invalid(look->admit, at, item, "is in another item that has a '*'");
+        if (str_eq(text, all) || str_eq(text, any))
+            map_set(&below, str_dup(look->admit->arena, text), item);
+    }
+    if (has(list, STR("*/*")) && json_count(list) > 1)
+        look_wrong(look, "resources", "if '*/*' is present, must not specify other resources");
+    if (has(list, STR("*")) && bare)
+        look_wrong(look, "resources",
+                   "if '*' is present, must not specify other resources without subresources");
+}
+
+/* Which requests a webhook or a policy is about. */
+static void check_operations(const struct look *look)
+{
+    static const char *const named[] = {"apiVersions", "resources"};
+
+    (void)check_all(look, "operations", "if '*' is present, must not specify other operations");
+    (void)check_all(look, "apiGroups", "if '*' is present, must not specify other API groups");
+    (void)check_all(look, "apiVersions", "if '*' is present, must not specify other API versions");
+    for (size_t i = 0; i < COUNT_OF(named); i++) {
+        size_t index = 0;
+
+        JSON_FOREACH(json_get(look->object, named[i]), item) {
+            if (!json_str(item).len)
+                admit_required(look->admit, look_at_item(look, named[i], index), "");
+            index++;
+        }
+    }
+    check_rule_resources(look);
+    check_twice(look, "resourceNames", NULL);
+}
+
+static void check_conditions(const struct look *look)
+{
+    check_twice(look, "matchConditions", "name");
+}
+
+static void check_policy_lists(const struct look *look)
+{
+    check_conditions(look);
+    check_twice(look, "auditAnnotations", "key");
+}
+
+static void check_actions(const struct look *look)
+{
+    check_twice(look, "validationActions", NULL);
+}
+
+/* ---- scheduling.k8s.io ---- */
+
+#define USER_PRIORITY_MAX 1000000000
+
+/* Names that begin with system- are those of Kubernetes' own classes, and so are the highest values.
+ */
+static void check_priority_class(const struct look *look)
+{
+    struct str name = json_str_at(look->admit->object, "metadata.name");
+    int64_t value = json_i64_or(json_get(look->object, "value"), 0);
+    bool known = (str_is(name, "system-cluster-critical") && value == 2000000000) ||
+                 (str_is(name, "system-node-critical") && value == 2000001000);
+
+    if (str_starts(name, STR("system-")) &&
+        (!known || json_bool_or(json_get(look->object, "globalDefault"), false)))
+        admit_forbidden(look->admit, STR("metadata.name"),
+                        "priority class names with 'system-' prefix are reserved for system use "
+                        "only");
+    else if (!known && value > USER_PRIORITY_MAX)
+        admit_forbidden(look->admit, look_at(look, "value"),
+                        "maximum allowed value of a user defined priority is 1000000000");
+}
+
 /* ---- discovery.k8s.io ---- */
 
 static const char *address_rule(struct str type, struct str address)
@@ -414,19 +518,27 @@ const struct message_rule message_kinds[] = {
     {"discovery.k8s.io/v1", "Endpoint", check_endpoint},
     {"discovery.k8s.io/v1", "EndpointHints", check_hints},
     {"discovery.k8s.io/v1", "EndpointSlice", check_slice},
+    {"v1", "EndpointSubset", check_subset},
     {"events.k8s.io/v1", "Event", check_new_event},
     {"v1", "Event", check_old_event},
     {"flowcontrol.apiserver.k8s.io/v1", "FlowSchemaSpec", check_flow},
     {"flowcontrol.apiserver.k8s.io/v1", "LimitResponse", check_limit},
+    {"admissionregistration.k8s.io/v1", "MutatingWebhook", check_conditions},
+    {"admissionregistration.k8s.io/v1", "NamedRuleWithOperations", check_operations},
     {"flowcontrol.apiserver.k8s.io/v1", "NonResourcePolicyRule", check_flow_paths},
     {"flowcontrol.apiserver.k8s.io/v1", "PolicyRulesWithSubjects", check_flow_rules},
+    {"scheduling.k8s.io/v1", "PriorityClass", check_priority_class},
     {"flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfigurationSpec", check_level},
     {"flowcontrol.apiserver.k8s.io/v1", "QueuingConfiguration", check_queues},
     {"flowcontrol.apiserver.k8s.io/v1", "ResourcePolicyRule", check_flow_resources},
+    {"admissionregistration.k8s.io/v1", "RuleWithOperations", check_operations},
     {"flowcontrol.apiserver.k8s.io/v1", "ServiceAccountSubject", check_flow_account},
     {"storage.k8s.io/v1", "StorageClass", check_class},
     {"flowcontrol.apiserver.k8s.io/v1", "Subject", check_flow_subject},
     {"v1", "TopologySelectorLabelRequirement", check_topology_label},
     {"v1", "TopologySelectorTerm", check_topology},
+    {"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBindingSpec", check_actions},
+    {"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicySpec", check_policy_lists},
+    {"admissionregistration.k8s.io/v1", "ValidatingWebhook", check_conditions},
 };
 const size_t message_kind_count = COUNT_OF(message_kinds);

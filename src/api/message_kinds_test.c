@@ -67,6 +67,140 @@ TEST(a_class_is_reached_from_nodes_that_are_named_once)
     refusals_play_whole(rows, COUNT_OF(rows));
 }
 
+#define POLICY(rule, more) \
+    "{" META ",'spec':{'matchConstraints':{'resourceRules':[{" rule "}]}," more "}}"
+#define ANY           "'apiGroups':[''],'apiVersions':['v1']"
+#define CREATES       ANY ",'operations':['CREATE'],'resources':['pods']"
+#define HOLDS         "'validations':[{'expression':'true'}]"
+#define RULE          "spec.matchConstraints.resourceRules[0]"
+#define BINDING(more) "{" META ",'spec':{'policyName':'p'," more "}}"
+
+TEST(a_policy_says_which_requests_it_is_about)
+{
+    static const struct refusal rows[] = {
+        {"creates", &kind_admissionpolicy, NULL, POLICY(CREATES, HOLDS), ""},
+        {"ways to a pod", &kind_admissionpolicy, NULL,
+         POLICY(ANY ",'operations':['CONNECT'],'resources':['pods/*']", HOLDS), ""},
+        {"all and one", &kind_admissionpolicy, NULL,
+         POLICY(ANY ",'operations':['*','CREATE'],'resources':['pods']", HOLDS),
+         RULE ".operations"},
+        {"looking", &kind_admissionpolicy, NULL,
+         POLICY(ANY ",'operations':['LOOK'],'resources':['pods']", HOLDS), RULE ".operations[0]"},
+        {"nothing", &kind_admissionpolicy, NULL, POLICY("", HOLDS), RULE ".operations"},
+        {"of no version", &kind_admissionpolicy, NULL,
+         POLICY("'apiGroups':[''],'apiVersions':[''],'operations':['*'],'resources':['pods']",
+                HOLDS),
+         RULE ".apiVersions[0]"},
+        {"a part twice", &kind_admissionpolicy, NULL,
+         POLICY(ANY ",'operations':['*'],'resources':['pods/*','pods/log']", HOLDS),
+         RULE ".resources[1]"},
+        {"a name twice", &kind_admissionpolicy, NULL,
+         POLICY(CREATES ",'resourceNames':['a','a']", HOLDS), RULE ".resourceNames[1]"},
+        {"somewhere", &kind_admissionpolicy, NULL, POLICY(CREATES ",'scope':'Some'", HOLDS),
+         RULE ".scope"},
+        {"perhaps", &kind_admissionpolicy, NULL, POLICY(CREATES, HOLDS ",'failurePolicy':'Maybe'"),
+         "spec.failurePolicy"},
+        {"for a reason", &kind_admissionpolicy, NULL,
+         POLICY(CREATES, "'validations':[{'expression':'true','reason':'Maybe'}]"),
+         "spec.validations[0].reason"},
+        {"a condition without a name", &kind_admissionpolicy, NULL,
+         POLICY(CREATES, HOLDS ",'matchConditions':[{'expression':'true'}]"),
+         "spec.matchConditions[0].name"},
+        {"one twice", &kind_admissionpolicy, NULL,
+         POLICY(CREATES, HOLDS ",'matchConditions':[{'name':'a','expression':'true'},{'name':'a',"
+                               "'expression':'true'}]"),
+         "spec.matchConditions[1].name"},
+        {"put into force", &kind_admissionbinding, NULL, BINDING("'validationActions':['Deny']"),
+         ""},
+        {"without an action", &kind_admissionbinding, NULL, BINDING("'paramRef':null"),
+         "spec.validationActions"},
+        {"with another one", &kind_admissionbinding, NULL,
+         BINDING("'validationActions':['Refuse']"), "spec.validationActions[0]"},
+        {"twice", &kind_admissionbinding, NULL, BINDING("'validationActions':['Deny','Deny']"),
+         "spec.validationActions[1]"},
+        {"without parameters, perhaps", &kind_admissionbinding, NULL,
+         BINDING("'validationActions':['Deny'],'paramRef':{'name':'a','parameterNotFoundAction':"
+                 "'Maybe'}"),
+         "spec.paramRef.parameterNotFoundAction"},
+        {"chosen nearly", &kind_admissionbinding, NULL,
+         BINDING("'validationActions':['Deny'],'matchResources':{'objectSelector':{"
+                 "'matchExpressions':[{'key':'a','operator':'Near'}]}}"),
+         "spec.matchResources.objectSelector.matchExpressions[0].operator"},
+    };
+
+    refusals_play_whole(rows, COUNT_OF(rows));
+}
+
+#define SERVICE(more) "{'metadata':{'name':'s','namespace':'n'},'spec':{" more "}}"
+#define ONE_PORT      "'ports':[{'port':80}]"
+#define SIZE(more)                                                                               \
+    "{" META ",'spec':{'accessModes':['ReadWriteOnce'],'resources':{'requests':{'storage':'1Gi'" \
+    "}}" more "}}"
+#define DISK(path)                                                                                \
+    "{" META ",'spec':{'accessModes':['ReadWriteOnce'],'capacity':{'storage':'1Gi'},'hostPath':{" \
+    "'path':'" path "'}}}"
+
+TEST(what_make_differ_found_is_refused)
+{
+    static const struct refusal rows[] = {
+        {"from outside, though it is inside", &kind_service, NULL,
+         SERVICE(ONE_PORT ",'type':'ClusterIP','externalTrafficPolicy':'Local'"),
+         "spec.externalTrafficPolicy"},
+        {"from some, though nothing balances", &kind_service, NULL,
+         SERVICE(ONE_PORT ",'type':'ClusterIP','loadBalancerSourceRanges':['10.0.0.0/8']"),
+         "spec.LoadBalancerSourceRanges"},
+        {"a name elsewhere with an address", &kind_service, NULL,
+         SERVICE("'type':'ExternalName','externalName':'a.b','clusterIP':'10.0.0.1'"),
+         "spec.clusterIPs"},
+        {"two first addresses", &kind_service, NULL,
+         SERVICE(ONE_PORT ",'type':'ClusterIP','clusterIP':'None','clusterIPs':['10.0.0.1']"),
+         "spec.clusterIPs"},
+        {"a name that only ExternalName reads", &kind_service, NULL,
+         SERVICE(ONE_PORT ",'type':'ClusterIP','externalName':'No Name'"), ""},
+        {"a key in both", &kind_configmap, NULL,
+         "{" META ",'data':{'a':'b'},'binaryData':{'a':'Yg=='}}", "data[a]"},
+        {"a prefix that is none", &kind_configmap, NULL,
+         "{'metadata':{'name':'q','namespace':'n','generateName':'No Such'}}",
+         "metadata.generateName"},
+        {"one with a dash", &kind_configmap, NULL,
+         "{'metadata':{'name':'q','namespace':'n','generateName':'a-'}}", ""},
+        {"a finalizer of nobody", &kind_configmap, NULL,
+         "{'metadata':{'name':'q','namespace':'n','finalizers':['x']}}", "metadata.finalizers[0]"},
+        {"addresses of nothing", &kind_endpoints, NULL, "{" META ",'subsets':[{}]}", "subsets[0]"},
+        {"more than all", &kind_pdb, NULL, "{" META ",'spec':{'maxUnavailable':'110%'}}",
+         "spec.maxUnavailable"},
+        {"another class of a claim", &kind_pvc, SIZE(",'storageClassName':'a'"),
+         SIZE(",'storageClassName':'b'"), "spec"},
+        {"a class that was not said", &kind_pvc, SIZE(""), SIZE(",'storageClassName':'b'"), ""},
+        {"a volume somewhere else", &kind_pv, DISK("/a"), DISK("/b"),
+         "spec.persistentvolumesource"},
+        {"a volume where it was", &kind_pv, DISK("/a"), DISK("/a"), ""},
+    };
+
+    refusals_play_whole(rows, COUNT_OF(rows));
+}
+
+#define PRIORITY(name, more) "{'metadata':{'name':'" name "'}," more "}"
+
+TEST(the_highest_priorities_are_those_of_the_system)
+{
+    static const struct refusal rows[] = {
+        {"the highest of a user", &kind_priorityclass, NULL, PRIORITY("p", "'value':1000000000"),
+         ""},
+        {"a higher one", &kind_priorityclass, NULL, PRIORITY("p", "'value':1000000001"), "value"},
+        {"the cluster's", &kind_priorityclass, NULL,
+         PRIORITY("system-cluster-critical", "'value':2000000000"), ""},
+        {"for all", &kind_priorityclass, NULL,
+         PRIORITY("system-cluster-critical", "'value':2000000000,'globalDefault':true"),
+         "metadata.name"},
+        {"of another value", &kind_priorityclass, NULL,
+         PRIORITY("system-node-critical", "'value':5"), "metadata.name"},
+        {"one more", &kind_priorityclass, NULL, PRIORITY("system-x", "'value':5"), "metadata.name"},
+    };
+
+    refusals_play_whole(rows, COUNT_OF(rows));
+}
+
 #define SLICE(type, endpoint, ports) \
     "{" META ",'addressType':'" type "','endpoints':[{" endpoint "}],'ports':[" ports "]}"
 

@@ -227,7 +227,7 @@ TEST(a_webhook_can_be_asked)
         {"about what has no name", &kind_mutatingwebhooks, NULL,
          HOOK(RULE("'CREATE'", "''", "''", "")), H ".rules[0].resources[0]"},
         {"about looking", &kind_mutatingwebhooks, NULL, HOOK(RULE("'GET'", "''", "'pods'", "")),
-         H ".rules[0].operations"},
+         H ".rules[0].operations[0]"},
         {"about a part", &kind_mutatingwebhooks, NULL,
          HOOK(RULE("'CREATE'", "''", "'pods'", ",'scope':'Some'")), H ".rules[0].scope"},
         {"it may fail", &kind_validatingwebhooks, NULL, HOOK("'failurePolicy':'Ignore'," SERVED),

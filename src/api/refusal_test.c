@@ -76,6 +76,8 @@ TEST(a_quota_says_what_can_be_counted)
          TERMS ".scopeName"},
         {"a term without a word", &kind_resourcequota, NULL, TERM("PriorityClass", "Like", ""),
          TERMS ".operator"},
+        {"not to be what a pod is or is not", &kind_resourcequota, NULL,
+         TERM("BestEffort", "DoesNotExist", ""), TERMS ".operator"},
         {"in nothing", &kind_resourcequota, NULL, TERM("PriorityClass", "NotIn", ""),
          TERMS ".values"},
         {"other amounts later", &kind_resourcequota,
@@ -84,7 +86,7 @@ TEST(a_quota_says_what_can_be_counted)
         {"other scopes later", &kind_resourcequota, "{'scopes':['BestEffort']}", "{}",
          "spec.scopes"},
         {"another selector later", &kind_resourcequota, TERM("PriorityClass", "Exists", ""),
-         TERM("PriorityClass", "DoesNotExist", ""), "spec.scopes"},
+         TERM("PriorityClass", "DoesNotExist", ""), ""},
     };
 
     refusals_play(rows, COUNT_OF(rows));

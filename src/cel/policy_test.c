@@ -302,13 +302,11 @@ TEST(a_policy_that_could_not_do_what_it_says_is_refused)
          "", NULL},
         {"spec: {" GOOD "}", "spec.matchConstraints.resourceRules: Required value\n", NULL},
         {POLICY("validations: []"),
-         "spec.validations: Required value: validations or auditAnnotations must be set\n", NULL},
-        {POLICY("auditAnnotations: [{key: a, valueExpression: '\"b\"'}]"), "",
-         "spec.auditAnnotations have no effect: the audit log does not keep them"},
-        {POLICY("failurePolicy: Perhaps, " GOOD),
-         "spec.failurePolicy: Unsupported value: \"Perhaps\": supported values: \"Fail\", "
-         "\"Ignore\"\n",
+         "spec.validations: Required value: validations or auditAnnotations must be set\n"
+         "spec.auditAnnotations: Required value: validations or auditAnnotations must be set\n",
          NULL},
+        {"metadata: {name: p}\n" POLICY("auditAnnotations: [{key: a, valueExpression: '\"b\"'}]"),
+         "", "spec.auditAnnotations have no effect: the audit log does not keep them"},
         {POLICY("validations: [{expression: ' '}]"),
          "spec.validations[0].expression: Required value: expression is not specified\n", NULL},
         {POLICY("validations: [{expression: '1'}]"),
@@ -322,10 +320,6 @@ TEST(a_policy_that_could_not_do_what_it_says_is_refused)
         {POLICY("validations: [{expression: 'true', messageExpression: 'x'}]"),
          "spec.validations[0].messageExpression: Invalid value: \"x\": compilation failed: ERROR: "
          "<input>:1:1: undeclared reference to 'x' (in container '')\n",
-         NULL},
-        {POLICY("validations: [{expression: 'true', reason: Maybe}]"),
-         "spec.validations[0].reason: Unsupported value: \"Maybe\": supported values: "
-         "\"Forbidden\", \"Invalid\", \"RequestEntityTooLarge\", \"Unauthorized\"\n",
          NULL},
         {POLICY("validations: [{expression: 'true', message: ' '}]"),
          "spec.validations[0].message: Invalid value: \" \": message must be non-empty if "
@@ -358,8 +352,7 @@ TEST(a_policy_that_could_not_do_what_it_says_is_refused)
              "variables: [{name: a, expression: '1'}], matchConditions: [{name: a/b, expression: "
              "'variables.a == 1'}, {name: '', expression: 'true'}], " GOOD),
          "spec.matchConditions[0].expression: Invalid value: \"variables.a == 1\": compilation "
-         "failed: ERROR: <input>:1:10: undefined field 'a'\n"
-         "spec.matchConditions[1].name: Required value\n",
+         "failed: ERROR: <input>:1:10: undefined field 'a'\n",
          NULL},
         {POLICY("variables: [{name: a, expression: '[1]'}, {name: b, expression: 'variables.a[0] > "
                 "0'}], validations: [{expression: 'variables.b'}, {expression: 'variables.a'}, "
@@ -381,30 +374,6 @@ TEST(a_policy_that_could_not_do_what_it_says_is_refused)
         {POLICY("paramKind: {apiVersion: v1, kind: ConfigMap}, validations: [{expression: "
                 "'params.data.x == \"1\"'}]"),
          "", NULL},
-        {"spec: {matchConstraints: {matchPolicy: Near, resourceRules: [{}]}, " GOOD "}",
-         "spec.matchConstraints.matchPolicy: Unsupported value: \"Near\": supported values: "
-         "\"Equivalent\", \"Exact\"\n"
-         "spec.matchConstraints.resourceRules[0].operations: Required value\n"
-         "spec.matchConstraints.resourceRules[0].apiGroups: Required value\n"
-         "spec.matchConstraints.resourceRules[0].apiVersions: Required value\n"
-         "spec.matchConstraints.resourceRules[0].resources: Required value\n",
-         NULL},
-        {"spec: {matchConstraints: {resourceRules: [{apiGroups: ['', '*'], apiVersions: ['*', v1], "
-         "operations: ['*', CREATE], resources: [pods, '*'], scope: Some}]}, " GOOD "}",
-         "spec.matchConstraints.resourceRules[0].operations: Invalid value: [\"*\",\"CREATE\"]: if "
-         "'*' is present, must not specify other operations\n"
-         "spec.matchConstraints.resourceRules[0].apiGroups: Invalid value: [\"\",\"*\"]: if '*' is "
-         "present, must not specify other API groups\n"
-         "spec.matchConstraints.resourceRules[0].apiVersions: Invalid value: [\"*\",\"v1\"]: if "
-         "'*' is present, must not specify other API versions\n"
-         "spec.matchConstraints.resourceRules[0].scope: Unsupported value: \"Some\": supported "
-         "values: \"*\", \"Cluster\", \"Namespaced\"\n",
-         NULL},
-        {"spec: {matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], "
-         "operations: [CONNECT], resources: [pods]}]}, " GOOD "}",
-         "spec.matchConstraints.resourceRules[0].operations: Unsupported value: \"CONNECT\": "
-         "supported values: \"*\", \"CREATE\", \"DELETE\", \"UPDATE\"\n",
-         NULL},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -417,12 +386,6 @@ TEST(a_binding_that_could_not_do_what_it_says_is_refused)
         {"spec: {policyName: p, validationActions: [Deny]}", "", NULL},
         {"spec: {policyName: p, validationActions: [Warn, Audit]}", "",
          "spec.validationActions: Audit has no effect: the audit log does not have annotations"},
-        {"spec: {}", "spec.policyName: Required value\nspec.validationActions: Required value\n",
-         NULL},
-        {"spec: {policyName: p, validationActions: [Refuse]}",
-         "spec.validationActions: Unsupported value: \"Refuse\": supported values: \"Audit\", "
-         "\"Deny\", \"Warn\"\n",
-         NULL},
         {"spec: {policyName: p, validationActions: [Deny], paramRef: {name: ref, "
          "parameterNotFoundAction: Allow}}",
          "", NULL},
@@ -431,38 +394,14 @@ TEST(a_binding_that_could_not_do_what_it_says_is_refused)
          "", NULL},
         {"spec: {policyName: p, validationActions: [Deny], paramRef: {name: ref, selector: {}, "
          "parameterNotFoundAction: Deny}}",
-         "spec.paramRef: Invalid value: {\"name\":\"ref\",\"selector\":{},"
-         "\"parameterNotFoundAction\":\"Deny\"}: must have exactly one of name and selector\n",
+         "spec.paramRef.name: Forbidden: name and selector are mutually exclusive\n"
+         "spec.paramRef.selector: Forbidden: name and selector are mutually exclusive\n",
          NULL},
         {"spec: {policyName: p, validationActions: [Deny], paramRef: {}}",
-         "spec.paramRef: Invalid value: {}: must have exactly one of name and selector\n"
-         "spec.paramRef.parameterNotFoundAction: Required value\n",
-         NULL},
-        {"spec: {policyName: p, validationActions: [Deny], paramRef: {name: ref, "
-         "parameterNotFoundAction: Maybe}}",
-         "spec.paramRef.parameterNotFoundAction: Unsupported value: \"Maybe\": supported values: "
-         "\"Allow\", \"Deny\"\n",
-         NULL},
-        {"spec: {policyName: p, validationActions: [Deny], matchResources: {excludeResourceRules: "
-         "[{apiGroups: [''], apiVersions: [v1], operations: [CONNECT], resources: [pods]}]}}",
-         "spec.matchResources.excludeResourceRules[0].operations: Unsupported value: \"CONNECT\": "
-         "supported values: \"*\", \"CREATE\", \"DELETE\", \"UPDATE\"\n",
-         NULL},
+         "spec.paramRef: Required value: one of name or selector must be specified\n", NULL},
     };
-    struct written selector = {
-        .object = "spec: {policyName: p, validationActions: [Deny], matchResources: "
-                  "{objectSelector: {matchExpressions: [{key: a, operator: Near}]}}}"};
-
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         expect_written(&rows[i], policy_check_binding);
-    struct arena arena = {0};
-    struct admit admit = {.arena = &arena, .object = parsed(&arena, selector.object)};
-    struct str warnings = STR("");
-    policy_check_binding(&admit, &warnings);
-    EXPECT(admit.causes.count == 1);
-    EXPECT(admit.causes.count == 1 &&
-           str_is(admit.causes.items[0].field, "spec.matchResources.objectSelector"));
-    arena_done(&arena);
 }
 
 TEST(the_conditions_of_webhooks_are_compiled_and_rules_without_effect_are_told)
@@ -472,7 +411,6 @@ TEST(the_conditions_of_webhooks_are_compiled_and_rules_without_effect_are_told)
          "[{resources: [pods]}]}]",
          "", NULL},
         {"webhooks: [{}, {matchConditions: [{expression: 'x'}, {name: b, expression: '1'}]}]",
-         "webhooks[1].matchConditions[0].name: Required value\n"
          "webhooks[1].matchConditions[0].expression: Invalid value: \"x\": compilation failed: "
          "ERROR: <input>:1:1: undeclared reference to 'x' (in container '')\n"
          "webhooks[1].matchConditions[1].expression: Invalid value: \"1\": must evaluate to bool "

@@ -332,18 +332,7 @@ static void warn_deprecated(struct request *request)
 
 static bool forbid_match(struct request *request, const char *why)
 {
-    struct arena *arena = request_arena(request);
-    struct api_cause cause = {.field = STR("resourceVersionMatch"),
-                              .reason = STR("FieldValueForbidden"),
-                              .message = str_printf(arena, "Forbidden: %s", why)};
-
-    status_reply(request,
-                 &(struct status){.code = 422,
-                                  .reason = "Invalid",
-                                  .message = str_printf(arena, "resourceVersionMatch: " STR_FMT,
-                                                        STR_ARG(cause.message)),
-                                  .causes = &cause,
-                                  .cause_count = 1});
+    request_invalid(request, "resourceVersionMatch", "Forbidden: %s", why);
     return false;
 }
 

@@ -143,8 +143,10 @@ void request_invalid(struct request *request, const char *field, const char *fmt
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     bool unsupported = str_starts(str_from(text), STR("Unsupported value"));
+    bool forbidden = str_starts(str_from(text), STR("Forbidden: "));
     struct api_cause cause = {.field = str_from(field),
                               .reason = unsupported ? STR("FieldValueNotSupported")
+                                        : forbidden ? STR("FieldValueForbidden")
                                                     : STR("FieldValueInvalid"),
                               .message = str_from(text)};
     status_reply(request, &(struct status){

@@ -308,6 +308,42 @@ static bool check_selectors(struct request *request)
     return false;
 }
 
+/* What a watch is told that would mean something else, or nothing. */
+static bool check_options(struct request *request)
+{
+    struct arena *arena = request_arena(request);
+    struct str query = request->x->head.query;
+    struct str match = http_query(arena, query, "resourceVersionMatch");
+    struct str timeout = http_query(arena, query, "timeoutSeconds");
+    bool initial = http_query(arena, query, "sendInitialEvents").len > 0;
+    int64_t seconds = 0;
+
+    if (timeout.len && !str_to_i64(timeout, &seconds)) {
+        request_fail(request, 400, "BadRequest", "timeoutSeconds: \"" STR_FMT "\" is not a number",
+                     STR_ARG(str_sub(timeout, 0, 64)));
+        return false;
+    }
+    if (match.len && !str_is(match, "NotOlderThan")) {
+        request_invalid(request, "resourceVersionMatch",
+                        "Unsupported value: \"" STR_FMT "\": supported values: \"NotOlderThan\"",
+                        STR_ARG(str_sub(match, 0, 64)));
+        return false;
+    }
+    if (match.len && !initial) {
+        request_invalid(request, "resourceVersionMatch",
+                        "Forbidden: resourceVersionMatch is forbidden for watch unless "
+                        "sendInitialEvents is provided");
+        return false;
+    }
+    if (initial && !match.len) {
+        request_invalid(request, "resourceVersionMatch",
+                        "Forbidden: sendInitialEvents requires setting resourceVersionMatch to "
+                        "NotOlderThan");
+        return false;
+    }
+    return true;
+}
+
 void watch_begin(struct request *request)
 {
     struct arena *arena = request_arena(request);
@@ -324,7 +360,7 @@ void watch_begin(struct request *request)
                      STR_ARG(str_sub(version, 0, 64)));
         return;
     }
-    if (!check_selectors(request))
+    if (!check_selectors(request) || !check_options(request))
         return;
     bool websocket = upgrade_is_websocket(request);
     if (websocket && !upgrade_to_websocket(request, NULL)) {

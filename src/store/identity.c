@@ -71,7 +71,20 @@ static bool counts_generations(const struct kind *kind)
            kind == &kind_workload || kind == &kind_resourceslice || kind == &kind_deviceclass;
 }
 
-int identity_check(struct write *write, const struct json *meta)
+/* Who deletes an object says when it goes, and no other write. */
+static int keep_end(struct write *write, const struct json *given)
+{
+    static const char *const names[] = {"deletionTimestamp", "deletionGracePeriodSeconds"};
+    struct admit admit = {.arena = write->arena, .kind = write->kind};
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (json_get(given, names[i]))
+            admit_invalid(&admit, str_printf(write->arena, "metadata.%s", names[i]),
+                          json_get(given, names[i]), "field is immutable");
+    return admit.causes.count ? reply_invalid(write->reply, write->kind, write->name, &admit) : 0;
+}
+
+int identity_check(struct write *write, const struct json *meta, const struct json *old)
 {
     static const char *const names[] = {"namespace",
                                         "uid",
@@ -80,21 +93,27 @@ int identity_check(struct write *write, const struct json *meta)
                                         "deletionTimestamp",
                                         "selfLink",
                                         "deletionGracePeriodSeconds",
-                                        "managedFields",
-                                        "creationTimestamp"};
+                                        "creationTimestamp",
+                                        "managedFields"}; /* which an update has looked at */
     struct admit admit = {.arena = write->arena, .kind = write->kind};
     struct json *given = json_new_object(write->arena);
     const struct schema *shape = write->store->meta_shape;
 
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (!json_is_null(json_get(meta, names[i])))
-            json_set(given, str_from(names[i]), json_clone(write->arena, json_get(meta, names[i])));
+    for (size_t i = 0; i < COUNT_OF(names) - (old ? 1 : 0); i++) {
+        const struct json *value = json_get(meta, names[i]);
+
+        if (!json_is_null(value) && !(old && json_equal(value, json_get(old, names[i]))))
+            json_set(given, str_from(names[i]), json_clone(write->arena, value));
+    }
     if (!json_count(given))
         return 0;
     schema_prune(write->arena, shape, given, &write->unknown);
     if (schema_default(write->arena, shape, given, NULL) == 0)
         schema_validate(&admit, shape, given);
-    return admit.causes.count ? reply_misfit(write->reply, write->kind, "metadata.", &admit) : 0;
+    if (!admit.causes.count)
+        return old ? keep_end(write, given) : 0;
+    int r = reply_misfit(write->reply, write->kind, "metadata.", &admit);
+    return write->patched ? reply_patch(write->reply) : r;
 }
 
 int identity_give(struct write *write, struct json *meta)

@@ -33,10 +33,14 @@ static void notes_carry(struct write *write, struct json *merged, const struct j
 
 struct json *keep_old(struct write *write, struct json *root, const struct json *old)
 {
-    static const char *const kept[] = {
-        "name",       "namespace",         "uid",
-        "generation", "creationTimestamp", "deletionTimestamp",
-        "selfLink",   "generateName",      "deletionGracePeriodSeconds"};
+    static const char *const kept[] = {"name",
+                                       "namespace",
+                                       "uid",
+                                       "generation",
+                                       "creationTimestamp",
+                                       "deletionTimestamp",
+                                       "selfLink",
+                                       "deletionGracePeriodSeconds"};
     bool status_only = str_is(write->subresource, "status");
     struct json *meta = json_get(root, "metadata");
     const struct json *old_meta = json_get(old, "metadata");

@@ -607,7 +607,7 @@ static void field_rules(struct harness *h)
     EXPECT(harness_create(h, &kind_priorityclass, "",
                           "{\"metadata\":{\"name\":\"p\"},\"value\":7}") == 0);
     EXPECT(harness_patch(h, &kind_priorityclass, "", "p", "{\"value\":8}") == -EINVAL);
-    EXPECT(strstr(h->causes, "value: Invalid value: 8: field is immutable"));
+    EXPECT(strstr(h->causes, "value: Forbidden: field is immutable"));
     EXPECT(harness_create(h, &kind_pdb, "default",
                           "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"minAvailable\":1,"
                           "\"maxUnavailable\":1}}") == -EINVAL);

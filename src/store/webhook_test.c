@@ -82,7 +82,7 @@ TEST(a_webhook_configuration_is_refused_in_words)
         {HOOK("a.b.c", GOOD "  clientConfig: {}\n"), "exactly one of url or service"},
         {HOOK("a.b.c", GOOD "  clientConfig: {service: {name: s}}\n"), "namespace is required"},
         {HOOK("a.b.c", GOOD "  timeoutSeconds: 31\n  clientConfig: {url: 'https://a/'}\n"),
-         "between 1 and 30 seconds"},
+         "between 1 and 30, inclusive"},
         {HOOK("a.b.c", GOOD "  failurePolicy: Maybe\n  clientConfig: {url: 'https://a/'}\n"),
          "supported values: \"Fail\", \"Ignore\""},
         {HOOK("a.b.c", "  admissionReviewVersions: [v1]\n  clientConfig: {url: 'https://a/'}\n"),

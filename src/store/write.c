@@ -545,7 +545,7 @@ struct json *write_tree(struct write *write)
 int write_new(struct write *write, struct json *root)
 {
     struct json *meta = json_get(root, "metadata");
-    int r = identity_check(write, meta);
+    int r = identity_check(write, meta, NULL);
 
     if (r == 0)
         r = check_place(write, meta);
@@ -660,6 +660,8 @@ int write_replace(struct write *write, struct json *root)
     struct json *meta = json_get(root, "metadata");
     int r = check_place(write, meta);
 
+    if (r == 0)
+        r = identity_check(write, meta, json_get(old, "metadata"));
     if (r == 0)
         r = check_preconditions(write, meta);
     if (r < 0)
