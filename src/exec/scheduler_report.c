@@ -75,6 +75,7 @@ struct reporter {
     size_t under_way; /* of them */
     bool full;        /* something is left to be told when some of them have come back */
     int64_t due_ms;
+    struct event_budget events; /* about single pods */
 };
 
 /* ---- which pods make a group ---- */
@@ -347,6 +348,30 @@ static void patch_status(struct gang *gang,
 
 /* ---- who waits, and why ---- */
 
+/* Whoever describes a pod finds why it waits among its events, as kube-scheduler puts it there. Of a
+ * large gang all say the same, so only the group has it. */
+#define PODS_TOLD_MAX 8
+
+static void tell_pod_event(const struct gang *gang,
+                           const struct object *pod,
+                           const struct sched_waiting *waiting,
+                           int64_t now_ms)
+{
+    if (gang->pods.count > PODS_TOLD_MAX || waiting->reason == SCHED_REASON_NOT_READY ||
+        !event_budget_take(&gang->reporter->events, now_ms))
+        return;
+    event_send(gang->reporter->options.api,
+               &(struct event){.kind = &kind_pod,
+                               .ns = pod->ns,
+                               .name = pod->name,
+                               .uid = pod->uid,
+                               .reason = STR("FailedScheduling"),
+                               .message = waiting->message,
+                               .warning = true,
+                               .component = gang->reporter->options.component,
+                               .now_ms = now_ms});
+}
+
 /* An autoscaler adds nodes for what says that it wants some, and for nothing else. */
 static const char *condition_reason(enum sched_reason reason)
 {
@@ -374,6 +399,7 @@ static void mark_pod(struct gang *gang,
                  str_printf(&arena, "%llu", (unsigned long long)pod->revision));
     json_set(body, STR("status"), status);
     patch_status(gang, pod, &arena, body, now_ms);
+    tell_pod_event(gang, pod, waiting, now_ms);
 }
 
 static void mark_pods(struct gang *gang, const struct sched_waiting *waiting, int64_t now_ms)

@@ -115,6 +115,20 @@ static struct priority default_priority(struct write *write)
                  : (struct priority){.found = true, .preemption = STR("PreemptLowerPriority")};
 }
 
+/* Kubernetes has no such rule and tells administrators to make one by a quota: whoever may make pods
+ * could take the nodes of others. */
+static int keep_critical(struct write *write, const struct json *spec)
+{
+    struct str name = json_str(json_get(spec, "priorityClassName"));
+
+    if (!str_starts(name, STR("system-")) || str_is(write->ns, "kube-system"))
+        return 0;
+    return reply_fail(write->reply, 403, "Forbidden",
+                      "%s \"" STR_FMT "\" is forbidden: PriorityClass " STR_FMT
+                      " is for the namespace kube-system only; name another class",
+                      write->kind->plural, STR_ARG(write->name), STR_ARG(name));
+}
+
 static int admit_priority(struct write *write, struct json *spec)
 {
     struct str name = json_str(json_get(spec, "priorityClassName"));
@@ -577,6 +591,9 @@ int admission_run(struct write *write, struct admit *admit)
         r = admit_suspension(write, admit);
     if (r == 0 && (write->kind == &kind_pod || write->kind == &kind_podgroup))
         r = admit_marks(write, admit);
+    if (r == 0 && (write->kind == &kind_pod || write->kind == &kind_podgroup ||
+                   write->kind == &kind_podgroup_k8s))
+        r = keep_critical(write, json_get(admit->object, "spec"));
     if (r == 0)
         r = queue_use_admit(write, admit);
     if (r == 0)

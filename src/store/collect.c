@@ -13,6 +13,8 @@
 #include "store/batch.h"
 #include "store/custom.h"
 #include "store/edit.h"
+#include "store/host.h"
+#include "store/remaining.h"
 #include "store/shelf.h"
 #include "store/state.h"
 
@@ -280,8 +282,14 @@ static void look_as_owner(struct store *store, const struct entry *entry)
 }
 
 /* ---- namespaces ---- */
-static size_t empty_shelf(struct store *store, const struct shelf *shelf, struct str ns)
+/* Each is deleted; how many entries there are. What waits for a grace period or a finalizer is told.
+ */
+static size_t empty_shelf(struct store *store,
+                          const struct shelf *shelf,
+                          struct str ns,
+                          struct remaining *remaining)
 {
+    size_t before = remaining->objects;
     size_t left = 0;
 
     for (size_t at = shelf_lower(shelf, ns, STR("")); at < shelf->entries.count; at++) {
@@ -293,23 +301,43 @@ static size_t empty_shelf(struct store *store, const struct shelf *shelf, struct
         left++;
         if (latest && !latest->deleted_ms)
             collect_delete(store, entry, STR("Background"));
+        if (entry_latest(entry))
+            remaining_object(remaining, entry_latest(entry));
     }
+    remaining_kind(remaining, shelf->kind, remaining->objects - before);
     return left;
+}
+
+static void tell_remaining(struct json *root, const void *what)
+{
+    struct remaining *remaining = *(struct remaining *const *)what;
+
+    remaining_tell(remaining, json_make_path(remaining->arena, root, "status"));
+}
+
+static void empty_namespace(struct store *store, const struct entry *entry)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct remaining remaining = {.arena = &arena, .now_ms = store_now(store)};
+    struct remaining *told = &remaining;
+    size_t left = 0;
+
+    for (size_t i = 0; i < store->shelves.count; i++)
+        if (store->shelves.items[i]->kind->namespaced)
+            left += empty_shelf(store, store->shelves.items[i], entry->name, &remaining);
+    if (!entry_latest(entry))
+        return;
+    if (!left)
+        collect_edit(store, entry, drop_spec_finalizers, NULL);
+    else if (remaining.objects)
+        collect_edit_status(store, entry, tell_remaining, &told);
 }
 
 static void empty_namespaces(struct store *store)
 {
     store->terminating_due = false;
-    MAP_FOREACH(&store->terminating, at) {
-        const struct entry *entry = at->value;
-        size_t left = 0;
-
-        for (size_t i = 0; i < store->shelves.count; i++)
-            if (store->shelves.items[i]->kind->namespaced)
-                left += empty_shelf(store, store->shelves.items[i], entry->name);
-        if (!left && entry_latest(entry))
-            collect_edit(store, entry, drop_spec_finalizers, NULL);
-    }
+    MAP_FOREACH(&store->terminating, at)
+        empty_namespace(store, at->value);
 }
 
 bool collect_run(struct store *store)

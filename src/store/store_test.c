@@ -458,6 +458,13 @@ static void namespace_rules(struct harness *h)
     EXPECT(harness_get(h, &kind_pod, "team", "a") == -ENOENT);
     EXPECT(harness_get(h, &kind_namespace, "", "team") == 0);
     EXPECT(strcmp(harness_text(h, "status.phase"), "Terminating") == 0);
+    EXPECT(strcmp(harness_text(h, "status.conditions.0.reason"), "ResourcesDiscovered") == 0);
+    EXPECT(strcmp(harness_text(h, "status.conditions.3.type"), "NamespaceContentRemaining") == 0);
+    EXPECT(strcmp(harness_text(h, "status.conditions.3.message"),
+                  "Some resources are remaining: configmaps. has 1 resource instances") == 0);
+    EXPECT(strcmp(harness_text(h, "status.conditions.4.message"),
+                  "Some content in the namespace has finalizers remaining: "
+                  "x/y in 1 resource instances") == 0);
     EXPECT(harness_create(h, &kind_pod, "team", POD("b")) == -EPERM && h->status == 403);
     EXPECT(harness_patch(h, &kind_configmap, "team", "f", "{\"metadata\":{\"finalizers\":[]}}") ==
            0);
@@ -599,6 +606,10 @@ TEST(a_file_opens_again_with_everything_in_it)
     EXPECT(system(command) == 0);
 }
 
+#define CRITICAL                                                                      \
+    "{\"metadata\":{\"name\":\"c\"},\"spec\":{\"priorityClassName\":\"system-cluster" \
+    "-critical\",\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}"
+
 static void field_rules(struct harness *h)
 {
     EXPECT(harness_create(h, &kind_priorityclass, "", "{\"metadata\":{\"name\":\"p\"}}") ==
@@ -620,6 +631,14 @@ static void field_rules(struct harness *h)
     EXPECT(harness_create(h, &kind_pod, "default",
                           "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"priorityClassName\":\"q\","
                           "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}") == -EPERM);
+    /* Those of the system are not for everybody who may make pods, or groups of them. */
+    EXPECT(harness_create(h, &kind_priorityclass, "",
+                          "{\"metadata\":{\"name\":\"system-cluster-critical\"},\"value\":"
+                          "2000000000}") == 0);
+    EXPECT(harness_create(h, &kind_pod, "default", CRITICAL) == -EPERM && h->status == 403);
+    EXPECT(harness_create(h, &kind_podgroup, "default", CRITICAL) == -EPERM && h->status == 403);
+    EXPECT(harness_create(h, &kind_pod, "kube-system", CRITICAL) == 0);
+    EXPECT(strcmp(harness_text(h, "spec.priority"), "2000000000") == 0);
 }
 
 TEST(fields_are_required_and_fixed_and_priorities_come_from_classes)

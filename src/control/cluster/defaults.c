@@ -16,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What every cluster has: two queues and four priority classes. One that was deleted comes back;
+/* What every cluster has: two queues and six priority classes, two of which Kubernetes makes itself
+ * (pods outside kube-system may not name these: store/admission.c). One that was deleted comes back;
  * one that was changed is left as it is. A third queue is made when another names it as its parent:
  * manifests of KAI Scheduler bring one of that name, and `create` would find it taken. */
 #define PARENT "default" /* of TorchrunQueues that name none, too */
@@ -30,6 +31,11 @@ static const struct {
     {"build-preemptible", 75, "Interactive work; may be preempted"},
     {"build", 100, "Interactive work; is not preempted and runs within the quota of its queue"},
     {"inference", 125, "Serving; is not preempted and runs within the quota of its queue"},
+    {"system-cluster-critical", 2000000000,
+     "Used for system critical pods that must run in the cluster, but can be moved to another node "
+     "if necessary."},
+    {"system-node-critical", 2000001000,
+     "Used for system critical pods that must not be moved from their current node."},
 };
 
 static struct json *without_limit(struct arena *arena, int64_t quota)
