@@ -71,6 +71,19 @@ static bool is_atomic(const struct fields_at *at)
     return at->schema && at->schema->atomic_map;
 }
 
+/* Null in the place of what several managers write into says nothing, as if it were not there. */
+static bool says_nothing(const struct json *value, const struct fields_at *at)
+{
+    const struct type_field *field = at->place.field;
+    struct keys keys = {0};
+
+    if (!json_is(value, JSON_NULL) || !field)
+        return false;
+    if (field->flags & TYPE_LIST)
+        return list_type(at, &keys) != LIST_ATOMIC;
+    return ((field->flags & TYPE_MAP) || field->form == TYPE_MESSAGE) && !is_atomic(at);
+}
+
 /* What a client cannot own. */
 static bool left_out(const struct fields_at *at, struct str name)
 {
@@ -261,6 +274,8 @@ struct json *fields_changed(struct fields *f,
 {
     struct keys keys = {0};
 
+    if (says_nothing(value, &at))
+        return NULL;
     /* Metadata as such is nobody's: every object has it. */
     if (at.meta || (json_is(value, JSON_OBJECT) && json_count(value) && !is_atomic(&at)))
         return changed_object(f, value, other, &at);
@@ -318,6 +333,8 @@ struct json *fields_merge(struct fields *f,
                           const struct json *value,
                           struct fields_at at)
 {
+    if (says_nothing(value, &at))
+        return into;
     if (json_is(value, JSON_ARRAY))
         return merge_list(f, into, value, &at);
     if (!json_is(value, JSON_OBJECT) || !json_is(into, JSON_OBJECT) || is_atomic(&at))

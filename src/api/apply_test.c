@@ -390,6 +390,20 @@ TEST(ports_without_a_protocol_are_those_of_tcp)
              {0}});
 }
 
+TEST(null_takes_nothing_away_that_others_said)
+{
+    play(&kind_configmap, "{'metadata':{'name':'a'}}",
+         (const struct step[]){
+             {.manager = "one", .config = "{'data':{'x':'1'},'metadata':{'finalizers':['a/a']}}"},
+             {.manager = "two",
+              .config = "{'data':null,'metadata':{'finalizers':null}}",
+              .result = "{'metadata':{'name':'a','finalizers':['a/a']},'data':{'x':'1'}}"},
+             {.manager = "two",
+              .config = "{'metadata':{}}",
+              .result = "{'metadata':{'name':'a','finalizers':['a/a']},'data':{'x':'1'}}"},
+             {0}});
+}
+
 TEST(finalizers_are_a_set)
 {
     play(&kind_configmap, "{'metadata':{}}",
