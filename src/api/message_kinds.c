@@ -266,6 +266,20 @@ static void check_subset(const struct look *look)
                        "must specify `addresses` or `notReadyAddresses`");
 }
 
+static void check_backend(const struct look *look)
+{
+    const struct json *port = json_at(look->object, "service.port");
+
+    if (json_str(json_get(port, "name")).len && json_i64_or(json_get(port, "number"), 0))
+        admit_invalid(look->admit, look_here(look), look->object,
+                      "cannot set both port name & port number");
+}
+
+static void check_nodes(const struct look *look)
+{
+    look_labels(look, "nodeSelector");
+}
+
 /* ---- admissionregistration.k8s.io ---- */
 
 /* "a", "a/b", "a/all", and the like, none of which is in another one. */
@@ -522,6 +536,7 @@ const struct message_rule message_kinds[] = {
     {"events.k8s.io/v1", "Event", check_new_event},
     {"v1", "Event", check_old_event},
     {"flowcontrol.apiserver.k8s.io/v1", "FlowSchemaSpec", check_flow},
+    {"networking.k8s.io/v1", "IngressBackend", check_backend},
     {"flowcontrol.apiserver.k8s.io/v1", "LimitResponse", check_limit},
     {"admissionregistration.k8s.io/v1", "MutatingWebhook", check_conditions},
     {"admissionregistration.k8s.io/v1", "NamedRuleWithOperations", check_operations},
@@ -532,6 +547,7 @@ const struct message_rule message_kinds[] = {
     {"flowcontrol.apiserver.k8s.io/v1", "QueuingConfiguration", check_queues},
     {"flowcontrol.apiserver.k8s.io/v1", "ResourcePolicyRule", check_flow_resources},
     {"admissionregistration.k8s.io/v1", "RuleWithOperations", check_operations},
+    {"node.k8s.io/v1", "Scheduling", check_nodes},
     {"flowcontrol.apiserver.k8s.io/v1", "ServiceAccountSubject", check_flow_account},
     {"storage.k8s.io/v1", "StorageClass", check_class},
     {"flowcontrol.apiserver.k8s.io/v1", "Subject", check_flow_subject},

@@ -169,6 +169,22 @@ TEST(what_make_differ_found_is_refused)
         {"addresses of nothing", &kind_endpoints, NULL, "{" META ",'subsets':[{}]}", "subsets[0]"},
         {"more than all", &kind_pdb, NULL, "{" META ",'spec':{'maxUnavailable':'110%'}}",
          "spec.maxUnavailable"},
+        {"a port twice", &kind_ingress, NULL,
+         "{" META
+         ",'spec':{'defaultBackend':{'service':{'name':'s','port':{'name':'a','number':1}}}}"
+         "}",
+         "spec.defaultBackend"},
+        {"a class without a name", &kind_ingress, NULL,
+         "{" META ",'spec':{'ingressClassName':'','defaultBackend':{'service':{'name':'s','port':{"
+         "'number':1}}}}}",
+         "spec.ingressClassName"},
+        {"nodes of no label", &kind_runtimeclass, NULL,
+         "{" META ",'handler':'h','scheduling':{'nodeSelector':{'':'x'}}}",
+         "scheduling.nodeSelector"},
+        {"an account of no name", &kind_rolebinding, NULL,
+         "{" META ",'roleRef':{'kind':'Role','name':'r','apiGroup':'rbac.authorization.k8s.io'},"
+         "'subjects':[{'kind':'ServiceAccount','name':'No Name','namespace':'n'}]}",
+         "subjects[0].name"},
         {"another class of a claim", &kind_pvc, SIZE(",'storageClassName':'a'"),
          SIZE(",'storageClassName':'b'"), "spec"},
         {"a class that was not said", &kind_pvc, SIZE(""), SIZE(",'storageClassName':'b'"), ""},

@@ -384,6 +384,9 @@ static void check_subject(const struct look *look)
         admit_unsupported(look->admit, look_at(look, "apiGroup"),
                           json_get(look->object, "apiGroup"),
                           group[0] ? "\"rbac.authorization.k8s.io\"" : "\"\"");
+    if (str_is(kind, "ServiceAccount") && look_text(look, "name").len &&
+        names_dns_subdomain(look_text(look, "name")))
+        look_wrong(look, "name", names_dns_subdomain(look_text(look, "name")));
 }
 
 /* ---- networks ---- */
