@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""conformance.py [--list] [--jobs N] [--together N] [--limit SECONDS] [FOCUS]: Kubernetes' conformance tests against `muster up`.
+"""conformance.py [--list] [--write] [--jobs N] [--together N] [--limit SECONDS] [FOCUS]: Kubernetes' conformance tests against `muster up`.
 
 e2e.test, agnhost and kubectl are built from the pinned Go module (binaries.sh); the images that the tests name are made of
 agnhost and of this machine's programs (conformance_images.py). Every test marked [Conformance] runs in a process of its own,
@@ -10,8 +10,9 @@ kubectl's command-line tests (conformance_cmd.py) come last and are called `test
 for these alone, and needs neither e2e.test nor images.
 
 What a test said is in build/logs/conformance/NAME.log. A test is not applicable when it skips itself, or when NOT_HERE has it.
-Prints passed, failed and not applicable by group, and a line `failed: NAME` for each that failed; the list has those that are
-known to, with the reason. Exit 77 when the programs cannot be had, or pods cannot run from images here.
+Prints passed, failed and not applicable by group, how many passed only when they were repeated, and a line `failed: NAME` for each
+that failed; the list has those that are known to, with the reason, and the counts, which a run of all is held to. --write puts
+the counts of such a run, its commit and its day into the list. Exit 77 when the programs cannot be had, or pods cannot run from images here.
 """
 
 import concurrent.futures
@@ -54,13 +55,14 @@ NOT_HERE = {
     r"original version has been compacted away": "lists go on from their token here as long as history is kept, which is by "
                                                  "size; the test waits for a compaction by the clock",
     r"read only busybox container": "the test wants the words of busybox' shell, and the image is made of this machine's "
-                                    "programs, whose shell is bash",
+                                    "programs, whose shell is bash; with a real busybox it passes",
 }
 # The message of a failure, up to four lines of it; before it stands the place alone.
 WHY = re.compile(r"\[(?:FAILED|PANICKED|TIMEDOUT|INTERRUPTED)\] (?!in \[|\[)(.*(?:\n(?!\s*(?:$|\n|In \[)).*){0,3})")
 COMMAND_PROGRAMS = ("kubectl", "kubectl-convert")
 PROGRAMS = ("e2e.test", "agnhost", "nonewprivs", "webserver", *COMMAND_PROGRAMS)
-FLAGS = ("--images", "oci", "--allow-privileged", "--pod-network", "bridge")
+NODES = 2
+FLAGS = ("--nodes", str(NODES), "--images", "oci", "--allow-privileged", "--pod-network", "bridge")
 
 
 class Ended(Skip):
@@ -112,6 +114,7 @@ class Suite:
         self.muster, self.folder, self.limit, self.together = None, folder, limit, together
         self.results = {}  # {name: (verdict, why, seconds)}
         self.counted = {}  # {group: passed assertions that have no name}
+        self.repeated = []  # passed alone, and not beside others
         self.running, self.lock, self.ended = set(), threading.Lock(), False
 
     def command(self, texts, limit):
@@ -164,7 +167,10 @@ class Suite:
         for text in texts:
             if text not in passed:
                 start = time.monotonic()
-                done.append((text, self.one(text), time.monotonic() - start))
+                verdict = self.one(text)
+                if len(shared) > 1 and verdict[0] == "passed":
+                    self.repeated.append(short(text))
+                done.append((text, verdict, time.monotonic() - start))
         return done
 
     def passed_together(self, texts):
@@ -241,24 +247,52 @@ class Suite:
     def play_all(self, texts, jobs):
         if not texts:
             return
-        with Muster(nodes=2, flags=FLAGS) as m:
+        with Muster(nodes=NODES, flags=FLAGS[2:]) as m:
             self.muster = m
             conformance_images.provide(m, self.folder)
             self.play([text for text in texts if "[Serial]" not in text], jobs)
             self.play([text for text in texts if "[Serial]" in text], 1)
 
-    def summary(self):
-        """Prints what became of each group; the number of those that failed."""
+    def groups(self):
+        """{group: (passed, failed, not applicable)}"""
         groups = {group: ["passed"] * passed for group, passed in self.counted.items()}
         for name, (verdict, _, _) in self.results.items():
             groups.setdefault(group_of(name), []).append(verdict)
-        total = []
-        for group, verdicts in sorted(groups.items()):
-            total += verdicts
-            print(f"{group}: {verdicts.count('passed')} passed, {verdicts.count('failed')} failed, "
-                  f"{verdicts.count('not applicable')} not applicable")
-        print(f"{total.count('passed')} passed, {total.count('failed')} failed, {total.count('not applicable')} not applicable")
-        return total.count("failed")
+        return {group: tuple(verdicts.count(v) for v in VERDICTS) for group, verdicts in sorted(groups.items())}
+
+    def summary(self):
+        """Prints what became of each group; the number of those that failed."""
+        groups = self.groups()
+        for group, counts in groups.items():
+            print(f"{group}: {counted(counts)}")
+        for name in self.repeated:
+            print(f"repeated: {name}")
+        total = [sum(column) for column in zip(*groups.values())] or [0, 0, 0]
+        print(f"{counted(total)}; {len(self.repeated)} passed only when they were repeated")
+        return total[1]
+
+
+VERDICTS = ("passed", "failed", "not applicable")
+
+
+def counted(counts):
+    return ", ".join(f"{count} {verdict}" for count, verdict in zip(counts, VERDICTS))
+
+
+def hold_counts(groups, text):
+    """What the list says was counted, and was not now."""
+    for group, said in re.findall(r"^#= ([\w-]+): (.*)$", text, re.MULTILINE):
+        now = counted(groups.get(group, (0, 0, 0)))
+        if now != said:
+            yield f"counts-of-{group}: the list says {said}; now these are {now}"
+
+
+def written(groups, text, commit, day):
+    """The list with these counts."""
+    text = re.sub(r"^#@ .*\n", "", text, flags=re.MULTILINE)
+    for group, counts in groups.items():
+        text = re.sub(rf"^#= {re.escape(group)}: .*$", f"#= {group}: {counted(counts)}", text, flags=re.MULTILINE)
+    return text.replace("#= ", f"#@ {commit} {day} {' '.join(FLAGS)}\n#= ", 1)
 
 
 def listed():
@@ -292,6 +326,22 @@ def compare(suite, whole=()):
     for line in said:
         print(f"conformance: {line}")
     return verdict
+
+
+def finish(suite, failed, write):
+    """Of a run of all."""
+    with open(EXPECTED) as f:
+        text = f.read()
+    if write:
+        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], text=True, check=True,
+                                stdout=subprocess.PIPE).stdout.strip()
+        with open(EXPECTED, "w") as f:
+            f.write(written(suite.groups(), text, commit, time.strftime("%Y-%m-%d")))
+        return 1 if failed else 0
+    others = list(hold_counts(suite.groups(), text))
+    for line in others:
+        print(f"failed: {line}")
+    return 1 if failed or others else 0
 
 
 def number(argv, flag, otherwise):
@@ -338,7 +388,7 @@ def main(argv):
     if not done:
         return EXIT_ENDED
     whole = {conformance_cmd.GROUP} if commands == conformance_cmd.tests() else ()
-    return compare(suite, whole) if focus else 1 if failed else 0
+    return compare(suite, whole) if focus else finish(suite, failed, "--write" in argv)
 
 
 if __name__ == "__main__":
