@@ -430,7 +430,7 @@ def older_than(deb, folder):
         lines = [f"Version: {OLDER}\n" if line.startswith("Version:") else line for line in f]
     with open(path, "w") as f:
         f.writelines(lines)
-    run(["dpkg-deb", "--root-owner-group", "--build", tree, made])
+    run(["dpkg-deb", "-Znone", "--root-owner-group", "--build", tree, made])
     shutil.rmtree(tree)
     return made
 
