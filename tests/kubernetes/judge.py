@@ -315,8 +315,9 @@ class Judge:
         def decided():
             if not self.operator.alive():  # on a crowded machine it may lose its lease, and ends
                 self.operator.start()
-            told = self.chosen() if storage else {}
-            for item in self.clients[0].ask("GET", "/api/v1/pods?fieldSelector=metadata.name%3Dasked")["items"]:
+            items = self.clients[0].ask("GET", "/api/v1/pods?fieldSelector=metadata.name%3Dasked")["items"]
+            told = self.chosen() if storage else {}  # after the pods: one that waits for its claim has chosen a node by now
+            for item in items:
                 conditions = {c["type"]: c for c in item.get("status", {}).get("conditions", [])}
                 refused = conditions.get("PodScheduled", {}).get("status") == "False"
                 node = item["spec"].get("nodeName") or told.get(item["metadata"]["namespace"])
