@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""conformance.py [--list] [--write] [--jobs N] [--together N] [--limit SECONDS] [FOCUS]: Kubernetes' conformance tests against `muster up`.
+"""conformance.py [--list] [--write] [--jobs N] [--together N] [--limit SECONDS] [FOCUS]: Kubernetes' conformance tests.
 
 e2e.test, agnhost and kubectl are built from the pinned Go module (binaries.sh); the images that the tests name are made of
 agnhost and of this machine's programs (conformance_images.py). Every test marked [Conformance] runs in a process of its own,
@@ -10,9 +10,10 @@ kubectl's command-line tests (conformance_cmd.py) come last and are called `test
 for these alone, and needs neither e2e.test nor images.
 
 What a test said is in build/logs/conformance/NAME.log. A test is not applicable when it skips itself, or when NOT_HERE has it.
-Prints passed, failed and not applicable by group, how many passed only when they were repeated, and a line `failed: NAME` for each
-that failed; the list has those that are known to, with the reason, and the counts, which a run of all is held to. --write puts
-the counts of such a run, its commit and its day into the list. Exit 77 when the programs cannot be had, or pods cannot run from images here.
+Prints passed, failed and not applicable by group, how many passed only when they were repeated, and a line `failed: NAME` for
+each that failed; the list has those that are known to, with the reason, and the counts, which a run of all is held to. --write
+puts the counts of such a run, its commit and its day into the list. Exit 77 when the programs cannot be had, or pods cannot run
+from images here.
 """
 
 import concurrent.futures

@@ -2,7 +2,8 @@
 """conformance_page.py [--write]: docs/reference/conformance.md, from tests/expected/conformance.txt.
 
 The list has a line a failure, name and reason, and lines `#= GROUP: N passed, N failed, N not applicable` with what was
-counted when the list was last made; lines `#- ...` are notes on that, which the page repeats; `#@ COMMIT DAY FLAGS` is what ran. `#~ GROUP: ...` and
+counted when the list was last made; lines `#- ...` are notes on that, which the page repeats
+and `#@ COMMIT DAY FLAGS` is what ran. `#~ GROUP: ...` and
 `#! NAME why` are the same of groups that were not run whole, or not since something was mended. Without --write it exits 1
 when the page does not say what the list says.
 """
@@ -15,12 +16,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PAGE = os.path.join(ROOT, "docs", "reference", "conformance.md")
 HEAD = """# Conformance
 
-What Kubernetes 1.33's own tests say of `muster up --nodes 2 --images oci --allow-privileged --pod-network bridge`; without images
-and a network of their own, most pods of these tests cannot do what is asked of them. `make conformance` runs the tests of its end-to-end suite that are marked as
-conformance, built from the pinned Go module, and kubectl's command-line tests (`test-cmd`, of which every assertion counts).
-`CONFORMANCE_FOCUS='sig-apps'` runs some of them; `CONFORMANCE_FOCUS=test-cmd` needs neither the end-to-end suite nor images. An
-unexpected failure fails the target, and so does an unexpected success. This page is made from the list of what is expected
-(tests/expected) by `make reference`.
+What Kubernetes 1.33's own tests say of `muster up --nodes 2 --images oci --allow-privileged --pod-network bridge`; without
+images and a network of their own, most pods of these tests cannot do what is asked of them. `make conformance` runs the tests
+of its end-to-end suite that are marked as conformance, built from the pinned Go module, and kubectl's command-line tests
+(`test-cmd`, of which every assertion counts). `CONFORMANCE_FOCUS='sig-apps'` runs some of them; `CONFORMANCE_FOCUS=test-cmd`
+needs neither the end-to-end suite nor images. An unexpected failure fails the target, and so does an unexpected success. This
+page is made from the list of what is expected (tests/expected) by `make reference`.
 
 """
 

@@ -50,6 +50,7 @@ struct covered {
     bool alone;                        /* there are pods without a controller, which do not count */
     const struct object *stray;        /* a pod whose controller has no number; NULL: none */
     int64_t pods;
+    int64_t healthy;
 };
 
 static const struct object *owner_among(const struct cache *cache,
@@ -150,26 +151,24 @@ static bool is_disrupted(struct actions *actions,
     return true;
 }
 
-/* Counts what the selector chooses; how many of them are healthy. */
-static int64_t look(const struct control_input *input,
-                    const struct object *budget,
-                    const struct json *disrupted,
-                    struct covered *covered,
-                    struct json *still)
+/* Counts what the selector chooses, and how many of them are healthy. */
+static void look(const struct control_input *input,
+                 const struct object *budget,
+                 const struct json *disrupted,
+                 struct covered *covered,
+                 struct json *still)
 {
     const struct selector *selector = object_selector(budget);
     const struct object *pod = NULL;
-    int64_t healthy = 0;
     size_t cursor = 0;
 
     while (selector && (pod = cache_next(input->cache, &kind_pod, budget->ns, &cursor))) {
         if (!selector_matches(selector, pod->labels, pod->label_count))
             continue;
         cover(covered, pod);
-        healthy +=
+        covered->healthy +=
             !is_disrupted(covered->actions, disrupted, pod, input->now_ms, still) && is_ready(pod);
     }
-    return healthy;
 }
 
 /* Nobody can say how many pods there should be: until somebody can, none may go. */
@@ -208,7 +207,6 @@ static void warn(const struct covered *covered, const struct object *budget)
 static void tell_counts(const struct object *budget,
                         const struct covered *covered,
                         const struct json *spec,
-                        int64_t healthy,
                         struct json *still,
                         struct json *status,
                         int64_t now_ms)
@@ -220,7 +218,7 @@ static void tell_counts(const struct object *budget,
                           : expected - amount(json_get(spec, "maxUnavailable"), expected);
     if (desired < 0)
         desired = 0;
-    int64_t allowed = healthy > desired && expected ? healthy - desired : 0;
+    int64_t allowed = covered->healthy > desired && expected ? covered->healthy - desired : 0;
 
     if (json_count(still))
         json_set(status, STR("disruptedPods"), still);
@@ -229,7 +227,7 @@ static void tell_counts(const struct object *budget,
     json_fill(arena, status,
               "{expectedPods: $, currentHealthy: $, desiredHealthy: $, "
               "disruptionsAllowed: $, observedGeneration: $}",
-              expected, healthy, desired, allowed, budget->generation);
+              expected, covered->healthy, desired, allowed, budget->generation);
     condition_set(arena, status,
                   &(struct condition){
                       .type = "DisruptionAllowed",
@@ -253,14 +251,14 @@ static void reconcile(const struct control_input *input,
     const struct json *root = object_json(budget, arena);
     const struct json *spec = json_get(root, "spec");
     struct json *still = json_new_object(arena);
-    int64_t healthy = look(input, budget, json_at(root, "status.disruptedPods"), &covered, still);
     struct json *status = json_get(root, "status") ? json_clone(arena, json_get(root, "status"))
                                                    : json_new_object(arena);
 
+    look(input, budget, json_at(root, "status.disruptedPods"), &covered, still);
     if (covered.stray && is_about_scale(spec))
         fail_safe(&covered, status, input->now_ms);
     else
-        tell_counts(budget, &covered, spec, healthy, still, status, input->now_ms);
+        tell_counts(budget, &covered, spec, still, status, input->now_ms);
     struct json *patch = merge_diff(arena, json_get(root, "status"), status);
     if (!patch)
         return;
