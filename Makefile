@@ -136,6 +136,7 @@ test-cluster: all
 differ: all
 	@$(TEST_DEPS)
 	@tests/differ/differ.py --seed $(or $(SEED),1) $(if $(ONLY),--only '$(ONLY)') $(if $(ANSWERS),--answers '$(ANSWERS)')
+	@$(if $(ONLY),,tests/differ/settled.py)
 
 reference: all
 	@tests/reference.sh --write

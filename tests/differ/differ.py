@@ -101,6 +101,7 @@ class Answers:
 
     def __init__(self, path):
         self.file = sqlite3.connect(path or ":memory:", check_same_thread=False)
+        self.file.execute("PRAGMA synchronous = OFF")  # what is lost is asked again
         self.file.execute("CREATE TABLE IF NOT EXISTS answers (request TEXT PRIMARY KEY, status INTEGER, said BLOB)")
         self.lock = threading.Lock()
 

@@ -81,6 +81,19 @@ POD_METRIC = {"type": "Pods", "pods": {"metric": {"name": "m", "selector": PLAIN
 CPU_METRIC = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
 PATH = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}}}
 
+REQUEST = (  # for a certificate
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1HNENBUUF3RERFS01BZ0dBMVVFQXd3QmVEQlpNQk1HQnlxR1NNNDlBZ0"
+    "VHQ0NxR1NNNDlBd0VIQTBJQQpCSXg1VlZVU1JxSHVVSWl1UUdvd0dLdlBwR3VhTVhzOEtiS0YwVTJhMTNTMkljd3JITFdTREZRRHlRR0tpMk5j"
+    "ClE1dWNvN2RiMzhDSHpITjVZMTAxOVZ1Z0FEQUtCZ2dxaGtqT1BRUURBZ05KQURCR0FpRUE0ZHFBY3lIY1U1SDIKQ1dQZTNUYUNUSTVKVEtMdU"
+    "N1SlhPdXdIa2owUUg5MENJUUNMVmE1aktHM1RSRnVpSnhJK0lKK0F4M2FmYUFMSApsQjBRKzJrUWZjUU9xdz09Ci0tLS0tRU5EIENFUlRJRklD"
+    "QVRFIFJFUVVFU1QtLS0tLQo=")
+RESOURCES = {"apiGroups": ["none.example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nones"],
+             "scope": "Namespaced"}
+MATCH = {"namespaceSelector": PLAIN, "objectSelector": PLAIN, "matchPolicy": "Exact"}
+WEBHOOK = {"name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
+           "timeoutSeconds": 3, "rules": [RESOURCES], **MATCH, "matchConditions": [{"name": "m", "expression": "true"}],
+           "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/p", "port": 443}}}
+
 BOUNDS = "differ-bounds"  # a namespace of their own: what bounds pods would refuse them before anything else is looked at
 
 # (apiVersion, kind, plural, namespaced (or in which namespace), the object)
@@ -216,4 +229,24 @@ OBJECTS = [
     ("events.k8s.io/v1", "Event", "events", True, {
         "regarding": {"kind": "Pod", "name": "a", "namespace": "differ"}, "reason": "R", "type": "Normal", "action": "Act",
         "eventTime": "2026-01-02T03:04:05.000006Z", "reportingController": "a.b/c", "reportingInstance": "i", "note": "n"}),
+    ("v1", "Event", "events", True, {
+        "involvedObject": {"kind": "Pod", "name": "a", "namespace": "differ"}, "reason": "R", "type": "Normal", "message": "m",
+        "firstTimestamp": "2026-01-02T03:04:05Z", "count": 1, "source": {"component": "c"}}),
+    ("certificates.k8s.io/v1", "CertificateSigningRequest", "certificatesigningrequests", False, {"spec": {
+        "request": REQUEST, "signerName": "example.com/x", "usages": ["client auth"], "expirationSeconds": 7200}}),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", False, {"spec": {
+        "failurePolicy": "Fail", "matchConstraints": {**MATCH, "resourceRules": [RESOURCES]},
+        "variables": [{"name": "v", "expression": "object.spec"}], "matchConditions": [{"name": "m", "expression": "true"}],
+        "validations": [{"expression": "true", "message": "m", "reason": "Invalid", "messageExpression": "'a'"}],
+        "auditAnnotations": [{"key": "k", "valueExpression": "'x'"}]}}),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", False, {"spec": {
+        "policyName": "p", "validationActions": ["Deny"], "matchResources": MATCH,
+        "paramRef": {"name": "a", "namespace": "b", "parameterNotFoundAction": "Allow"}}}),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False,
+        {"webhooks": [WEBHOOK]}),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False,
+        {"webhooks": [{**WEBHOOK, "reinvocationPolicy": "Never"}]}),
+    ("networking.k8s.io/v1", "ServiceCIDR", "servicecidrs", False, {"spec": {"cidrs": ["10.77.0.0/24"]}}),
+    ("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities", True, {
+        "storageClassName": "x", "nodeTopology": SELECTOR, "capacity": "1Gi", "maximumVolumeSize": "1Gi"}),
 ]
