@@ -62,7 +62,8 @@ provisioner: kubernetes.io/no-provisioner
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunQueue
 metadata: {name: NAME, namespace: default}
-spec: {nodeResources: {gpus: 8, cpus: 8, memory: 16Gi}, storage: {workspace: {storageClass: NAME}}}
+spec: {nodeResources: {gpus: 8, cpus: 8, memory: 16Gi}, storage: {workspace: {storageClass: NAME}},
+  resources: [{name: settings, nameMode: prefix, template: {apiVersion: v1, kind: ConfigMap, data: {NCCL_DEBUG: WARN}}}]}
 ---
 apiVersion: torchrun.ai/v1alpha1
 kind: TorchrunJob
@@ -78,6 +79,12 @@ apiVersion: v1
 kind: Pod
 metadata: {name: NAME-wide, namespace: default}
 spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 9}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME-flow, namespace: default, ownerReferences: [{apiVersion: example.com/v1, kind: NobodysFlow, name: NAME,
+  uid: 5d6a3c1e-0000-4000-8000-000000000001, controller: true}]} # of a kind that only a Karta could describe
+spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}
 ---
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
