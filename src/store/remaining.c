@@ -29,10 +29,11 @@ static void count_finalizer(struct remaining *remaining, struct str name)
 void remaining_object(struct remaining *remaining, const struct object *object)
 {
     remaining->objects++;
-    if (remaining->read == REMAINING_READ_MAX ||
+    if (remaining->read == REMAINING_READ_MAX || remaining->read_bytes >= REMAINING_BYTES_MAX ||
         !str_contains(object->raw, STR("\"finalizers\":[\"")))
         return;
     remaining->read++;
+    remaining->read_bytes += object->raw.len;
     JSON_FOREACH(json_at(object_tree(object, remaining->arena), "metadata.finalizers"), name)
         count_finalizer(remaining, json_str(name));
 }

@@ -15,6 +15,8 @@ struct object;
  * many objects of each kind are left, and which finalizers they wait for. */
 #define REMAINING_READ_MAX \
     200 /* objects whose finalizers are counted, a parse each; others count */
+#define REMAINING_BYTES_MAX \
+    (1u << 20) /* and no further one after so many bytes of them: 200 of the largest are 300 MB */
 
 struct remaining_finalizer {
     struct str name;
@@ -26,6 +28,7 @@ struct remaining {
     int64_t now_ms;
     size_t objects;
     size_t read;
+    size_t read_bytes;
     VEC(struct str) kinds; /* "pods. has 2 resource instances" */
     VEC(struct remaining_finalizer) finalizers;
 };
