@@ -172,11 +172,6 @@ void group_weigh(struct group *group, int64_t sign)
             queue->fixed[r] += sign * group->core[r];
 }
 
-static int by_pod_order(const void *a, const void *b)
-{
-    return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
-}
-
 void group_core(const struct group *group, int64_t ret[static SCHED_RESOURCES])
 {
     VEC(struct pod *) pods = {0};
@@ -193,7 +188,7 @@ void group_core(const struct group *group, int64_t ret[static SCHED_RESOURCES])
             ret[SCHED_GPU] += pod->claims_fixed * GPU_MILLI;
         }
         if (pods.count > 1)
-            qsort(pods.items, pods.count, sizeof(*pods.items), by_pod_order);
+            qsort(pods.items, pods.count, sizeof(*pods.items), pod_order_qsort);
         for (size_t i = 0; i < pods.count && (int64_t)i < group->sets[s].min; i++) {
             for (int r = 0; r < SCHED_RESOURCES; r++)
                 ret[r] += pods.items[i]->charge[r];

@@ -334,11 +334,6 @@ int group_line(const struct group *a, int a_elastic, const struct group *b, int 
 }
 
 /* ---- the pods in line ---- */
-static int by_pod_order(const void *a, const void *b)
-{
-    return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
-}
-
 struct pod *const *group_pods_in_line(const struct group *group)
 {
     struct line *line = group->line;
@@ -347,7 +342,7 @@ struct pod *const *group_pods_in_line(const struct group *group)
         mem_free(line->pods);
         line->pods = mem_alloc(group->pods.count * sizeof(*line->pods));
         memcpy(line->pods, group->pods.items, group->pods.count * sizeof(*line->pods));
-        qsort(line->pods, group->pods.count, sizeof(*line->pods), by_pod_order);
+        qsort(line->pods, group->pods.count, sizeof(*line->pods), pod_order_qsort);
         for (size_t i = 0; i < group->pods.count; i++)
             line->pods[i]->line_index = (uint32_t)i;
         line->first = 0;

@@ -79,6 +79,11 @@ int pod_order(const struct pod *a, const struct pod *b)
     return order ? order : str_cmp(pod_name(a), pod_name(b));
 }
 
+int pod_order_qsort(const void *a, const void *b)
+{
+    return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
+}
+
 int64_t pod_holds(const struct pod *pod, uint32_t res)
 {
     int64_t held = res == RES_GPU ? pod->share_count : 0;

@@ -176,6 +176,7 @@ struct pod *pod_get(struct sched *sched, struct str ns, struct str name);
 void pod_number(struct pod *pod, const uint32_t *numbers, size_t count);
 /* Which of two pods of a group is placed first: -1, 0, 1. */
 int pod_order(const struct pod *a, const struct pod *b);
+int pod_order_qsort(const void *a, const void *b); /* of a list of pointers */
 /* What it holds of a resource, as its node counts it. */
 int64_t pod_holds(const struct pod *pod, uint32_t res);
 /* Whether it uses GPUs in any way: whole, shared, as MIG instances or through a claim. */

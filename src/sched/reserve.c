@@ -54,11 +54,6 @@ void promises_forgotten(struct sched *sched)
     sched->promised.count = kept;
 }
 
-static int by_pod_order(const void *a, const void *b)
-{
-    return pod_order(*(struct pod *const *)a, *(struct pod *const *)b);
-}
-
 static void promised_pods(struct sched *sched, const struct group *group, struct pod_vec *ret)
 {
     ret->count = 0;
@@ -66,7 +61,7 @@ static void promised_pods(struct sched *sched, const struct group *group, struct
         if (group->pods.items[i]->status == ST_PIPELINED)
             VEC_PUSH(sched->arena, ret, group->pods.items[i]);
     if (ret->count > 1)
-        qsort(ret->items, ret->count, sizeof(*ret->items), by_pod_order);
+        qsort(ret->items, ret->count, sizeof(*ret->items), pod_order_qsort);
 }
 
 /* Places the promised pods again: in the rooms they were promised, or anywhere. Elsewhere only
@@ -329,7 +324,7 @@ static void call_back_lent(struct recall *recall)
                 node->pods.items[i]->set != SET_NONE && group_evictable(node->pods.items[i]->group))
                 VEC_PUSH(recall->sched->arena, &lent, node->pods.items[i]);
         if (lent.count > 1)
-            qsort(lent.items, lent.count, sizeof(*lent.items), by_pod_order);
+            qsort(lent.items, lent.count, sizeof(*lent.items), pod_order_qsort);
         for (size_t i = 0; i < lent.count; i++)
             call_back(recall, lent.items[i]);
     }
