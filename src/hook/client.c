@@ -273,6 +273,7 @@ static void question_send(struct question *question)
                                     .accept = "application/json",
                                     .body = question->body,
                                     .timeout_ms = 1000LL * question->hook->timeout_seconds,
+                                    .once = true,
                                     .data = on_data,
                                     .done = on_reply,
                                     .user = question});

@@ -69,6 +69,8 @@ struct transport_exchange {
     CURL *easy;
     struct curl_slist *headers;
     char *body;
+    size_t body_size;
+    size_t body_at; /* of one that is sent once: what is gone */
     struct buf received;
     struct buf warnings;
     struct transport_request request; /* its strings are not kept */
@@ -461,6 +463,20 @@ static void set_tls(struct transport *transport, CURL *easy)
         curl_easy_setopt(easy, CURLOPT_PROXY, "");
 }
 
+/* curl cannot begin again with what it reads, so it does not. */
+static size_t on_body_wanted(char *to, size_t size, size_t count, void *user)
+{
+    struct transport_exchange *exchange = user;
+    size_t room = size * count;
+    size_t left = exchange->body_size - exchange->body_at;
+    size_t piece = left < room ? left : room;
+
+    if (piece > 0)
+        memcpy(to, exchange->body + exchange->body_at, piece);
+    exchange->body_at += piece;
+    return piece;
+}
+
 static void set_body(struct transport_exchange *exchange, const struct transport_request *request)
 {
     CURL *easy = exchange->easy;
@@ -472,8 +488,14 @@ static void set_body(struct transport_exchange *exchange, const struct transport
         abort();
     if (request->body.len > 0)
         memcpy(exchange->body, request->body.p, request->body.len);
+    exchange->body_size = request->body.len;
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, exchange->body);
+    if (request->once) {
+        curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_body_wanted);
+        curl_easy_setopt(easy, CURLOPT_READDATA, exchange);
+    } else {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, exchange->body);
+    }
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
     add_header(exchange, "Content-Type: ", str_from(request->content_type));
     /* Without this curl asks for permission first and loses a round trip. */

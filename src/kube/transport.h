@@ -60,6 +60,9 @@ struct transport_request {
     struct str bearer;        /* token; empty: none */
     struct str header;        /* more of them, "Name: value", one a line; empty: none */
     int64_t timeout_ms;       /* for the whole request; 0: none */
+    /* Where a connection breaks that has served before, a request is sent again on another one;
+     * one of these is not, when anything of its body was sent. */
+    bool once;
     /* Set: the body of a 2xx answer is handed over in pieces as it arrives. */
     void (*data)(void *user, struct str bytes);
     void (*done)(void *user, const struct transport_reply *reply);
