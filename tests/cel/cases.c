@@ -17,6 +17,7 @@
  * cases; the answers are "passed: NAME" and "failed: NAME WHY". */
 
 #define INPUT_BYTES_MAX ((size_t)32 << 20)
+#define ZONE_BYTES_MAX  ((size_t)1 << 20)
 
 static struct str read_input(struct arena *arena)
 {
@@ -85,12 +86,28 @@ static void run_case(struct arena *arena, const struct json *line)
                STR_ARG(cel_type_name(value.type)));
 }
 
+/* As muster up reads them. */
+static bool read_zone(struct arena *arena, struct str name, struct str *ret_bytes)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "/usr/share/zoneinfo/" STR_FMT, STR_ARG(name));
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return false;
+    char *bytes = arena_raw(arena, ZONE_BYTES_MAX, 1);
+    *ret_bytes = (struct str){bytes, fread(bytes, 1, ZONE_BYTES_MAX, file)};
+    (void)fclose(file);
+    return true;
+}
+
 int main(void)
 {
     struct arena input = {0};
     struct str rest = read_input(&input);
     struct str line = STR_NONE;
 
+    cel_set_zones(read_zone);
     while (str_cut(&rest, '\n', &line)) {
         struct arena arena = {0};
         struct json *json = NULL;
