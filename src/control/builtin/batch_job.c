@@ -274,6 +274,7 @@ static void count_index_failures(struct batch *b)
 static struct str count(struct batch *b)
 {
     const struct json *policy = json_get(b->spec, "podFailurePolicy");
+    bool has_failed = condition_is_true(b->before, "Failed");
     struct str final = STR_NONE;
 
     for (size_t i = 0; i < b->pods.count; i++) {
@@ -285,8 +286,9 @@ static struct str count(struct batch *b)
         } else {
             enum batch_verdict verdict = batch_failure_verdict(policy, pod, b->arena, &final);
 
-            /* A pod that somebody deleted, a suspension included, is no failure of the job. */
-            if (verdict != BATCH_IGNORE && !pod->object->deleted_ms) {
+            /* A pod that somebody deleted, a suspension included, is no failure of the job, but
+             * what ran when the job failed is. */
+            if (verdict != BATCH_IGNORE && (!pod->object->deleted_ms || has_failed)) {
                 b->failed++;
                 count_index(b, pod, verdict);
             }

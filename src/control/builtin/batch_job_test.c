@@ -389,6 +389,46 @@ TEST(a_job_counts_its_pods)
     }
 }
 
+/* The pods that a failed job removes have ended it as those that failed by themselves. */
+TEST(what_ran_when_a_job_failed_has_failed)
+{
+    static const struct {
+        const char *why;
+        const char *end;
+        const char *status;
+    } rows[] = {
+        {"it failed", "Failed",
+         "'failed':2,'terminating':0,'completedIndexes':'',"
+         "'failedIndexes':'0,1'"},
+        {"it is complete", "Complete",
+         "'failed':0,'terminating':0,'completedIndexes':'',"
+         "'failedIndexes':''"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        _cleanup_(scene_close) struct scene scene;
+
+        test_case(rows[i].why);
+        scene_open(&scene);
+        scene_put(&scene, &kind_job,
+                  JOB("'completionMode':'Indexed','completions':2,'parallelism':2,"
+                      "'backoffLimitPerIndex':0,"));
+        scene_run(&scene, &batch_job_controller, "j");
+        scene_patch(&scene, &kind_job, "j",
+                    str_printf(&scene.arena,
+                               "{'status':{'conditions':[{'type':'%s','status':'True'}]}}",
+                               rows[i].end)
+                        .p);
+        for (int pod = 0; pod < 2; pod++)
+            scene_patch(&scene, &kind_pod, nth_pod(&scene, pod).p,
+                        "{'metadata':{'deletionTimestamp':'2026-01-01T00:00:00Z'}}");
+        scene_run(&scene, &batch_job_controller, "j");
+        struct str status =
+            json_text(&scene.arena, json_get(scene_get(&scene, &kind_job, "j"), "status"));
+        EXPECT(str_contains(status, scene_text(&scene, rows[i].status)));
+    }
+}
+
 TEST(a_job_makes_its_pods_in_bursts)
 {
     static const char *const jobs[] = {JOB("'completions':1200,'parallelism':1200,"),

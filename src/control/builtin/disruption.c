@@ -65,14 +65,14 @@ static const struct object *owner_among(const struct cache *cache,
     return found && str_eq(found->uid, owner->uid) ? found : NULL;
 }
 
+static const struct kind *const scaled_kinds[] = {&kind_replicaset, &kind_statefulset,
+                                                  &kind_replicationcontroller};
+
 /* What has the number of the pod's replicas: of a ReplicaSet that is a Deployment's, that one. */
 static const struct object *scaled_of(const struct cache *cache, const struct object *pod)
 {
-    static const struct kind *const kinds[] = {&kind_replicaset, &kind_statefulset,
-                                               &kind_replicationcontroller};
-
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        const struct object *found = owner_among(cache, pod, kinds[i]);
+    for (size_t i = 0; i < COUNT_OF(scaled_kinds); i++) {
+        const struct object *found = owner_among(cache, pod, scaled_kinds[i]);
         const struct object_owner *owner = found ? object_controller(found) : NULL;
 
         if (found)
@@ -171,18 +171,34 @@ static void look(const struct control_input *input,
     }
 }
 
+/* Why nobody says how many there should be of this pod: its controller is gone, or has no number. */
+static struct str no_number(struct arena *arena, const struct object *pod)
+{
+    const struct object_owner *owner = object_controller(pod);
+    struct str group = str_sub(owner->api_version, 0, str_find(owner->api_version, '/'));
+    char *plural = str_c(arena, owner->kind);
+
+    for (size_t i = 0; i < COUNT_OF(scaled_kinds); i++)
+        if (str_is(owner->kind, scaled_kinds[i]->name))
+            return str_printf(arena, "found no controllers for pod \"" STR_FMT "\"",
+                              STR_ARG(pod->name));
+    for (char *p = plural; *p; p++)
+        if (*p >= 'A' && *p <= 'Z')
+            *p = (char)(*p - 'A' + 'a');
+    return str_printf(arena, "%ss." STR_FMT " does not implement the scale subresource", plural,
+                      STR_ARG(group));
+}
+
 /* Nobody can say how many pods there should be: until somebody can, none may go. */
 static void fail_safe(const struct covered *covered, struct json *status, int64_t now_ms)
 {
     struct arena *arena = covered->actions->arena;
 
     json_set(status, STR("disruptionsAllowed"), json_new_i64(arena, 0));
-    condition_set(
-        arena, status,
-        &(struct condition){"DisruptionAllowed", "False", "SyncFailed",
-                            str_printf(arena, "found no controllers for pod \"" STR_FMT "\"",
-                                       STR_ARG(covered->stray->name))},
-        now_ms);
+    condition_set(arena, status,
+                  &(struct condition){"DisruptionAllowed", "False", "SyncFailed",
+                                      no_number(arena, covered->stray)},
+                  now_ms);
 }
 
 /* Once the status says it, somebody hears why it is not what he expected. */

@@ -294,6 +294,8 @@ static void reconcile(const struct control_input *input,
             add_pod(&run, pod, &founds);
 
     struct json *endpoints = head(&run, &kind_endpoints, key->name);
+    json_fill(arena, json_make_path(arena, endpoints, "metadata.labels"),
+              "{endpoints.kubernetes.io/managed-by: 'endpoint-controller'}");
     json_set(endpoints, STR("subsets"), subsets(&run, &founds));
     apply(&run, cache_get(input->cache, &kind_endpoints, key->ns, key->name), &kind_endpoints,
           endpoints, actions);

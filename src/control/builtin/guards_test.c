@@ -333,14 +333,16 @@ TEST(of_pods_whose_controller_has_no_number_none_may_go)
         const char *owner;
         const char *spec;
         const char *reason;
+        const char *message;
     } rows[] = {
         {"a ReplicaSet that is another one now", OWNER("ReplicaSet", "r"), "'maxUnavailable':2",
-         "SyncFailed"},
+         "SyncFailed", "found no controllers for pod"},
         {"one whose Deployment is gone", OWNER("ReplicaSet", "t"), "'maxUnavailable':2",
-         "SyncFailed"},
-        {"a Job", OWNER("Job", "j"), "'minAvailable':'10%'", "SyncFailed"},
+         "SyncFailed", "found no controllers for pod"},
+        {"a Job", OWNER("Job", "j"), "'minAvailable':'10%'", "SyncFailed",
+         "jobs.apps does not implement the scale subresource"},
         {"a Job, and a number that must stay", OWNER("Job", "j"), "'minAvailable':1",
-         "SufficientPods"},
+         "SufficientPods", ""},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -366,6 +368,8 @@ TEST(of_pods_whose_controller_has_no_number_none_may_go)
         const struct json *status = json_get(scene_get(&scene, &kind_pdb, "b"), "status");
         bool failed = str_is(json_str_at(status, "conditions.0.reason"), "SyncFailed");
         EXPECT(str_is(json_str_at(status, "conditions.0.reason"), rows[i].reason));
+        EXPECT(
+            str_contains(json_str_at(status, "conditions.0.message"), str_from(rows[i].message)));
         EXPECT(json_i64_or(json_get(status, "disruptionsAllowed"), -1) == (failed ? 0 : 1));
     }
 }

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 static int64_t number_of(const struct workload *w, const struct object *revision)
@@ -105,7 +106,10 @@ static void revision_make(struct workload *w, const struct revisions *revisions,
     struct json *meta = json_get(body, "metadata");
 
     json_set(meta, STR("labels"), labels ? json_clone(arena, labels) : json_new_object(arena));
-    json_add_str(arena, json_get(meta, "labels"), REVISION_LABEL, revisions->hash);
+    json_add_str(arena, json_get(meta, "labels"),
+                 w->owner->kind == &kind_statefulset ? "controller.kubernetes.io/hash"
+                                                     : REVISION_LABEL,
+                 revisions->hash);
     struct str cause = object_annotation(w->owner, "kubernetes.io/change-cause");
     if (cause.len)
         json_add_str(arena, json_add_object(arena, meta, "annotations"),
@@ -135,7 +139,7 @@ void revisions_open(struct workload *w, struct revisions *ret)
     }
     if (present) {
         ret->name = present->name;
-        ret->hash = object_label(present, REVISION_LABEL);
+        ret->hash = str_sub(present->name, w->owner->name.len + 1, SIZE_MAX);
         if (number_of(w, present) > most)
             return;
         struct json *patch = json_new_object(w->arena);

@@ -13,7 +13,7 @@ struct object;
  *
  * data is the patch that brings the template back: {"spec":{"template":{"$patch":"replace",...}}}.
  */
-#define REVISION_LABEL "controller-revision-hash" /* of pods */
+#define REVISION_LABEL "controller-revision-hash" /* of pods, and of a DaemonSet's revisions */
 
 struct revisions {
     struct workload_objects list; /* of the owner, in no order */
