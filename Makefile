@@ -137,6 +137,7 @@ differ: all
 	@$(TEST_DEPS)
 	@tests/differ/differ.py --seed $(or $(SEED),1) $(if $(ONLY),--only '$(ONLY)') $(if $(ANSWERS),--answers '$(ANSWERS)')
 	@$(if $(ONLY),,tests/differ/settled.py)
+	@$(if $(ONLY),,tests/cel/against.py)
 
 reference: all
 	@tests/reference.sh --write

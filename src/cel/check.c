@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cel/ast.h"
 #include "cel/cel.h"
+#include "cel/constant.h"
 #include "cel/field.h"
 #include "cel/moment.h"
 #include "cel/run.h"
@@ -209,6 +210,13 @@ static const struct typed *field_typed(struct check *check,
                : NULL;
 }
 
+/* A field whose name has "__" is written with "__underscores__". */
+static bool is_unescaped(const struct check *check, const struct cel_node *node, struct str plain)
+{
+    return !check->compile->loose && !node->root && str_eq(node->name, plain) &&
+           str_contains(plain, STR("__"));
+}
+
 /* The field of what `of` is known to be. */
 static int check_field(struct check *check,
                        const struct cel_node *node,
@@ -222,7 +230,7 @@ static int check_field(struct check *check,
     *ret = typed_simple(CEL_DYN);
     if (holder->object) {
         *ret = field_typed(check, holder, name);
-        if (!*ret)
+        if (!*ret || is_unescaped(check, node, name))
             return check_wrong(check, node, "undefined field", name);
     } else if (holder->unknown) {
         (void)typed_fits(&check->typing, *ret, holder);
@@ -541,7 +549,8 @@ static int check_call(struct check *check, struct cel_node *node, const struct t
         return check_wrong(check, node, "found no matching overload for", node->name);
     if (!*ret)
         return check_overload(check, node, node->name, args, node->count, ret);
-    return check_literal(check, node);
+    r = check_literal(check, node);
+    return r < 0 || check->compile->loose ? r : constant_check(check->compile, node, check->err);
 }
 
 /* ---- variables of their own ---- */

@@ -231,7 +231,7 @@ static struct cel_value duration_part(struct cel_value duration, enum part part)
         return cel_int(duration.i / SECOND / 60);
     if (part == PART_SECONDS)
         return cel_int(duration.i / SECOND);
-    return part == PART_MILLISECONDS ? cel_int(duration.i / 1000000 % 1000) : run_no_overload();
+    return part == PART_MILLISECONDS ? cel_int(duration.i / 1000000) : run_no_overload();
 }
 
 /* Reading a file, as a thousand steps do. */

@@ -337,6 +337,7 @@ static const char typed_schema_text[] =
     "type: object\n"
     "properties:\n"
     "  num: {type: integer}\n"
+    "  double__x: {type: integer}\n"
     "  real: {type: number}\n"
     "  ok: {type: boolean}\n"
     "  text: {type: string}\n"
@@ -491,6 +492,13 @@ TEST(a_rule_whose_types_do_not_fit_is_refused_with_the_crd)
         {"self.text.matches('(')", "<input>:1:19: invalid matches argument"},
         {"duration('1x') > duration('1s')", "<input>:1:10: invalid duration argument"},
         {"timestamp('today') == self.when", "<input>:1:11: invalid timestamp argument"},
+        {"int('x') == 1", "<input>:1:4: type conversion error from string to int"},
+        {"uint(-1) == 1u", "<input>:1:5: "},
+        {"string(b'\\xff') == self.text", "<input>:1:7: invalid UTF-8 in bytes"},
+        {"'%s %s'.format([self.text]) == ''", "<input>:1:15: index 1 out of range"},
+        {"'%y'.format([self.num]) == ''", "<input>:1:12: could not parse formatting clause"},
+        {"'%d%%'.format(['a']) == ''", "<input>:1:14: decimal clause can only be used on integers"},
+        {"self.double__x == 1", "<input>:1:5: undefined field 'double__x'"},
         {"oldself == 1", "<input>:1:1: undeclared reference to 'oldself' (in container '')"},
         {"self.text.startswith('a')",
          "<input>:1:21: undeclared reference to 'startswith' (in container '')"},
