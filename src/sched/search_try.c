@@ -177,6 +177,13 @@ static bool tasks_hold_alone(struct search *search,
     return hold;
 }
 
+static bool tasks_start(struct search *search,
+                        const struct pod_vec *tasks,
+                        const struct pod_vec *evicted)
+{
+    return tasks_hold(search, tasks) && tasks_hold_alone(search, tasks, evicted);
+}
+
 /* Places the group's first pods, where it has no place yet, and whoever was evicted for them. */
 static bool place_in_order(struct search *search,
                            const struct pod_vec *tasks,
@@ -224,7 +231,7 @@ static bool place_in_order(struct search *search,
             note_failed(&order, group, &own, &failure);
             continue;
         }
-        if (search->careful && placed && !tasks_hold(search, tasks)) {
+        if (search->careful && placed && !tasks_start(search, tasks, evicted)) {
             journal_rollback(sched, mark); /* it is what stands in the way */
             continue;
         }
@@ -380,9 +387,7 @@ static enum outcome attempt_made(struct search *search,
     search->contested = search->contested || (placed && !good);
     if (!good || QUIRK(search->sched, NO_RESERVATION) || !any_in_order(search->sched, tasks))
         return good ? OUTCOME_GOOD : OUTCOME_BAD;
-    if (!tasks_hold(search, tasks))
-        return OUTCOME_CROWDED;
-    return tasks_hold_alone(search, tasks, ret) ? OUTCOME_GOOD : OUTCOME_BAD;
+    return tasks_start(search, tasks, ret) ? OUTCOME_GOOD : OUTCOME_CROWDED;
 }
 
 static bool attempt_once(struct search *search,
