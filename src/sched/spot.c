@@ -362,26 +362,13 @@ static bool is_among(const struct node *node, struct node *const *nodes, size_t 
     return false;
 }
 
-/* On the nodes that were kept before each pod stays on its own: what lies beside it there counted on
- * that. */
-static void spots_stay(struct sched *sched,
-                       struct group *group,
-                       const struct pod_vec *tasks,
-                       struct choice *choice)
+/* Whether it is among the fewest of the best nodes. */
+static bool is_best(const struct choice *choice, const struct node *node)
 {
-    size_t count = tasks->count;
-    bool same =
-        count <= SPOTS_STAY && group->kept_count == count && group->kept_in + 1 == sched->cycle;
-
-    for (size_t i = 0; same && i < count; i++)
-        same = is_among(group->kept_at[i], choice->nodes, count) &&
-               is_among(choice->nodes[i], group->kept_at, count);
-    if (same)
-        (void)spots_try(sched, group, tasks, choice, choice->count, true);
-    mem_free(group->kept_at);
-    group->kept_at = mem_alloc(count * sizeof(struct node *));
-    memcpy(group->kept_at, choice->nodes, count * sizeof(struct node *));
-    group->kept_count = count;
+    for (size_t i = 0; i < choice->count; i++)
+        if (choice->spots[i].node == node)
+            return true;
+    return false;
 }
 
 /* What each task has to find, with every claim they share found once. Claims change hands, so this
@@ -457,11 +444,13 @@ static void choice_weigh(const struct sched *sched,
     const struct keep_slot *slots = ret->slots;
 
     ret->ends_ms = INT64_MIN;
+    ret->in_use = 0;
     for (size_t from = 0, to = 0; from < count; from = to) {
         while (to < count && slots[to].node == slots[from].node)
             to++;
         if (!node_blocked(group, &slots[from], to - from, ret->blocked))
             continue;
+        ret->in_use++;
         for (size_t i = 0; i < choice->count; i++)
             if (choice->spots[i].node == slots[from].node)
                 ret->ends_ms = i64_max(ret->ends_ms, choice->spots[i].ends_ms);
@@ -470,6 +459,41 @@ static void choice_weigh(const struct sched *sched,
         ret->ends_ms = INT64_MAX;
     else if (ret->ends_ms < sched->now_ms)
         ret->ends_ms = sched->now_ms;
+}
+
+/* Each pod stays on the node that was its own in the last cycle: what lies beside it there counted on
+ * that. On other nodes than the best it does as long as no more is in the way there, and no longer. */
+static void spots_stay(struct sched *sched,
+                       struct group *group,
+                       const struct pod_vec *tasks,
+                       struct choice *choice,
+                       struct spot_choice *ret)
+{
+    size_t count = tasks->count;
+    bool before =
+        count <= SPOTS_STAY && group->kept_count == count && group->kept_in + 1 == sched->cycle;
+    bool same = true;
+    struct node **nodes = choice->nodes;
+
+    for (size_t i = 0; before && i < count; i++) {
+        same = same && is_among(group->kept_at[i], nodes, count) &&
+               is_among(nodes[i], group->kept_at, count);
+        before = is_best(choice, group->kept_at[i]);
+    }
+    choice->nodes = ARENA_ARRAY(sched->arena, struct node *, count);
+    if (before && spots_try(sched, group, tasks, choice, choice->count, true)) {
+        struct spot_choice old = {.slots = slots_make(sched, tasks, choice)};
+
+        choice_weigh(sched, group, choice, count, &old);
+        if (same || (old.in_use <= ret->in_use && old.ends_ms <= ret->ends_ms)) {
+            *ret = old;
+            nodes = choice->nodes;
+        }
+    }
+    mem_free(group->kept_at);
+    group->kept_at = mem_alloc(count * sizeof(struct node *));
+    memcpy(group->kept_at, nodes, count * sizeof(struct node *));
+    group->kept_count = count;
 }
 
 bool spots_exist(struct sched *sched, struct group *group, const struct pod_vec *tasks)
@@ -494,8 +518,8 @@ bool spots_choose(struct sched *sched,
     find_spots(sched, group, tasks, &choice);
     if (!spots_halve(sched, group, tasks, &choice))
         return false;
-    spots_stay(sched, group, tasks, &choice);
     ret->slots = slots_make(sched, tasks, &choice);
     choice_weigh(sched, group, &choice, tasks->count, ret);
+    spots_stay(sched, group, tasks, &choice, ret);
     return true;
 }

@@ -18,6 +18,7 @@ struct sched;
 struct spot_choice {
     struct keep_slot *slots;          /* one a task, by node */
     int64_t blocked[SCHED_RESOURCES]; /* what others still hold of them */
+    uint32_t in_use;                  /* nodes of which they do */
     int64_t ends_ms;                  /* by when they have ended; INT64_MAX: not known */
 };
 
