@@ -14,6 +14,7 @@
 #include "sched/queue.h"
 #include "sched/quota.h"
 #include "sched/reclaim.h"
+#include "sched/reserve.h"
 #include "sched/resource.h"
 #include "sched/runtime.h"
 #include "sched/sched.h"
@@ -76,7 +77,8 @@ static bool spared(const struct search *search, const struct group *victim)
 static bool reclaim_victim(const struct search *search, const struct group *victim)
 {
     return common_victim(search, victim) && victim->queue != search->group->queue &&
-           !loses_nothing(search, victim) && !spared(search, victim);
+           victim != search->sched->stays && !loses_nothing(search, victim) &&
+           !spared(search, victim);
 }
 
 static struct reclaim_queue reclaim_queue_of(const struct queue *queue)
@@ -174,6 +176,101 @@ static bool reclaim_for(struct sched *sched, struct group *group)
     if (!policy->without_proportion && !reclaim_may_start(&search.reclaim))
         return false;
     return search_run(&search);
+}
+
+/* Takes back what the group was promised in this cycle. */
+static void promise_undone(struct sched *sched, struct group *group)
+{
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+
+        if (pod->status == ST_PIPELINED && pod->placed_in == sched->cycle)
+            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    }
+    group->reserved = group->count[ST_PIPELINED] > 0;
+}
+
+static int by_group(const void *a, const void *b)
+{
+    const struct pod *l = *(struct pod *const *)a;
+    const struct pod *r = *(struct pod *const *)b;
+
+    return l->group != r->group ? str_cmp(l->group->key, r->group->key) : pod_order(l, r);
+}
+
+/* Whether all who had to go for the two in this cycle can stay. */
+static bool victims_stay(struct sched *sched, const struct group *one, const struct group *other)
+{
+    struct pod_vec gone = {0};
+
+    for (size_t i = 0; i < sched->touched.count; i++) {
+        struct pod *pod = sched->touched.items[i].pod;
+
+        if (pod->status == ST_RELEASING && pod->evicted_for &&
+            (pod->evicted_for == one || pod->evicted_for == other))
+            VEC_PUSH(sched->arena, &gone, pod);
+    }
+    if (gone.count > 1)
+        qsort(gone.items, gone.count, sizeof(*gone.items), by_group);
+    for (size_t from = 0, to = 0; from < gone.count; from = to) {
+        struct pod_vec pods = {.items = &gone.items[from]};
+        bool stay = false;
+
+        for (; to < gone.count && gone.items[to]->group == gone.items[from]->group; to++)
+            gone.items[to]->victim = true;
+        pods.count = to - from;
+        stay = pods_stay(sched, gone.items[from]->group, &pods);
+        for (size_t i = from; i < to; i++)
+            gone.items[i]->victim = false;
+        if (!stay)
+            return false;
+    }
+    return true;
+}
+
+/* Who had to go in this cycle, and comes before the group in its queue. */
+static struct group *first_gone(const struct sched *sched,
+                                const struct group *group,
+                                struct group **ret_by)
+{
+    for (size_t i = 0; i < sched->touched.count; i++) {
+        const struct pod *pod = sched->touched.items[i].pod;
+
+        *ret_by = pod->evicted_for;
+        if (pod->group && pod->group->queue == group->queue && pod->status == ST_RELEASING &&
+            pod->action == SCHED_ACTION_RECLAIM && pod->evicted_for && pod->evicted_for != group &&
+            pod->group->priority > group->priority)
+            return pod->group;
+    }
+    return NULL;
+}
+
+/* The group was promised room in a queue that had to give some in this cycle: who had to go is before
+ * it in line, and would come back in its place. So that one stays, and whom it had to go for looks
+ * once more, for others; or it had to go for nothing, where that one has lost its room to the group. */
+static void first_in_line(struct sched *sched, struct group *group)
+{
+    struct group *by = NULL;
+    struct group *first = NULL;
+
+    if (group->queue->lost_in != sched->cycle || QUIRK(sched, NO_RESERVATION))
+        return;
+    first = first_gone(sched, group, &by);
+    if (!first)
+        return;
+    struct mark mark = journal_mark(sched);
+    bool robbed = by->robbed_in == sched->cycle && !by->count[ST_PIPELINED];
+    promise_undone(sched, by);
+    promise_undone(sched, group);
+    sched->stays = first;
+    bool good = victims_stay(sched, by, group) && (reclaim_for(sched, by) || robbed);
+    sched->stays = NULL;
+    if (!good) {
+        journal_rollback(sched, mark);
+        by->reserved = by->count[ST_PIPELINED] > 0;
+        group->reserved = group->count[ST_PIPELINED] > 0;
+    }
+    journal_commit(sched);
 }
 
 /* ---- preempt ---- */
@@ -418,6 +515,8 @@ static void each_pending(struct sched *sched,
             sched->tally[action].placed++;
             journal_commit(sched);
             group->keep = NULL;
+            if (action == SCHED_ACTION_RECLAIM)
+                first_in_line(sched, group);
             sched->round = ++sched->order_id; /* others have other room now */
         } else if (sched->searches != searches) {
             group->queue->turns[GROUP_SEARCH(action)].vain +=

@@ -63,6 +63,7 @@ struct queue {
     struct queue_turns turns[3]; /* of consolidation, reclaim, preemption */
     int64_t newest_ms;           /* the last in line of those that run, in round newest_in */
     uint32_t newest_in;
+    uint32_t lost_in; /* cycle in which it last lost something to another queue */
     /* Active groups by priority, so that asking for lower ones is cheap. */
     VEC(struct priority_count) priorities;
     VEC(struct payer *) payers;

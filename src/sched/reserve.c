@@ -330,9 +330,7 @@ static void call_back_lent(struct recall *recall)
     }
 }
 
-/* Whether these pods of a group, which were told to go, can all stay where they are. They are
- * placed as anybody is, so that their queue has to have room for them too. */
-static bool pods_stay(struct sched *sched, struct group *group, const struct pod_vec *pods)
+bool pods_stay(struct sched *sched, struct group *group, const struct pod_vec *pods)
 {
     struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, pods->count);
     struct mark mark = journal_mark(sched);

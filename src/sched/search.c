@@ -537,6 +537,7 @@ static void search_finish(struct search *search, bool solved)
             pod->group->reserved = !QUIRK(search->sched, NO_RESERVATION);
         pod->action = search->action;
         pod->evicted_for = search->group;
+        pod->group->queue->lost_in = search->sched->cycle;
     }
 }
 

@@ -95,6 +95,7 @@ struct sched {
     VEC(struct undo) touched;     /* where pods that this cycle touched were at its start */
     VEC(struct undo_slots) slots; /* of the journal and of `touched` */
     bool trying;                  /* changes are recorded */
+    const struct group *stays;    /* nobody's victim for now; see first_in_line() */
     bool undone;                  /* room that this cycle gave is free again: another one helps */
     int64_t arrange_left;         /* nodes that this cycle may look at yet; see arrange.h */
     int64_t beside_left;          /* and groups that it may place in every way beside others */
