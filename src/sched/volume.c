@@ -431,15 +431,16 @@ static enum fit limits_fit(struct storage *storage, const struct pod *pod, const
 
     for (size_t i = 0; limits && i < limits->spec.driver_count; i++) {
         const struct sched_amount *limit = &limits->spec.drivers[i];
-        int64_t most = attached(storage, node, limit->name, true);
+        int64_t most = attached(storage, node, limit->name, false);
         int64_t more = attached_more(storage, pod, limit->name);
 
-        if (!more || most + more <= limit->amount)
+        if (!more)
             continue;
-        most = attached(storage, node, limit->name, false);
-        if (most + attached_more(storage, pod, limit->name) > limit->amount)
+        if (most + more > limit->amount)
             return FIT_NO;
-        fit = FIT_RELEASING;
+        most = attached(storage, node, limit->name, true);
+        if (most + attached_more(storage, pod, limit->name) > limit->amount)
+            fit = FIT_RELEASING;
     }
     return fit;
 }
