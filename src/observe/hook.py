@@ -15,7 +15,7 @@ torch.autograd.backward, which is known by that one name alone. What it touches,
     _BaseDataLoaderIter.__next__                 method: waiting for data
     torch.serialization._open*.__enter__ and __exit__   methods: what torch.save and torch.load open
     _save_state_dict, _load_state_dict           functions of torch.distributed.checkpoint, from 2.2 on
-    os.environ["MUSTER_RANK_OWNER"]              which process is the rank
+    os.environ["MUSTER_RANK_OWNER"]              which process is the rank, and whether it trains
     sys.excepthook                               in torchrun alone, whose report of a rank that failed is left out
     sys.path, sys.meta_path                      our folder is taken out at once, our finder when torch is imported
 
@@ -49,6 +49,7 @@ def _muster():
     CODE, BACKWARD, LOADER, SAVE = range(4)
     PID, STEPS, STEP_NS, PHASE, PHASE_NS, FIRST_NS, SAVE_NS, MARK, RESUMED, LOADED_MS = 1, 5, 6, 7, 8, 9, 10, 11, 12, 13
     OWN_NS, LATE_NS, OWN_PART, OWN_SPREAD, WORLD, PASSES = 14, 15, 16, 17, 18, 19
+    OWNER, TRAINS = "MUSTER_RANK_OWNER", "-trains"
     SHORT_NS = 20 * 1000 * 1000  # of steps that are shorter nothing is said: it would be chance
     LONG_NS = 2 * 1000 * 1000 * 1000  # after such a step it may have been taken for hung: when that was over is told
     WINDOW, EVERY = 20, 2  # of so many steps it is told, and after how many
@@ -82,10 +83,11 @@ def _muster():
             return
         state["tried"] = os.getpid()
         number = int(group().get_rank() if group() is not None else os.environ.get("RANK", rank))
-        # A process that a rank starts inherits its RANK, and may have an optimizer of its own.
+        # A process that a rank starts inherits its RANK, and may have an optimizer of its own. Where the rank trains already,
+        # what it starts is none of the gang, whatever RANK says: an evaluation may have a torchrun of its own.
         me = "%d-%d" % (number, os.getpid())
-        owner = os.environ.setdefault("MUSTER_RANK_OWNER", me)
-        if owner != me and owner.split("-")[0] == str(number):
+        owner = os.environ.setdefault(OWNER, me)
+        if owner != me and (owner.endswith(TRAINS) or owner.split("-")[0] == str(number)):
             return
         path = os.path.join(folder, me)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
@@ -125,6 +127,7 @@ def _muster():
         page[STEP_NS] = now
         if not page[STEPS]:
             page[FIRST_NS] = now
+            os.environ[OWNER] = "%d-%d%s" % (page[2], page[PID], TRAINS)
         page[STEPS] += 1
         state["stepper"] = thread()
         if not state["checkpoint"]:

@@ -48,12 +48,15 @@ import torch
 assert type(torch.__spec__.loader).__name__ == "SourceFileLoader", torch.__spec__
 assert not any(getattr(f, "__name__", "") == "Finder" for f in sys.meta_path), sys.meta_path
 torch.optim.Optimizer()
-for hook in torch.hooks:
-    hook()
 child = "import torch; torch.optim.Optimizer(); [hook() for hook in torch.hooks]"
-subprocess.run([sys.executable, "-c", child], check=True)
 import os
 os.environ["RANK"] = "4"  # another rank, though it is started by this one
+subprocess.run([sys.executable, "-c", child], check=True)
+for hook in torch.hooks:
+    hook()
+os.environ["RANK"] = "5"  # this one trains by now: an evaluation with ranks of its own
+subprocess.run([sys.executable, "-c", child], check=True)
+os.environ["RANK"] = "3"
 subprocess.run([sys.executable, "-c", child], check=True)
 print(os.getpid())
 """
