@@ -413,15 +413,17 @@ def _muster():
         @functools.wraps(first)
         def init(self, *args, **kwargs):
             first(self, *args, **kwargs)
-            store_note(args[0] if args else kwargs["store"])
+            by_torch = sys._getframe(1).f_globals.get("__name__") == "torch.distributed.distributed_c10d"
+            store_note(args[0] if args else kwargs["store"], by_torch)
         cls.__init__ = init
 
-    def store_note(store):
-        """The groups of a gang meet by one store. Where there is another, gloo may wait for others: an engine that samples."""
+    def store_note(store, by_torch):
+        """The groups of a gang meet by one store. Where there is another, or a group that new_group() did not make, gloo may
+        wait for others: an engine that samples."""
         while hasattr(store, "underlying_store"):
             store = store.underlying_store
         state["stores"].add((type(store).__name__,) + tuple(str(getattr(store, name, "")) for name in ("host", "port", "path")))
-        if len(state["stores"]) > 1:
+        if len(state["stores"]) > 1 or not by_torch:
             state["world"] = -1
             if state["page"] is not None:
                 state["page"][WORLD] = 0

@@ -239,23 +239,31 @@ if __name__ == "__main__":
 """
 
 
-# Groups of a gang, and then one with somebody else, as with an engine that samples; of how many ranks the page says DDP is.
+# Groups of a gang, and then one with somebody else, as with an engine that samples, by a store of its own or by the gang's; of
+# how many ranks the page says DDP is.
 GROUPS = """
-import os, struct, torch, torch.distributed as dist
-folder = os.environ["MUSTER_RANKS_DIR"]
+import os, struct, sys, torch, torch.distributed as dist
+folder = os.environ["MUSTER_RANKS_DIR"] + sys.argv[1]
 def store(name):
     return dist.PrefixStore("any", dist.FileStore(folder + name, 1))
 def world():
-    with open(os.path.join(folder, os.listdir(folder)[0]), "rb") as f:
+    pages = os.environ["MUSTER_RANKS_DIR"]
+    with open(os.path.join(pages, os.listdir(pages)[0]), "rb") as f:
         return struct.unpack("20Q", f.read(160))[18]
-dist.init_process_group("gloo", rank=0, world_size=1, store=store("-gang"))
+gang = store("-gang")
+dist.init_process_group("gloo", rank=0, world_size=1, store=gang)
 def ddp():
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
     torch.optim.SGD(model.parameters(), lr=0.1)
 ddp()
 dist.new_group()
 before = world()
-group = dist.ProcessGroupGloo(store("-engine"), 0, 1)
+if sys.argv[1] == "own":
+    made = {"__name__": "torch.distributed.distributed_c10d", "make": dist.ProcessGroupGloo, "store": store("-engine")}
+    exec("group = make(store, 0, 1)", made)  # as its new_group() does it
+    group = made["group"]
+else:
+    group = dist.ProcessGroupGloo(dist.PrefixStore("engine", gang), 0, 1)
 group.allreduce([torch.ones(1)]).wait()
 after = world()
 ddp()
@@ -398,6 +406,7 @@ def test_a_group_with_others_than_the_gang_is_known():
     if not pythons:
         raise Skip("no Python here can import torch")
     for python, version in pythons:
-        with Hook() as hook:
-            said = hook.run(python, "-W", "ignore", "-c", GROUPS, rank="0")
-            check(said.endswith("1 0 0\n"), f"{version}: {said}")
+        for store in ("own", "shared"):
+            with Hook() as hook:
+                said = hook.run(python, "-W", "ignore", "-c", GROUPS, store, rank="0")
+                check(said.endswith("1 0 0\n"), f"{version}, {store}: {said}")
