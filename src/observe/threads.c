@@ -146,32 +146,29 @@ static bool is_woken_by_signals(int64_t pid)
 #define NET_OPENS     16        /* what reading one counts for */
 #define UNHEARD_MIN   3         /* times that nobody answered: by then seconds have passed */
 
-/* Of a line of /proc/PID/net/tcp: a connection whose data is sent again and again, as the other end
- * is out of reach just now, or that has no way to send any; not one whose other end takes nothing, and
- * says so. */
-bool threads_resends(struct str line, struct str *ret_inode)
+/* Of a line of /proc/PID/net/tcp: a connection whose data is on its way, which may take long where the
+ * network is slow, or is sent again and again, as the other end is out of reach just now; or that has no
+ * way to send any. Not one whose other end takes nothing, and says so. */
+bool threads_sends(struct str line, struct str *ret_inode)
 {
     enum {
         STATE = 3,
         TIMER = 5,
-        RESENT = 6,
         PROBES = 8,
         INODE = 9,
         WORDS
     };
     struct str words[WORDS] = {STR_NONE}, word = STR_NONE;
-    uint64_t resent = 0, probes = 0;
+    uint64_t probes = 0;
 
     for (size_t i = 0; i < WORDS && str_cut(&line, ' ', &word);)
         if (word.len)
             words[i++] = word;
     *ret_inode = words[INODE];
-    if (!words[INODE].len || !str_is(words[STATE], "01") || !hex_parse(words[RESENT], &resent) ||
-        !str_to_u64(words[PROBES], &probes))
+    if (!words[INODE].len || !str_is(words[STATE], "01") || !str_to_u64(words[PROBES], &probes))
         return false;
-    return str_starts(words[TIMER], STR("01:"))
-               ? resent >= UNHEARD_MIN
-               : str_starts(words[TIMER], STR("04:")) && probes >= UNHEARD_MIN;
+    return str_starts(words[TIMER], STR("01:")) ||
+           (str_starts(words[TIMER], STR("04:")) && probes >= UNHEARD_MIN);
 }
 
 static bool has_socket(int64_t pid, struct str inode)
@@ -192,8 +189,8 @@ static bool has_socket(int64_t pid, struct str inode)
     return found;
 }
 
-/* What it has sent does not arrive: it, or who waits for it, goes on when the network does. */
-static bool is_cut_off(int64_t pid, size_t *opens)
+/* What it has sent has not arrived: it, or who waits for it, goes on when that does. */
+static bool is_under_way(int64_t pid, size_t *opens)
 {
     static const char *const files[] = {"net/tcp", "net/tcp6"};
 
@@ -205,7 +202,7 @@ static bool is_cut_off(int64_t pid, size_t *opens)
         if (!process_read(pid, files[i], &text, NET_BYTES_MAX))
             continue;
         for (struct str rest = buf_str(&text); str_cut(&rest, '\n', &line);)
-            if (threads_resends(line, &inode) && has_socket(pid, inode))
+            if (threads_sends(line, &inode) && has_socket(pid, inode))
                 return true;
     }
     return false;
@@ -272,7 +269,7 @@ struct threads_wait threads_look(int64_t pid, size_t *opens)
     if (folder)
         closedir(folder);
     callers_done(&callers);
-    ret.locked = ret.locked && !is_woken_by_signals(pid) && !is_cut_off(pid, opens);
+    ret.locked = ret.locked && !is_woken_by_signals(pid) && !is_under_way(pid, opens);
     ret.unsure = ret.unsure && ret.locked;
     ret.locked = ret.locked && !ret.unsure;
     ret.meets = ret.meets && ret.locked;

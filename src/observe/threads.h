@@ -16,7 +16,7 @@
  * collectives run, whose limit of half an hour is no reason to go on. (Those of torch.distributed.rpc
  * have other peers: they are told by their names.) Nor is a process locked that handles signals by which
  * it may be told to go on: a timer's, or those that programs have a meaning of their own for; nor one
- * whose connections send the same again and again, as a network may come back. */
+ * that has data on its way, as a network may be slow, or come back. */
 #define THREADS_MAX 512 /* are looked at; with more nothing is said to be locked */
 
 struct threads_wait {
@@ -27,7 +27,7 @@ struct threads_wait {
 };
 
 /* Whether a line of /proc/PID/net/tcp says so of a connection, and whose socket that is. */
-bool threads_resends(struct str line, struct str *ret_inode);
+bool threads_sends(struct str line, struct str *ret_inode);
 /* The signals that the process has handlers for, the first in the lowest bit. False: it is gone. */
 bool threads_handle(int64_t pid, uint64_t *ret);
 /* Of *opens is taken what it costs; where nothing is left afterwards, the answer says nothing. */
