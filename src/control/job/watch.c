@@ -247,12 +247,12 @@ static bool is_seen_still(const struct rank_report *r, int64_t since_ms)
 }
 
 /* Stopped, or dead and not buried: it does not come back by itself. But who stopped it may be about to
- * let it go on, and who stopped all of them means it; peers of a dead one that are at work may be so
- * without it. */
+ * let it go on, and who stopped all of them means it; peers of a dead one that are at work, or wait for
+ * something of their own, may do so without it. */
 static struct watch_verdict judge_stopped(const struct gang *gang)
 {
     const struct watch_rank *first = NULL;
-    size_t living = gang->count - gang->acts[RANK_GONE];
+    size_t living = gang->count - gang->acts[RANK_GONE], apart = gang->acts[RANK_BUSY];
     bool alone = living < 2 || gang->acts[RANK_STOPPED] == living; /* nobody waits for it */
 
     for (size_t i = 0; i < gang->count; i++) {
@@ -261,11 +261,11 @@ static struct watch_verdict judge_stopped(const struct gang *gang)
         if ((r->act == RANK_STOPPED || r->act == RANK_ZOMBIE) &&
             (!first || is_first(r, &first->report)))
             first = &gang->ranks[i];
+        apart += r->act == RANK_IDLE && r->phase != RANK_PHASE_BACKWARD;
     }
     bool stopped = first->report.act == RANK_STOPPED;
     int64_t limit_ms = stopped ? WATCH_STOPPED_MS : WATCH_ZOMBIE_MS;
-    if (alone ||
-        (stopped ? !is_seen_still(&first->report, first->report.since_ms) : gang->acts[RANK_BUSY]))
+    if (alone || (stopped ? !is_seen_still(&first->report, first->report.since_ms) : apart > 0))
         return held(gang, WATCH_SUSPECTED, first, first->report.since_ms, limit_ms);
     return held_twice(gang, first, first->report.since_ms, limit_ms,
                       stopped ? WATCH_HELD_MS : limit_ms);
