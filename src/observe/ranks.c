@@ -244,6 +244,17 @@ static struct str environ_get(struct str text, struct str name)
     return STR_NONE;
 }
 
+/* Whether our folder is one of a list; its last part is always the same. */
+static bool has_hook(struct str list)
+{
+    struct str folder;
+
+    while (str_cut(&list, ':', &folder))
+        if (str_ends(folder, STR("/hook")))
+            return true;
+    return false;
+}
+
 /* Whether Python was told not to look at its environment, or not to import sitecustomize. */
 static bool is_apart(struct str command)
 {
@@ -273,7 +284,7 @@ static const char *why_unwatched(int64_t pid, size_t *opens)
     if (!environ_get(buf_str(&environment), STR(RANK_PAGE_ENV)).len)
         return "they are started without the environment of their container; keep " RANK_PAGE_ENV
                " and PYTHONPATH";
-    if (!str_contains(environ_get(buf_str(&environment), STR("PYTHONPATH")), STR("/hook")))
+    if (!has_hook(environ_get(buf_str(&environment), STR("PYTHONPATH"))))
         return "PYTHONPATH is set anew; put what it was behind it, as in "
                "PYTHONPATH=src:$PYTHONPATH";
     if (is_apart(buf_str(&command)))

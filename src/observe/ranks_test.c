@@ -233,6 +233,7 @@ TEST(why_nobody_tells_of_its_ranks_is_told_after_a_minute)
         {"-u", {"A=1"}, "no process of it has a RANK"},
         {"-u", {"RANK=0", "PYTHONPATH=/x/hook"}, "without the environment of their container"},
         {"-u", {"RANK=0", "MUSTER_RANKS_DIR=/x", "PYTHONPATH=src"}, "PYTHONPATH is set anew"},
+        {"-u", {"RANK=0", "MUSTER_RANKS_DIR=/x", "PYTHONPATH=/hooks"}, "PYTHONPATH is set anew"},
         {"-I", {"RANK=0", "MUSTER_RANKS_DIR=/x", "PYTHONPATH=/x/hook:src"}, "-E, -I or -S"},
         {"-u", {"RANK=0", "MUSTER_RANKS_DIR=/x", "PYTHONPATH=/x/hook"}, "torch.optim"},
     };
