@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """run.py [FAULT...]: plants faults in a training with real torchrun (gloo, 2 pods of 2 ranks), and says what muster made of it.
 
-REPEAT=5 times each, with new pods, in place, and in place with warm processes (MODES="Pods InPlace Warm"). Prints a table and
-keeps it in build/results. A fault passes when, every time, the right rank and cause were named, nothing was restarted that
-should not be, the training came to its end, and the account was right to 1 % of the time. Times are shown and not judged.
+REPEAT=5 times each, with new pods, in place, and in place with warm processes (MODES="Pods InPlace Warm"), JOBS=1 at a time.
+TORCH=debian|current is the PyTorch, else the first one that is found. Prints a table and keeps it in build/results. A fault
+passes when, every time, the right rank and cause were named, nothing was restarted that should not be, the training came to its
+end, and the account was right to 1 % of the time. Times are shown and not judged.
 """
 
+import concurrent.futures
 import ctypes
 import datetime
 import glob
@@ -214,14 +216,23 @@ class Trial:
         return shown, 100 * off * 1000 / sum(told.values())
 
 
-def trial(fault, mode):
-    if not torch_pythons():
+def torch():
+    """(its Python, its version)"""
+    wanted = os.environ.get("TORCH", "")
+    found = [(path, version) for path, version in torch_pythons()
+             if not wanted or path.startswith("/usr/") == (wanted == "debian")]
+    if not found:
         raise Skip("no Python here can import torch")
+    return found[0]
+
+
+def trial(fault, mode):
+    python, _ = torch()
     flags = ["--cpus-per-node", "64", "--memory-per-node", "256Gi"]
     if fault == "network":
         own_network()
         flags += ["--pod-network", "bridge"]
-    with Muster(nodes=3 if fault == "node" else 2, gpus_per_node=1, flags=flags) as m:
+    with Muster(nodes=3 if fault == "node" else 2, gpus_per_node=1, flags=flags, path_first=os.path.dirname(python)) as m:
         return Trial(m, fault, mode).play()
 
 
@@ -235,6 +246,13 @@ def apart(fault, mode):
         return {"broken": f"it did not end: {e}"}
     except (IndexError, ValueError):
         return {"broken": (done.stderr or done.stdout or "it said nothing")[-3000:]}
+
+
+def one(of, done):
+    if done and "skip" in done[-1]:
+        return
+    done.append(apart(*of))
+    print(f"{of[0]} {of[1]}: {json.dumps(done[-1])}", flush=True)
 
 
 def row(fault, mode, results):
@@ -259,14 +277,17 @@ def table(rows):
 
 
 def main(faults):
+    try:
+        print(f"PyTorch {torch()[1]}", flush=True)
+    except Skip as e:
+        print(f"skipped: {e}")
+        return 77
     repeat, modes = int(os.environ.get("REPEAT", "5")), os.environ.get("MODES", "Pods InPlace Warm").split()
     results = {(fault, mode): [] for fault in faults or FAULTS for mode in (modes if FAULTS[fault][2] else modes[:1])}
-    for _ in range(repeat):  # in turn: who stops it early has some of each
-        for (fault, mode), done in results.items():
-            if done and "skip" in done[-1]:
-                continue
-            done.append(apart(fault, mode))
-            print(f"{fault} {mode}: {json.dumps(done[-1])}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS", "1"))) as pool:
+        for _ in range(repeat):  # in turn: who stops it early has some of each
+            for of, done in results.items():
+                pool.submit(one, of, done)
     rows = [["FAULT", "MODE", "RUNS", "NAMED AFTER s", "RIGHT", "RESTARTED AFTER s", "NEXT STEP s", "STEPS LOST", "ACCOUNT %"]]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for (fault, mode), done in results.items():
