@@ -124,6 +124,8 @@
     "or use fewer workers"
 /* What a termination message begins with where the self-test before the start has failed. */
 #define LAUNCH_PREFLIGHT "the self-test before the start failed: "
+/* And where the checkpoint volume was left by a later gang (launch/fence.h); its generation and ';' follow. */
+#define LAUNCH_FENCED "a later gang of this job trains, generation "
 /* Where the first error goes; LAUNCH_ENV_TERMINATION_LOG names another file. */
 #define LAUNCH_TERMINATION_LOG     "/dev/termination-log"
 #define LAUNCH_ENV_TERMINATION_LOG "MUSTER_TERMINATION_LOG"

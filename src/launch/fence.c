@@ -74,8 +74,8 @@ int fence_raise(const char *folder, struct fence_gang own, struct err *err)
 
     if (fence_is_passed(folder, own, &by))
         return err_set(err, -ESTALE,
-                       "a later gang of this job trains, generation %" PRIu64
-                       "; this pod was given up, and its ranks must not write beside it",
+                       LAUNCH_FENCED
+                       "%" PRIu64 "; this pod was given up, and its ranks must not write beside it",
                        by.generation);
     if (!is_later(own, (struct fence_gang){0}))
         return 0; /* there is nobody before the first */

@@ -22,7 +22,8 @@
 /* The same while all that ended were told to, or only speak of a peer that they lost: the one they
  * lost is still to be heard of. torchrun gives the ranks beside a failed one 30 s to end, and a node
  * that is silent counts as lost after 20 s, which is no failure of anybody. */
-#define CULPRIT_MS 35000
+#define CULPRIT_MS     35000
+#define LATER_GANG_MAX ((int64_t)1 << 32) /* a restart a second for a century */
 
 /* Pods that ended hold nothing: until their successors are due they stay, and with them their logs.
  * One that its node keeps, to restart in place, has its GPUs. */
@@ -74,6 +75,39 @@ static void on_failure(struct job_run *run, const struct job_look *gang)
     }
     job_restart_held(run, STR_NONE);
     remove_old(run);
+}
+
+/* The generation of the gang that has left its mark on the checkpoint volume; 0: nothing is said of one. Of what a pod says no
+ * job's count of gangs comes near its end. */
+static int64_t later_gang(const struct job_failure *failure)
+{
+    struct str rest = failure->message;
+    struct str number;
+    int64_t generation = 0;
+
+    if (!str_starts(rest, STR(LAUNCH_FENCED)))
+        return 0;
+    rest = str_sub(rest, sizeof(LAUNCH_FENCED) - 1, rest.len);
+    return str_cut(&rest, ';', &number) && str_to_i64(number, &generation) &&
+                   generation < LATER_GANG_MAX
+               ? generation
+               : 0;
+}
+
+/* The whole gang was refused by its volume, because the job is that of an older store: it goes on behind
+ * the gangs that this store has not heard of, at once and not one restart each. */
+static bool on_later_gang(struct job_run *run, const struct job_look *gang)
+{
+    int64_t generation = gang->failed ? later_gang(&gang->failed->failure) : 0;
+
+    if (generation <= run->state.generation)
+        return false;
+    if (!job_may_restart(run, gang->failed))
+        return true;
+    run->state.generation = generation;
+    job_restart_held(run, STR_NONE);
+    remove_old(run);
+    return true;
 }
 
 static void on_disruption(struct job_run *run, const struct job_member *member)
@@ -261,6 +295,8 @@ static bool repair(struct job_run *run, const struct job_look *gang)
 
     if (gang->elastic && gang->surplus)
         job_remove_surplus(run);
+    if (on_later_gang(run, gang))
+        return true;
     if ((gang->failed || gang->disrupted || missing) && replace_alone(run, gang))
         return true;
     if (!gang->elastic && resized) {

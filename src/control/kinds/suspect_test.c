@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* What a job says of its nodes, and what it does when one is not well. */
 
@@ -221,6 +222,38 @@ TEST(a_large_gang_is_tested_before_its_ranks_start)
         struct str text = json_text(&scene.arena, scene_get(&scene, &kind_pod, "j-worker-0"));
         EXPECT(str_contains(text, STR("\"MUSTER_TEST_GPUS\",\"value\":\"2\"")) ==
                (cases[i].gpus != NULL));
+    }
+}
+
+/* After a restore from an older store, each gang that it knows less of would be refused once more. */
+TEST(a_gang_that_its_volume_refuses_goes_on_behind_the_one_that_is_named)
+{
+    static const struct {
+        const char *why;
+        const char *more;
+        const char *said;
+        int64_t generation;
+        int64_t restarts;
+    } cases[] = {
+        {"it was at 0", "", "7; this pod was given up", 8, 1},
+        {"elastic", "'elastic':{'enabled':true,'minNodes':1}", "7; this pod", 8, 1},
+        {"restarts in the pods", "'restartMode':'InPlace'", "7; this pod", 8, 1},
+        {"the same generation, of a later round", "", "0; this pod was given up", 1, 1},
+        {"no restart is left", "'maxRestarts':0", "7; this pod was given up", 0, 0},
+        {"more than there can be", "", "9223372036854775807; this pod was given up", 1, 1},
+        {"no number", "", "x; this pod was given up", 1, 1},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        char message[128];
+
+        test_case(cases[i].why);
+        begin(&scene, cases[i].more);
+        (void)snprintf(message, sizeof(message), LAUNCH_FENCED "%s", cases[i].said);
+        fail(&scene, message, 75);
+        EXPECT(json_i64_or(json_get(status_of(&scene), "generation"), 0) == cases[i].generation);
+        EXPECT(json_i64_or(json_get(status_of(&scene), "restarts"), 0) == cases[i].restarts);
     }
 }
 
