@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/shorten.h"
 #include "base/str.h"
 #include "base/time.h"
 
@@ -54,7 +55,7 @@ struct str suspect_blame_text(struct arena *arena,
     struct str text = str_printf(arena, STR_FMT " %s " STR_FMT, STR_ARG(time_text(arena, now_ms)),
                                  word, STR_ARG(words));
 
-    return str_utf8(arena, str_sub(text, 0, SUSPECT_BLAME_TEXT));
+    return str_utf8(arena, str_shorten(arena, text, SUSPECT_BLAME_TEXT));
 }
 
 bool suspect_is_named(const struct object *node)

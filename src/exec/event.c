@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/json_make.h"
 #include "base/mem.h"
+#include "base/shorten.h"
 #include "base/str.h"
 #include "base/time.h"
 
@@ -101,7 +102,7 @@ void event_send(struct api *api, const struct event *event)
     struct json *body = json_new_object(&arena);
     struct json *meta = json_add_object(&arena, body, "metadata");
     struct str ns = event->ns.len ? event->ns : STR(DEFAULT_NS);
-    struct str message = str_sub(event->message, 0, EVENT_MESSAGE_BYTES_MAX);
+    struct str message = str_shorten(&arena, event->message, EVENT_MESSAGE_BYTES_MAX);
     struct str now = time_text(&arena, event->now_ms);
 
     uint64_t hash = str_hash(event->uid, HASH_SEED);

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/json_make.h"
+#include "base/shorten.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -416,7 +417,7 @@ static void adopt(const struct look *look, struct actions *actions)
 
 static struct str answer(const struct look *look, const char *word)
 {
-    struct str words = str_utf8(look->arena, str_sub(look->words, 0, WORDS_MAX));
+    struct str words = str_utf8(look->arena, str_shorten(look->arena, look->words, WORDS_MAX));
 
     return str_printf(look->arena, "%s " STR_FMT ": " STR_FMT, word,
                       STR_ARG(time_text(look->arena, look->input->now_ms)), STR_ARG(words));
@@ -443,7 +444,7 @@ static void keep_out(const struct look *look, struct actions *actions)
         look->arena,
         "the self-test failed: " STR_FMT "; repair the node, then delete pod " STR_FMT
         " in " STR_FMT " to have it tested again, or take the taint " SUSPECT_TAINT " away",
-        STR_ARG(str_utf8(look->arena, str_sub(look->words, 0, WORDS_MAX))),
+        STR_ARG(str_utf8(look->arena, str_shorten(look->arena, look->words, WORDS_MAX))),
         STR_ARG(test_name(look)), STR_ARG(test_space(look)));
 
     json_add_str(look->arena, annotations, SUSPECT_WORDS, words);
