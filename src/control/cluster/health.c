@@ -464,6 +464,18 @@ static void forget(const struct look *look, struct actions *actions)
         action_delete(actions, look->pod);
 }
 
+/* Nothing that Pod Security `restricted` forbids, which the operator's own namespace may ask for. */
+static void secure(struct arena *arena, struct json *spec)
+{
+    json_fill(arena, spec,
+              "{securityContext: {runAsNonRoot: true, runAsUser: $, runAsGroup: $, seccompProfile: "
+              "{type: 'RuntimeDefault'}}}",
+              INSTALL_USER, INSTALL_USER);
+    json_fill(
+        arena, json_first(json_get(spec, "containers")),
+        "{securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: ['ALL']}}}");
+}
+
 /* What a kubelet needs besides: the program, from our own image if there is one, the memory by which
  * NCCL's processes talk, and whatever runs containers with GPUs. */
 static void fill_for_kubelet(const struct look *look, struct json *pod)
@@ -472,6 +484,7 @@ static void fill_for_kubelet(const struct look *look, struct json *pod)
     struct arena *arena = look->arena;
     struct json *volume = install_volume(arena, pod, TEST_SHM);
 
+    secure(arena, json_get(pod, "spec"));
     (void)json_add_c(arena, json_add_object(arena, volume, "emptyDir"), "medium", "Memory");
     JSON_FOREACH(json_at(pod, "spec.containers"), only) {
         install_mount(arena, only, TEST_SHM, "/dev/shm", false);

@@ -498,6 +498,10 @@ TEST(a_kubelet_is_given_a_test_with_the_image_that_was_named)
     EXPECT(
         str_contains(json_text(&scene.arena, test), STR("\"limits\":{\"nvidia.com/gpu\":\"1\"}")));
     EXPECT(str_is(json_str_at(pod, "spec.initContainers.0.image"), "ours:1"));
+    EXPECT(json_bool_or(json_at(pod, "spec.securityContext.runAsNonRoot"), false));
+    EXPECT(str_is(json_str_at(pod, "spec.securityContext.seccompProfile.type"), "RuntimeDefault"));
+    EXPECT(!json_bool_or(json_at(test, "securityContext.allowPrivilegeEscalation"), true));
+    EXPECT(str_is(json_str_at(test, "securityContext.capabilities.drop.0"), "ALL"));
     EXPECT(str_is(json_str_at(test, "volumeMounts.0.mountPath"), "/dev/shm"));
     EXPECT(str_is(json_str_at(test, "volumeMounts.1.mountPath"), LAUNCH_DIR));
     EXPECT(str_is(json_str_at(pod, "spec.volumes.0.emptyDir.medium"), "Memory"));

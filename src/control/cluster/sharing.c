@@ -3,6 +3,7 @@
 #include "api/autoscale.h"
 #include "api/gpu.h"
 #include "api/gpu_page.h"
+#include "api/install.h"
 #include "api/object.h"
 #include "api/share.h"
 #include "base/arena.h"
@@ -31,7 +32,6 @@ static void add_container(struct arena *arena, struct json *spec, struct str ima
     struct json *container =
         json_push(json_add_array(arena, spec, "containers"), json_new_object(arena));
     struct json *resources;
-    struct json *security;
 
     json_fill(arena, container, "{name: 'reservation', image: $, args: [$]}", image,
               STR(SHARING_COMMAND));
@@ -44,11 +44,7 @@ static void add_container(struct arena *arena, struct json *spec, struct str ima
         json_add_c(arena, json_add_object(arena, resources, parts[i]), GPU_RESOURCE, "1");
     json_add_c(arena, json_get(resources, "requests"), "cpu", "1m");
     json_add_c(arena, json_get(resources, "requests"), "memory", "10Mi");
-    security = json_add_object(arena, container, "securityContext");
-    json_add_bool(arena, security, "allowPrivilegeEscalation", false);
-    json_add_bool(arena, security, "readOnlyRootFilesystem", true);
-    json_push(json_add_array(arena, json_add_object(arena, security, "capabilities"), "drop"),
-              json_new_str(arena, STR("ALL")));
+    json_set(container, STR("securityContext"), install_security(arena, NULL));
 }
 
 struct str sharing_reservation_name(struct arena *arena, struct str node, struct str group)

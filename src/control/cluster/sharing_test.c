@@ -108,4 +108,8 @@ TEST(a_reservation_pod_holds_one_device_of_its_node)
         json_str(json_get(json_at(pod, "spec.containers.0.resources.limits"), "nvidia.com/gpu")),
         "1"));
     EXPECT(!json_at(pod, "spec.runtimeClassName"));
+    const struct json *security = json_at(pod, "spec.containers.0.securityContext");
+    EXPECT(json_bool_or(json_get(security, "runAsNonRoot"), false));
+    EXPECT(str_is(json_str_at(security, "seccompProfile.type"), "RuntimeDefault"));
+    EXPECT(str_is(json_str_at(security, "capabilities.drop.0"), "ALL"));
 }
