@@ -238,6 +238,13 @@ def test_helm_installs_upgrades_and_removes_it():
     check(not left, f"nothing is left of it: {left}")
     check(there("namespace", "kai-resource-reservation"), "what holds shared GPUs stays while they are used")
     check("customresourcedefinition.apiextensions.k8s.io/torchrunjobs.torchrun.ai" in there("crd"), "kinds and objects stay")
+    helm("install", "another", CHART, "--set", "global.gpuSharing=true")
+    try:
+        check(there("clusterrole", "muster-sharing"), "a release of another name finds that namespace, and leaves it as it is")
+        helm("upgrade", "another", CHART, "--set", "global.gpuSharing=true")
+    finally:
+        helm("uninstall", "another")
+    check(there("namespace", "kai-resource-reservation"), "and it stays again")
 
 
 def test_wrong_values_are_refused_by_their_names():

@@ -3,7 +3,7 @@ app.kubernetes.io/name: muster
 app.kubernetes.io/component: operator
 {{- end }}
 {{- define "muster.image" -}}
-{{- with .Values.global.registry }}{{ . }}/{{ end }}{{ .Values.image.name }}:{{ .Values.global.tag | default .Chart.AppVersion }}
+{{- with .Values.global.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .Values.image.name }}:{{ .Values.global.tag | default .Chart.AppVersion }}
 {{- end }}
 {{- /* What --controllers is told; empty: nothing, so all of them run. */}}
 {{- define "muster.controllers" -}}
