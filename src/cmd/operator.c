@@ -1,6 +1,7 @@
 #include "cmd/operator.h"
 
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -541,6 +542,47 @@ static int check_sharing(const struct operator_values *values, struct err *err)
     return 0;
 }
 
+/* What nobody would heed without another option. */
+static int check_heeded(const struct operator_values *values, struct err *err)
+{
+    const struct operator_page_values *page = &values->page;
+    bool admission = str_from(values->webhook_listen).len;
+    bool unseen = !str_from(page->listen).len;
+    const struct {
+        bool lost;
+        const char *option;
+        const char *needs;
+        const char *why;
+    } rows[] = {
+        {values->gpu_sharing && !admission, "--gpu-sharing", "--webhook-listen",
+         "pods with shares are prepared at admission"},
+        {values->block_visible_devices && !admission, "--block-nvidia-visible-devices",
+         "--webhook-listen", "pods are looked at at admission"},
+        {values->gpu_pod_runtime_class && !admission && !values->test_image,
+         "--gpu-pod-runtime-class", "--webhook-listen", "pods are given it at admission"},
+        {values->progress_url && !admission, "--progress-url", "--webhook-listen",
+         "it is the webhook server that is told"},
+        {values->reservation_runtime_class && !values->gpu_sharing, "--reservation-runtime-class",
+         "--gpu-sharing", "it is of the pods that hold shared GPUs"},
+        {values->reservation_image && !values->gpu_sharing, "--reservation-image", "--gpu-sharing",
+         "it is of the pods that hold shared GPUs"},
+        {page->names.count && unseen, "--page-name", "--page-listen", "no page is served"},
+        {(page->certificate || page->key) && unseen, "--page-certificate", "--page-listen",
+         "no page is served"},
+        {page->plain && unseen, "--page-plain", "--page-listen", "no page is served"},
+        {page->proxy_secret_file && unseen, "--page-proxy-secret-file", "--page-listen",
+         "no page is served"},
+        {page->proxy_client_ca && unseen, "--page-proxy-client-ca", "--page-listen",
+         "no page is served"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (rows[i].lost)
+            return err_set(err, -EINVAL, "%s: needs %s: %s", rows[i].option, rows[i].needs,
+                           rows[i].why);
+    return 0;
+}
+
 static int check_health(const struct operator* op, struct err *err)
 {
     const struct operator_values *values = op->values;
@@ -574,6 +616,8 @@ static int start(struct operator* op, struct err *err)
         r = check_sharing(values, err);
     if (r == 0)
         r = check_health(op, err);
+    if (r == 0)
+        r = check_heeded(values, err);
     if (r == 0)
         r = lease_check(&values->lease, err);
     if (r < 0)

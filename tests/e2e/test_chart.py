@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 
-from harness import Muster, check, need_kubectl, run
+from harness import Muster, binary, check, need_kubectl, run
 
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "kubernetes"))
 from controlplane import binaries  # noqa: E402
@@ -61,6 +61,19 @@ def test_values_that_contradict_each_other_are_refused_by_name():
             (["operator.controllers={-pytorchjobs}"], "operator.controllers.0"), (["global.tag=7"], "global.tag")):
         done = render(*values, ok=False)
         check(done.returncode != 0 and words in done.stderr, f"{values}: {done.stdout[:200]}{done.stderr[-300:]}")
+
+
+def test_options_of_the_operator_that_nobody_would_heed_are_refused():
+    for flags, needs in ((["--gpu-sharing", "--launcher-image=i"], "--webhook-listen"),
+                         (["--block-nvidia-visible-devices"], "--webhook-listen"),
+                         (["--gpu-pod-runtime-class=nvidia"], "--webhook-listen"),
+                         (["--progress-url=https://a"], "--webhook-listen"),
+                         (["--reservation-runtime-class=nvidia"], "--gpu-sharing"), (["--reservation-image=i"], "--gpu-sharing"),
+                         (["--page-name=a"], "--page-listen"), (["--page-plain"], "--page-listen"),
+                         (["--page-proxy-secret-file=a"], "--page-listen")):
+        done = run([binary("muster"), "operator", "--kubeconfig", "/nowhere", *flags], ok=False)
+        words = f"{flags[0].split('=')[0]}: needs {needs}"
+        check(done.returncode == 1 and words in done.stderr, f"{flags}: {done.returncode} {done.stderr}")
 
 
 def test_every_controller_with_a_role_may_be_named_in_the_values():
