@@ -238,7 +238,7 @@ int home_record_find(struct arena *arena,
             !str_eq(json_str(json_get(record, "server")), like->server))
             continue;
         newest = st.st_mtime;
-        (void)snprintf(id, HOME_ID_BYTES + 1, "%s", entry->d_name);
+        (void)snprintf(id, HOME_ID_BYTES + 1, "%.*s", HOME_ID_BYTES, entry->d_name);
     }
     if (dir)
         closedir(dir);

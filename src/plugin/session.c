@@ -467,7 +467,7 @@ struct str sync_path(struct session *session, const char *job, const char *what)
 struct str sync_commit_path(struct session *session, const char *job)
 {
     const struct passwd *entry = getpwuid(geteuid());
-    char text[128];
+    char text[160];
     char host[64] = "";
 
     (void)gethostname(host, sizeof(host) - 1);
