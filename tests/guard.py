@@ -5,8 +5,7 @@ and tests/e2e/run.py itself. --bound: it ends when its caller does, too.
 
 Three processes: the first is what the caller knows and may kill; the second has a session of its own and adopts whatever the
 command loses (a subreaper); the third is the command. Whichever of them is killed, another one cleans up: the second when the
-command or the first is gone, and the command when the second is, because it is sent SIGTERM then. As all that ran is reaped
-by the second, the processor time that the caller's wait4() tells is that of everything, servers and pods included.
+command or the first is gone, and the command when the second is, because it is sent SIGTERM then.
 
 What belongs to a run is known by its name: RUN is a word in the environment that harness.py puts into the names of folders.
 """
@@ -21,6 +20,8 @@ import signal
 import sys
 import tempfile
 import time
+
+import counted
 
 RUN = "MUSTER_TEST_RUN"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -175,6 +176,7 @@ def stand_guard(argv, run, caller):
     thaw({uid for place in places for uid in pods(place)})
     ended = end_children()
     mounts, made = clean(places)
+    counted.remove_all(run)
     if ended or mounts or made:
         print(f"guard: left behind and removed: {ended} processes, {mounts} mounts, {made} control groups", flush=True)
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))

@@ -13,7 +13,7 @@ exits 77 was skipped, and its last line says why. What is skipped is no failure,
 in BUILD/logs/SUITE.log; it is shown when the suite fails.
 
 Every suite has a budget of processor time in tests/budgets.txt; one that takes more fails, and so does one without a line there.
-The seconds are those of all that it started (tests/guard.py), so they hardly depend on what else the machine does.
+The seconds are those of all that it started (tests/counted.py), so they hardly depend on what else the machine does.
 MUSTER_TEST_PATIENCE multiplies them, for a machine that is slower. Before the total, the slowest tests of all suites are named.
 
 --check runs what takes seconds in build/ (CHECK): what to run before each commit. --measure writes no verdict on budgets but
@@ -28,6 +28,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+
+from counted import Counted
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZE = ["-Doptimization=0", "-Dc_args=-fsanitize-undefined-trap-on-error -w"]  # as in the Makefile
@@ -123,7 +125,7 @@ def over_budget(suite, cpu_s, budgets):
 
 
 def finish(process, limit_s):
-    """Waits for a process that leads a group, and ends the group after its limit; (late, seconds of processor time)."""
+    """Waits for a process that leads a group, and ends the group after its limit; (late, what it and those it waited for used)."""
     late = threading.Event()
 
     def end():
@@ -134,7 +136,7 @@ def finish(process, limit_s):
     _, status, usage = os.wait4(process.pid, 0)
     timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    return late.is_set(), usage.ru_utime + usage.ru_stime
+    return late.is_set(), usage
 
 
 def run_suite(build, test):
@@ -147,11 +149,12 @@ def run_suite(build, test):
     log = os.path.join(ROOT, build, "logs", test["name"].replace("/", "-") + ".log")
     os.makedirs(os.path.dirname(log), exist_ok=True)
     start = time.monotonic()
-    with open(log, "w", encoding="utf-8", errors="replace") as out:
-        process = subprocess.Popen([GUARD, "--bound", *(NICELY if "san" in build else ()), *test["cmd"]], env=env, stdout=out,
-                                   cwd=test.get("workdir") or os.path.join(ROOT, build), stderr=subprocess.STDOUT,
-                                   stdin=subprocess.DEVNULL, start_new_session=True)
-        late, cpu_s = finish(process, (test["timeout"] or 3600) * patience)
+    with open(log, "w", encoding="utf-8", errors="replace") as out, Counted() as counted:
+        command = counted.argv([GUARD, "--bound", *(NICELY if "san" in build else ()), *test["cmd"]])
+        process = subprocess.Popen(command, env=env, stdout=out, cwd=test.get("workdir") or os.path.join(ROOT, build),
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        late, waited = finish(process, (test["timeout"] or 3600) * patience)
+        cpu_s = counted.seconds(waited)
     with open(log, encoding="utf-8", errors="replace") as file:
         output = file.read()
     seconds = time.monotonic() - start

@@ -14,7 +14,6 @@ import json
 import multiprocessing
 import os
 import queue
-import resource
 import signal
 import sys
 import tempfile
@@ -26,6 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import guard  # noqa: E402
+from counted import Counted  # noqa: E402
 from guard import PR_SET_CHILD_SUBREAPER, prctl  # noqa: E402
 from flaky import EXIT_SKIPPED, LIMIT_S, Run, known_times  # noqa: E402
 from harness import BUILD, PATIENCE, Skip, know_torch  # noqa: E402
@@ -103,18 +103,15 @@ def stop(pid):
         reap(pid, GRACE_S)
 
 
-def processor_s():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def run_apart(name):
     """The test in a process of its own, which has everything imported: (name, exit status, output, seconds), and seconds of
     processor time of all that it started."""
-    start, used_s, limit_s = time.monotonic(), processor_s(), LIMIT_S * PATIENCE
-    with tempfile.TemporaryFile() as output:
+    start, limit_s = time.monotonic(), LIMIT_S * PATIENCE
+    with tempfile.TemporaryFile() as output, Counted() as counted:
+        before_s = counted.seconds()
         pid = os.fork()
         if pid == 0:
+            counted.enter()
             become(name, output)
         signal.signal(signal.SIGTERM, lambda *_: (stop(pid), os._exit(1)))
         status = reap(pid, limit_s)
@@ -123,7 +120,8 @@ def run_apart(name):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         output.seek(0)
         text = output.read().decode(errors="replace") + (f"ended after {limit_s:.0f} s\n" if late else "")
-    return (name, 1 if late else status, text, time.monotonic() - start), processor_s() - used_s
+        used_s = counted.seconds() - before_s
+    return (name, 1 if late else status, text, time.monotonic() - start), used_s
 
 
 class Workers:
