@@ -770,7 +770,7 @@ void pod_observe(struct agent *agent, const struct object *object)
         pod_take_deadline(pod, object);
         volume_refresh_fields(pod);
     }
-    if (object->deleted_ms)
+    if (object->deleted_ms || object_annotation(object, END_ANNOTATION).len)
         pod_begin_stop(pod, object);
     pod_mark(pod);
 }

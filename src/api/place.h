@@ -29,6 +29,10 @@ struct place place_parse(struct str text);
 struct str place_text(struct arena *arena, int64_t round, bool go);
 #define PLACE_OVER "over"
 
+/* Annotation of a pod whose work is over: its node ends its containers as if it were deleted, and it stays, with its logs and
+ * what it ended with. A kubelet does not know it. */
+#define END_ANNOTATION "muster.dev/end"
+
 /* Annotation of jobs and their pods, "true": while the ranks train, the next container waits with torch
  * imported, for the next restart in place (agent/standby.h). */
 #define WARM_ANNOTATION "muster.dev/warm-processes"

@@ -304,6 +304,9 @@ static void on_pod(void *user, const struct api_change *change)
     }
     bool was_deleted = process->pod->deleted_ms != 0;
     replace_pod(process, change->object);
+    if (process->phase == PHASE_RUNNING && process->due_ms > FOREVER / 4 &&
+        object_annotation(change->object, END_ANNOTATION).len)
+        process->due_ms = machines->now_ms + rng_between(machines->options.rng, 1, STOP_MS);
     if (!change->object->deleted_ms || was_deleted || process->phase == PHASE_ENDED)
         return;
     if (process->phase == PHASE_WAITING)
@@ -329,7 +332,7 @@ static int64_t run_ms(struct machines *machines, const struct object *pod)
     /* A job's helper runs until the job needs it no longer, a reservation as long as its users. */
     if (str_ends(pod->name, STR("-sync-0")) || str_is(pod->ns, SHARING_NAMESPACE) ||
         str_is(object_label(pod, JOB_LABEL_ROLE), JOB_ROLE_SPARE))
-        otherwise = FOREVER / 2;
+        otherwise = object_annotation(pod, END_ANNOTATION).len ? STOP_MS : FOREVER / 2;
     return number_of(pod, HOLLOW_RUN_MS, otherwise);
 }
 

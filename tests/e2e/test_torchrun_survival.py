@@ -169,7 +169,8 @@ def test_logs_of_every_generation_outlive_their_pods():
         check((end["phase"], end["generation"]) == ("Succeeded", 1), f"{end}")
         check((end["failure"]["pod"], end["failure"]["exitCode"]) == ("l-worker-1", 3), f"{end['failure']}")
         if not hasattr(m, "plane"):  # on a cluster it stays for a while: no node keeps the logs there
-            wait_for(lambda: not m.get("pod", "l-sync-0"), "its sync pod to end", 60)
+            wait_for(lambda: m.get("pod", "l-sync-0")["status"]["phase"] == "Succeeded", "its sync pod to end", 60)
+            check(m.kubectl("logs", "l-sync-0").stdout, "what the sync pod said is gone")
         newest = m.torchrun("logs", "l").stdout
         check("resumed at step" in newest and "failing now" not in newest, newest)
         for argv in (["--previous"], ["--generation", "0"]):

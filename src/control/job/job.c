@@ -2,8 +2,10 @@
 
 #include "api/kind.h"
 #include "api/object.h"
+#include "api/place.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/str.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -32,6 +34,19 @@ static void remove_sync_pod(struct job_run *run)
 
     if (pod && !pod->deleted_ms)
         action_delete(&run->actions, pod);
+}
+
+/* It needs no processes any more; what it has said stays to be read, as with the other pods. */
+static void end_sync_pod(struct job_run *run)
+{
+    const struct object *pod = job_sync_pod(run);
+
+    if (run->input->config->kubelets || run->model.clean == JOB_CLEAN_ALL)
+        remove_sync_pod(run);
+    else if (pod && !pod->deleted_ms && !object_annotation(pod, END_ANNOTATION).len)
+        action_patch(
+            &run->actions, pod,
+            json_make(run->arena, "{metadata: {annotations: {" END_ANNOTATION ": 'true'}}}"));
 }
 
 /* Services of single pods: those of pods that go, or all of them. */
@@ -127,7 +142,7 @@ static void step_finished(struct job_run *run)
     remove_services(run, false);
     remove_extras(run);
     if (!is_sync_kept(run))
-        remove_sync_pod(run);
+        end_sync_pod(run);
     else
         job_sync_again(run);
     if (model->ttl_ms < 0 || !state->completion_ms)

@@ -48,24 +48,33 @@ TEST(the_sync_pod_of_a_job_that_is_over_comes_back_while_results_are_kept)
 
 TEST(the_sync_pod_of_a_job_that_was_restarted_ends_as_that_of_any_other)
 {
-    static const struct row row = {"", "'workspaceStorage':{'source':'existing'}", TWO_PODS, {{0}}};
     static const char *const workers[] = {"j-worker-0", "j-worker-1"};
     static const struct {
         const char *why;
+        const char *clean; /* of the job */
         int64_t results_ms;
-        bool stays;
+        bool kubelets;
+        bool stays; /* at the end */
+        bool ends;  /* its node is told to end it */
+        bool later; /* it stays when results are not kept any more */
     } rows[] = {
-        {"the nodes of muster up have the logs of the generation before", 0, false},
-        {"on a cluster it has them, for as long as results are kept", 60000, true},
+        {"a node of muster up ends it, and its log stays", "", 0, false, true, true, true},
+        {"which nobody wants to keep", ",'reliability':{'cleanPodPolicy':'All'}", 0, false, false,
+         false, false},
+        {"a kubelet cannot end it", "", 0, true, false, false, false},
+        {"on a cluster it has results and older logs, while they are kept", "", 60000, true, true,
+         false, false},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct row row = {rows[i].why, "'workspaceStorage':{'source':'existing'}", "", {{0}}};
         _cleanup_(scene_close) struct scene scene;
 
         scene_open(&scene);
         scene.config.results_ms = rows[i].results_ms;
+        scene.config.kubelets = rows[i].kubelets;
+        row.job = str_printf(&scene.arena, TWO_PODS "%s", rows[i].clean).p;
         row_check(&scene, &row);
-        test_case(rows[i].why);
         for (size_t j = 0; j < COUNT_OF(workers); j++)
             scene_patch(&scene, &kind_pod, workers[j],
                         "{'spec':{'nodeName':'a'},'status':{'phase':'Running'}}");
@@ -80,9 +89,10 @@ TEST(the_sync_pod_of_a_job_that_was_restarted_ends_as_that_of_any_other)
         scene_run(&scene, &torchrun_job_controller, "j");
         EXPECT(str_is(row_look_up(&scene, "status phase"), "'Succeeded'"));
         EXPECT((scene_get(&scene, &kind_pod, "j-sync-0") != NULL) == rows[i].stays);
+        EXPECT((row_look_up(&scene, "sync metadata.annotations").len > 0) == rows[i].ends);
         scene.now_ms += 61000;
         scene_run(&scene, &torchrun_job_controller, "j");
-        EXPECT(!scene_get(&scene, &kind_pod, "j-sync-0"));
+        EXPECT((scene_get(&scene, &kind_pod, "j-sync-0") != NULL) == rows[i].later);
     }
 }
 
