@@ -304,7 +304,8 @@ static void write_status(const struct run *run, struct json *status)
               ready ? "Active" : "Updating",
               run->problem.len ? run->problem
               : queue.len      ? queue
-              : !resources     ? STR("not all objects of spec.resources exist yet")
+              : !resources     ? STR("not all objects of spec.resources are there; "
+                                         "status.resourceStatuses has the reasons")
                                : charge_words(run),
               run->names.queue, active_jobs(run->input, run->object->ns, run->object->name),
               run->object->generation);

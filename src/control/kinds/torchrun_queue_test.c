@@ -414,6 +414,66 @@ TEST(further_objects_of_a_torchrunqueue_are_made_and_kept)
     kinds_free(kinds);
 }
 
+/* Accepted means done: the object of another is not this queue's, and it does not become it. */
+TEST(an_object_that_another_queue_has_is_said_to_be_taken)
+{
+#define MESSAGE           "status.resourceStatuses.0.message"
+#define NAMED(kind, more) ",'resources':[{'name':'x','template':{" kind more "}}]"
+#define MAP               "'apiVersion':'v1','kind':'ConfigMap'"
+#define CLASS             "'apiVersion':'scheduling.k8s.io/v1','kind':'PriorityClass','value':5"
+    static const struct {
+        const char *why;
+        const char *queue; /* members of spec */
+        const struct kind *kind;
+        const char *object; /* that is there */
+        const char *says;
+    } taken[] = {
+        {"of another queue", NAMED(MAP, ",'data':{'a':'1'}"), &kind_configmap,
+         "{'metadata':{'name':'x','labels':{'torchrun.ai/queue':'first'},'ownerReferences':[{"
+         "'apiVersion':'torchrun.ai/v1alpha1','kind':'TorchrunQueue','name':'first','uid':'u',"
+         "'controller':true}]}}",
+         "it belongs to TorchrunQueue first; spec.resources can have another name for it, or "
+         "nameMode prefix"},
+        {"nobody's", NAMED(MAP, ",'data':{'a':'1'}"), &kind_configmap, "{'metadata':{'name':'x'}}",
+         "somebody else made it; "},
+        {"without an owner, and made for this queue", NAMED(MAP, ",'data':{'a':'1'}"),
+         &kind_configmap, "{'metadata':{'name':'x','labels':{'torchrun.ai/queue':'dev'}}}", ""},
+        {"of a queue of that name elsewhere", NAMED(CLASS, ""), &kind_priorityclass,
+         "{'metadata':{'name':'x','labels':{'torchrun.ai/queue':'dev',"
+         "'torchrun.ai/queue-namespace':'other'}},'value':5}",
+         "it belongs to TorchrunQueue dev of namespace other; "},
+    };
+    static const char twice[] = ",'resources':[{'name':'y','template':{" MAP "}},"
+                                "{'name':'y','template':{" MAP "}}]";
+
+    for (size_t i = 0; i < COUNT_OF(taken); i++) {
+        _cleanup_(scene_close) struct scene scene;
+        struct kinds *kinds = kinds_new();
+
+        test_case(taken[i].why);
+        scene_open(&scene);
+        scene.kinds = kinds;
+        scene_put(&scene, &kind_queue, "{'metadata':{'name':'default'},'spec':{}}");
+        scene_put(&scene, taken[i].kind, taken[i].object);
+        scene_put(&scene, &kind_torchrunqueue,
+                  str_printf(&scene.arena, TORCHRUN("%s"), taken[i].queue).p);
+        scene_run(&scene, &torchrun_queue_controller, "dev");
+        const struct json *queue = scene_get(&scene, &kind_torchrunqueue, "dev");
+        EXPECT(str_starts(json_str_at(queue, MESSAGE), str_from(taken[i].says)) &&
+               !json_str_at(queue, MESSAGE).len == !*taken[i].says);
+        EXPECT(str_is(condition_words(&scene, "ResourcesReady", "status"),
+                      *taken[i].says ? "False" : "True"));
+        if (taken[i].kind == &kind_configmap)
+            EXPECT(!json_at(scene_get(&scene, taken[i].kind, "x"), "data.a") == !!*taken[i].says);
+        scene_put(&scene, &kind_torchrunqueue, str_printf(&scene.arena, TORCHRUN("%s"), twice).p);
+        scene_run(&scene, &torchrun_queue_controller, "dev");
+        EXPECT(str_is(json_str_at(scene_get(&scene, &kind_torchrunqueue, "dev"),
+                                  "status.resourceStatuses.1.message"),
+                      "spec.resources has the same object above"));
+        kinds_free(kinds);
+    }
+}
+
 TEST(a_torchrunqueue_hears_of_its_queues_and_jobs)
 {
     _cleanup_(scene_close) struct scene scene;

@@ -15,7 +15,11 @@
 #include <stddef.h>
 
 /* The further objects of a TorchrunQueue (spec.resources): made with it, owned by it, kept as the
- * template says unless immutable. */
+ * template says unless immutable. Of two queues that name the same object the first has it. */
+
+#define LABEL_QUEUE       "torchrun.ai/queue"
+#define LABEL_QUEUE_SPACE "torchrun.ai/queue-namespace" /* of what has no namespace */
+#define TAKEN_LOOK_MS     10000                         /* whether it is still taken */
 
 struct run {
     const struct control_input *input;
@@ -47,9 +51,11 @@ static struct json *make(struct run *run,
         json_add_str(run->arena, meta, "namespace", run->queue->ns);
     struct json *labels = json_make_path(run->arena, meta, "labels");
     json_add_c(run->arena, labels, "torchrun.ai/managed-by", "torchrunqueue-controller");
-    json_add_str(run->arena, labels, "torchrun.ai/queue", run->queue->name);
-    if (!kind->namespaced) /* a namespaced owner cannot own it */
+    json_add_str(run->arena, labels, LABEL_QUEUE, run->queue->name);
+    if (!kind->namespaced) { /* a namespaced owner cannot own it */
+        json_add_str(run->arena, labels, LABEL_QUEUE_SPACE, run->queue->ns);
         return body;
+    }
     json_fill(run->arena, meta,
               "{ownerReferences: [{apiVersion: $, kind: $, name: $, uid: $, "
               "controller: true, blockOwnerDeletion: true}]}",
@@ -81,6 +87,27 @@ static struct json *missing(struct arena *arena, const struct json *has, const s
     return patch;
 }
 
+/* What is wrong with an object of that name; nothing where it is this queue's. */
+static struct str taken(const struct run *run, const struct object *object)
+{
+    const struct object_owner *owner = object_controller(object);
+    struct str queue = object_label(object, LABEL_QUEUE);
+    struct str space = object_label(object, LABEL_QUEUE_SPACE);
+    const char *other = "spec.resources can have another name for it, or nameMode prefix";
+
+    if (owner ? str_eq(owner->uid, run->queue->uid)
+              : str_eq(queue, run->queue->name) && (!space.len || str_eq(space, run->queue->ns)))
+        return STR_NONE;
+    action_look_again(run->actions, run->input->now_ms + TAKEN_LOOK_MS);
+    if (owner)
+        return str_printf(run->arena, "it belongs to " STR_FMT " " STR_FMT "; %s",
+                          STR_ARG(owner->kind), STR_ARG(owner->name), other);
+    if (queue.len)
+        return str_printf(run->arena, "it belongs to TorchrunQueue " STR_FMT "%s" STR_FMT "; %s",
+                          STR_ARG(queue), space.len ? " of namespace " : "", STR_ARG(space), other);
+    return str_printf(run->arena, "somebody else made it; %s", other);
+}
+
 /* Empty: the object is there. */
 static struct str ensure(struct run *run, const struct torchrun_resource *resource)
 {
@@ -105,8 +132,9 @@ static struct str ensure(struct run *run, const struct torchrun_resource *resour
         action_create(run->actions, kind, make(run, template, kind, name));
         return run->input->refusal.len ? run->input->refusal : STR("being created");
     }
-    if (resource->immutable || object->deleted_ms)
-        return STR_NONE;
+    struct str problem = taken(run, object);
+    if (problem.len || resource->immutable || object->deleted_ms)
+        return problem;
     struct json *wanted = json_clone(run->arena, template);
     json_remove(wanted, STR("metadata"));
     json_remove(wanted, STR("status"));
@@ -114,6 +142,24 @@ static struct str ensure(struct run *run, const struct torchrun_resource *resour
     if (patch)
         action_patch(run->actions, object, patch);
     return STR_NONE;
+}
+
+/* Whether one before it is the same object: it has what that one says. */
+static bool is_twice(const struct run *run, const struct torchrun_spec *spec, size_t index)
+{
+    const struct torchrun_resource *it = &spec->resources[index];
+
+    for (size_t i = 0; i < index; i++) {
+        const struct torchrun_resource *other = &spec->resources[i];
+
+        if (str_eq(torchrun_resource_name(run->queue, it, run->arena),
+                   torchrun_resource_name(run->queue, other, run->arena)) &&
+            json_equal(json_get(it->template, "kind"), json_get(other->template, "kind")) &&
+            json_equal(json_get(it->template, "apiVersion"),
+                       json_get(other->template, "apiVersion")))
+            return true;
+    }
+    return false;
 }
 
 bool torchrun_resources(const struct control_input *input,
@@ -128,7 +174,9 @@ bool torchrun_resources(const struct control_input *input,
 
     for (size_t i = 0; i < spec->resource_count; i++) {
         const struct torchrun_resource *resource = &spec->resources[i];
-        struct str problem = ensure(&run, resource);
+        struct str problem = is_twice(&run, spec, i)
+                                 ? STR("spec.resources has the same object above")
+                                 : ensure(&run, resource);
         struct json *entry = json_push(
             list, json_make(run.arena, "{name: $, kind: $, ready: $}",
                             torchrun_resource_name(queue, resource, run.arena),
