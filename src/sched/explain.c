@@ -615,9 +615,7 @@ static struct str reason_text(struct matter *matter, enum sched_reason reason)
     switch (reason) {
     case SCHED_REASON_NO_GROUP:
         return str_printf(arena, "pod group " STR_FMT " does not exist yet", STR_ARG(group->name));
-    case SCHED_REASON_NO_QUEUE:
-        return str_printf(arena, "queue \"" STR_FMT "\" does not exist",
-                          STR_ARG(name_text(group->queue_name)));
+    case SCHED_REASON_NO_QUEUE: return tenant_unknown_text(matter->sched, group);
     case SCHED_REASON_QUEUE_BROKEN:
     case SCHED_REASON_NAMESPACE: return tenant_text(matter->sched, group);
     case SCHED_REASON_NO_CLAIM:

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define UNKNOWN_NAMED 5 /* of the queues that somebody could have meant */
+
 static bool takes(const struct sched *sched, const struct sched_tenants *tenants, struct str ns)
 {
     for (size_t i = 0; i < tenants->name_count; i++)
@@ -23,12 +25,41 @@ static bool takes(const struct sched *sched, const struct sched_tenants *tenants
             affinity_selector_means(&tenants->selector, map_get(&sched->namespaces, ns)));
 }
 
-const struct queue *tenant_refused_by(const struct sched *sched, const struct group *group)
+static const struct queue *refused_by(const struct sched *sched,
+                                      const struct queue *queue,
+                                      struct str ns)
 {
-    for (const struct queue *queue = group->queue; queue; queue = queue->parent)
-        if (!takes(sched, &queue->spec.tenants, group->ns))
+    for (; queue; queue = queue->parent)
+        if (!takes(sched, &queue->spec.tenants, ns))
             return queue;
     return NULL;
+}
+
+const struct queue *tenant_refused_by(const struct sched *sched, const struct group *group)
+{
+    return refused_by(sched, group->queue, group->ns);
+}
+
+struct str tenant_unknown_text(const struct sched *sched, const struct group *group)
+{
+    struct arena *arena = sched->arena;
+    struct str text = str_printf(arena, "queue \"" STR_FMT "\" does not exist",
+                                 STR_ARG(name_text(group->queue_name)));
+    size_t count = 0;
+
+    for (size_t i = 0; i < sched->queues.count; i++) {
+        const struct queue *queue = sched->queues.items[i];
+
+        if (!queue->known || queue->broken || queue->children.count ||
+            !str_eq(queue->spec.pool, name_text(group->pool_name)) ||
+            refused_by(sched, queue, group->ns))
+            continue;
+        if (count == UNKNOWN_NAMED)
+            return str_printf(arena, STR_FMT ", ...", STR_ARG(text));
+        text = str_printf(arena, STR_FMT "%s" STR_FMT, STR_ARG(text),
+                          count++ ? ", " : "; those that would take it: ", STR_ARG(queue->name));
+    }
+    return text;
 }
 
 struct str tenant_text(const struct sched *sched, const struct group *group)

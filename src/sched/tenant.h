@@ -19,6 +19,8 @@ static inline const struct queue *tenant_refused(const struct sched *sched,
 {
     return sched->tenants ? tenant_refused_by(sched, group) : NULL; /* mostly nobody says */
 }
+/* Of a queue that nobody made: that, and which ones there are for it. */
+struct str tenant_unknown_text(const struct sched *sched, const struct group *group);
 /* Why a queue that is there does not take the group. */
 struct str tenant_text(const struct sched *sched, const struct group *group);
 bool tenants_same(const struct sched_tenants *a, const struct sched_tenants *b);

@@ -76,3 +76,26 @@ TEST(a_queue_takes_work_of_namespaces_by_name_and_label)
         cluster_close(&c);
     }
 }
+
+TEST(who_names_a_queue_that_is_not_there_is_told_those_that_would_take_the_work)
+{
+    static const char *const names[] = {"a", "closed", "b", "c", "d", "e", "f"};
+    struct cluster c;
+
+    cluster_open(&c, SCHED_QUIRKS_NONE);
+    sched_put_queue(c.sched, &(struct sched_queue){.name = STR("top")});
+    cluster_put(&c, &(struct job){.name = "j", .queue = "q7", .gpus = 1});
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        cluster_decide(&c, SCHED_WHY_MS);
+        if (i == 3)
+            EXPECT(str_is(cluster_waiting(&c, "j")->message,
+                          "queue \"q7\" does not exist; those that would take it: a, b"));
+        sched_put_queue(c.sched, &(struct sched_queue){.name = str_from(names[i]),
+                                                       .parent = STR("top"),
+                                                       .tenants = {.closed = i == 1}});
+    }
+    cluster_decide(&c, SCHED_WHY_MS);
+    EXPECT(str_is(cluster_waiting(&c, "j")->message,
+                  "queue \"q7\" does not exist; those that would take it: a, b, c, d, e, ..."));
+    cluster_close(&c);
+}
