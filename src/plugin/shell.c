@@ -186,7 +186,7 @@ static int shell_await(struct session *session, const char *name, struct err *er
             return r;
         const struct json *tree = object_json(pod, &session->arena);
         struct str phase = json_str_at(tree, "status.phase");
-        struct str words = view_pod_words(tree);
+        struct str words = view_pod_words(&session->arena, tree);
         if (str_is(phase, "Running"))
             return 0;
         if (str_is(phase, "Failed") || str_is(phase, "Succeeded"))

@@ -229,7 +229,7 @@ void view_jobs(struct buf *out,
     }
 }
 
-struct str view_pod_words(const struct json *pod)
+struct str view_pod_words(struct arena *arena, const struct json *pod)
 {
     const struct json *state = json_at(pod, "status.containerStatuses.0.state");
     struct str words = json_str_at(state, "waiting.message");
@@ -244,7 +244,7 @@ struct str view_pod_words(const struct json *pod)
     words = str_sub(words, 0, str_find(words, '\n'));
     if (str_ends(words, STR(LAST_LINES))) /* which are not shown here */
         words.len -= strlen(LAST_LINES);
-    return words;
+    return term_moments(arena, words);
 }
 
 void view_line(struct buf *out, const char *name, struct str value)
@@ -280,7 +280,7 @@ void view_pods(struct buf *out, struct arena *arena, struct view_objects pods, u
         table_add(&table, pod->deleted_ms ? STR("Terminating") : json_str_at(tree, "status.phase"));
         table_add(&table, node.len ? node : STR("<none>"));
         table_add(&table, object_label(pod, "torchrun.ai/generation"));
-        words = view_pod_words(tree);
+        words = view_pod_words(arena, tree);
         said = words.len && (is_said(out, words) || str_eq(words, before));
         table_add(&table, said ? STR(AS_ABOVE) : words);
         before = words;

@@ -43,7 +43,7 @@ struct str view_starts(struct arena *arena,
 /* Nothing, not even the headers, when there is no pod. */
 void view_pods(struct buf *out, struct arena *arena, struct view_objects pods, unsigned wraps_at);
 /* What a pod is doing, or why it does not, in one line. */
-struct str view_pod_words(const struct json *pod);
+struct str view_pod_words(struct arena *arena, const struct json *pod);
 
 struct view_top {
     struct view_objects nodes;

@@ -9,6 +9,8 @@
 #include "test.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <time.h>
 
 static const char *const waiting_groups[] = {
     "{\"metadata\":{\"name\":\"pg-b-u-b\",\"namespace\":\"n\"," CREATED "},\"status\":{"
@@ -116,6 +118,10 @@ TEST(a_pods_words_are_why_it_waits_or_how_it_ended_in_one_line)
          "{\"status\":{\"containerStatuses\":[{\"state\":{\"terminated\":{\"message\":"
          "\"exit code 1; its last lines:\\nTraceback\"}}}]}}",
          "exit code 1"},
+        {"when it ended, by the clock of the person",
+         "{\"status\":{\"containerStatuses\":[{\"state\":{\"terminated\":{\"message\":"
+         "\"exit code 1 at 2026-11-15T23:03:04Z\"}}}]}}",
+         "exit code 1 at 2026-11-16T00:03:04+01:00"},
         {"no place for it",
          "{\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\","
          "\"message\":\"no GPUs\"}]}}",
@@ -132,8 +138,12 @@ TEST(a_pods_words_are_why_it_waits_or_how_it_ended_in_one_line)
 
         test_case(rows[i].why);
         EXPECT(json_parse(&arena, str_from(rows[i].pod), &pod, NULL) == 0);
-        EXPECT(str_is(view_pod_words(pod), rows[i].words));
+        EXPECT(setenv("TZ", "CET-1", 1) == 0);
+        tzset();
+        EXPECT(str_is(view_pod_words(&arena, pod), rows[i].words));
     }
+    EXPECT(unsetenv("TZ") == 0);
+    tzset();
 }
 
 TEST(top_counts_gpus_of_pods_that_have_not_ended)
