@@ -30,6 +30,7 @@ consist of.
 """
 
 import glob
+import itertools
 import json
 import os
 import re
@@ -191,12 +192,24 @@ class Kinds:
             schema["required"] = required
         if message.open:
             schema["x-kubernetes-preserve-unknown-fields"] = True
-        if message.rules:
-            schema["x-kubernetes-validations"] = [{"rule": r, "message": m} for r, m in message.rules]
+        rules = message.rules + list(self.spellings(message))
+        if rules:
+            schema["x-kubernetes-validations"] = [{"rule": r, "message": m} for r, m in rules]
         known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
         schema["properties"] = {**(known if message.kind else {}),
                                 **{field.name: self.field_schema(owner, field) for owner, field in fields}}
         return schema
+
+    def spellings(self, message):
+        """A rule for each two spellings of one thing: they do not say two things."""
+        first = {}
+        for name, field, _ in self.rows(message, "", []) if message.c else ():
+            one = first.setdefault(field.value["c"], name)
+            if one != name:
+                parts = [part for path in (one, name) for part in itertools.accumulate(path.split("."), "{}.{}".format)]
+                there = [f"has(self.{part})" for part in dict.fromkeys(parts)]
+                yield (f"!({' && '.join(there)}) || self.{one} == self.{name}",
+                       f"{name}: says something else than {one}, which is the same in another spelling; leave one of them out")
 
     # ---- C ----
     def rows(self, message, path, ret):
