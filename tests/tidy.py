@@ -208,6 +208,17 @@ def check_pragma(files):
             yield f"{file}: does not start with #pragma once"
 
 
+def check_keys(files):
+    """A label or annotation of ours that src/api/keys.c does not have would be warned about as one that nothing reads."""
+    known = re.findall(r'\{"([a-z][\w./-]*)(\*?)"', read("src/api/keys.c"))
+    for file in files["c"]:
+        if file.endswith(("_test.c", "_test.h", "_fuzz.c")) or not file.startswith("src/"):
+            continue
+        for key in set(re.findall(r'"((?:kai\.scheduler|muster\.dev|run\.ai|runai|torchrun\.ai)/(?!v\d)[a-z][\w.-]*)', read(file))):
+            if not any(key.startswith(k) if star else key == k for k, star in known):
+                yield f"{file}: {key} is not in src/api/keys.c"
+
+
 def check_columns(files):
     for file in files["all"]:
         if not file.endswith((".py", ".sh")):

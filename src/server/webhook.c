@@ -5,6 +5,7 @@
 #include "api/device_access.h"
 #include "api/gpu.h"
 #include "api/group.h"
+#include "api/keys.h"
 #include "api/kind.h"
 #include "api/limit.h"
 #include "api/marks.h"
@@ -167,6 +168,19 @@ static const char *misshapen(const struct json *pod)
     return are_containers(json_get(spec, "initContainers")) ? NULL : "spec.initContainers";
 }
 
+static void tell_warnings(struct review *review, const struct admit *admit)
+{
+    for (struct str left = admit->warnings; left.len;) {
+        size_t end = str_find(left, '\n');
+        struct json *warnings = json_get(review->answer, "warnings");
+
+        if (!warnings)
+            warnings = json_add_array(review->arena, review->answer, "warnings");
+        json_push(warnings, json_new_str(review->arena, str_sub(left, 0, end)));
+        left = str_sub(left, end + 1, left.len);
+    }
+}
+
 static void answer_pod(struct review *review, const struct json *object)
 {
     const struct webhook_rules *rules = review->rules;
@@ -199,6 +213,8 @@ static void answer_pod(struct review *review, const struct json *object)
         json_add_str(arena, json_get(pod, "spec"), "runtimeClassName", rules->runtime_class);
     name_group(arena, pod);
     allow_changed(review, object, pod);
+    keys_warn(&admit, NULL);
+    tell_warnings(review, &admit);
 }
 
 /* ---- other kinds ---- */
@@ -264,20 +280,13 @@ static void answer_kind(struct review *review, const struct json *object)
         check_templates(review, &admit);
         admit_validate(&admit);
         warn_idle(review, &admit);
+        keys_warn(&admit, NULL);
     }
     if (admit.causes.count)
         refuse(review, &admit);
     else
         allow(review);
-    for (struct str left = admit.warnings; left.len;) {
-        size_t end = str_find(left, '\n');
-        struct json *warnings = json_get(review->answer, "warnings");
-
-        if (!warnings)
-            warnings = json_add_array(review->arena, review->answer, "warnings");
-        json_push(warnings, json_new_str(review->arena, str_sub(left, 0, end)));
-        left = str_sub(left, end + 1, left.len);
-    }
+    tell_warnings(review, &admit);
 }
 
 static void forbid(struct review *review, struct str message)

@@ -5,12 +5,12 @@
 #include "api/condition.h"
 #include "api/group.h"
 #include "api/host_ports.h"
+#include "api/keys.h"
 #include "api/kind.h"
 #include "api/marks.h"
 #include "api/object.h"
 #include "api/people.h"
 #include "api/pod_security.h"
-#include "api/scheduler_name.h"
 #include "api/service.h"
 #include "api/suspend.h"
 #include "base/arena.h"
@@ -529,55 +529,6 @@ static void admit_requester(struct write *write, struct json *object)
         (void)json_push(groups, json_new_str(write->arena, user->groups[i]));
 }
 
-/* ---- what others would act upon ---- */
-
-static void warn_of_scheduler(struct admit *admit, const char *path)
-{
-    struct str name = json_str(json_get(json_at(admit->object, path), "schedulerName"));
-
-    if (!scheduler_places(STR(SCHEDULER_EMBEDDED), name))
-        admit_warn(admit, str_printf(admit->arena,
-                                     "%s.schedulerName: muster places pods of " SCHEDULER_DEFAULT
-                                     ", kai-scheduler and muster; these wait until a scheduler "
-                                     "of that name binds them",
-                                     path));
-}
-
-/* Marks for a queueing system or a scheduler, on an object that nobody made for another. Whoever
- * writes them believes it is there. */
-static void warn_of_others(const struct write *write, struct admit *admit)
-{
-    static const struct {
-        const char *map;
-        const char *key;
-        const char *version; /* of a kind that it brings along */
-        const char *kind;
-        const char *name;
-    } marks[] = {
-        {"labels", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/v1beta1", "LocalQueue", "Kueue"},
-        {"annotations", "scheduling.volcano.sh/queue-name", "scheduling.volcano.sh/v1beta1",
-         "Queue", "Volcano"},
-        {"annotations", "scheduling.k8s.io/group-name", "scheduling.volcano.sh/v1beta1", "PodGroup",
-         "Volcano"},
-    };
-    static const char *const templates[] = {"spec.template.spec",
-                                            "spec.jobTemplate.spec.template.spec"};
-    const struct json *meta = json_get(admit->object, "metadata");
-
-    if (json_count(json_get(meta, "ownerReferences")))
-        return;
-    for (size_t i = 0; i < COUNT_OF(marks); i++)
-        if (json_get(json_get(meta, marks[i].map), marks[i].key) &&
-            !kinds_by_name(write->store->api.kinds, str_from(marks[i].version),
-                           str_from(marks[i].kind)))
-            admit_warn(admit, str_printf(admit->arena,
-                                         "metadata.%s[%s]: has no effect, as there is no %s here; "
-                                         "the label kai.scheduler/queue names the queue",
-                                         marks[i].map, marks[i].key, marks[i].name));
-    for (size_t i = 0; i < COUNT_OF(templates); i++)
-        warn_of_scheduler(admit, templates[i]);
-}
-
 int admission_run(struct write *write, struct admit *admit)
 {
     if (write->kind == &kind_service) {
@@ -600,9 +551,10 @@ int admission_run(struct write *write, struct admit *admit)
         submitter_admit(write, admit);
     if (r == 0 && write->kind == &kind_pod && str_is(write->subresource, "ephemeralcontainers"))
         return admit_security(write, admit->object, true);
+    if (r == 0 && !write->subresource.len)
+        keys_warn(admit, write->store->api.kinds);
     if (r || admit->old)
         return r;
-    warn_of_others(write, admit);
     if (write->kind == &kind_pvc)
         admit_claim(write, admit->object);
     if (write->kind == &kind_podgroup_k8s)
@@ -617,7 +569,6 @@ int admission_run(struct write *write, struct admit *admit)
         return 0;
     if (write->store->admit_pod)
         write->store->admit_pod(write->store->admit_user, admit->object, write->arena);
-    warn_of_scheduler(admit, "spec");
     quota_fill(write, admit->object);
     admit_token(write, json_make_path(write->arena, admit->object, "spec"));
     r = admit_runtime_class(write, json_make_path(write->arena, admit->object, "spec"));

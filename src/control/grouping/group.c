@@ -230,19 +230,14 @@ static void warn_of_topology(struct run *run,
                         "PodGroup or a JobSet for that"));
 }
 
-static void warn_of_preemptibility(struct run *run,
-                                   const struct object *pod,
-                                   const struct grouping_input *in)
+static void warn_of_words(struct run *run,
+                          const struct object *pod,
+                          const struct grouping_input *in)
 {
-    struct str word = grouping_odd_preemptibility(in);
+    struct str words = grouping_odd_words(in);
 
-    if (word.len)
-        action_warn(run->actions, pod, "PodGrouperWarning",
-                    str_printf(run->arena,
-                               "kai.scheduler/preemptibility is \"" STR_FMT
-                               "\", which means nothing, so the priority decides; it can be "
-                               "preemptible, non-preemptible or semi-preemptible",
-                               STR_ARG(word)));
+    if (words.len)
+        action_warn(run->actions, pod, "PodGrouperWarning", words);
 }
 
 static struct json *manifest_of(struct run *run,
@@ -583,7 +578,7 @@ static void reconcile(const struct control_input *input,
         if (grouping.warning.len)
             action_warn(actions, pod, "PodGrouperWarning", grouping.warning);
         warn_of_topology(&run, pod, &in);
-        warn_of_preemptibility(&run, pod, &in);
+        warn_of_words(&run, pod, &in);
     }
     write_group(&run, &grouping);
     write_pod(&run, pod, &grouping);
@@ -638,7 +633,7 @@ struct json *group_alone(const struct control_input *input,
     const struct json *root = tree(&run, pod);
     struct grouping_input in = input_of(&run, root);
     if (group_named_by(root).len || !group_is_ours(input, root) || grouping_skips(&in) ||
-        grouping_odd_preemptibility(&in).len || grouping_decide(&in, NULL, &grouping, NULL) < 0 ||
+        grouping_odd_words(&in).len || grouping_decide(&in, NULL, &grouping, NULL) < 0 ||
         run.waits || grouping.warning.len ||
         cache_get(input->cache, &kind_podgroup, grouping.ns, grouping.name))
         return NULL;

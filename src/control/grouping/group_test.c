@@ -435,6 +435,8 @@ TEST(what_cannot_mean_what_its_writer_thinks_is_told_once)
         {"near to the others", NOTES(NEAR("t")), false, ""},
         {"a word", NOTES("'kai.scheduler/preemptibility':'rather'"), false,
          "kai.scheduler/preemptibility is \"rather\", which means nothing"},
+        {"a class", ",'labels':{'priorityClassName':'none'}", false,
+         "the label priorityClassName is \"none\", and there is no such PriorityClass"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

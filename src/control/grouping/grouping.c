@@ -3,6 +3,7 @@
 #include "api/group.h"
 #include "api/hold.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_make.h"
@@ -177,17 +178,29 @@ static struct str preemptibility_of(const struct grouping_input *input, const st
     return is_preemptibility(value) ? value : STR_NONE;
 }
 
-struct str grouping_odd_preemptibility(const struct grouping_input *input)
+struct str grouping_odd_words(const struct grouping_input *input)
 {
     for (size_t i = 0; i <= input->owner_count; i++) {
         const struct json *said = i < input->owner_count ? input->owners[i] : input->pod;
-        struct str label = grouping_label(said, PREEMPTIBLE);
-        struct str note = grouping_annotation(said, PREEMPTIBLE);
+        const struct str words[] = {grouping_label(said, PREEMPTIBLE),
+                                    grouping_annotation(said, PREEMPTIBLE)};
+        struct str class = grouping_label(said, PRIORITY);
 
-        if (label.len && !is_preemptibility(label))
-            return label;
-        if (note.len && !is_preemptibility(note))
-            return note;
+        for (size_t j = 0; j < COUNT_OF(words); j++)
+            if (words[j].len && !is_preemptibility(words[j]))
+                return str_printf(input->arena,
+                                  PREEMPTIBLE
+                                  " is \"" STR_FMT
+                                  "\", which means nothing, so the priority decides; it "
+                                  "can be preemptible, non-preemptible or "
+                                  "semi-preemptible",
+                                  STR_ARG(words[j]));
+        if (class.len && !class_exists(input, class))
+            return str_printf(input->arena,
+                              "the label " PRIORITY " is \"" STR_FMT
+                              "\", and there is no such PriorityClass, so the label means nothing; "
+                              "see kubectl get priorityclasses",
+                              STR_ARG(class));
     }
     return STR_NONE;
 }

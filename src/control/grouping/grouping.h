@@ -116,8 +116,9 @@ bool grouping_karta_names(const struct json *karta, struct str api_version, stru
 /* Whether the pod, or an owner of it, asks that no group is made for it. */
 bool grouping_skips(const struct grouping_input *input);
 
-/* What an owner or the pod says of preemptibility that is none of its words; empty: nothing. */
-struct str grouping_odd_preemptibility(const struct grouping_input *input);
+/* What an owner or the pod says of preemptibility and priority that means nothing, in a sentence;
+ * empty: all of it means something. */
+struct str grouping_odd_words(const struct grouping_input *input);
 
 /* The PodGroup, ready to be created. */
 struct json *grouping_manifest(const struct grouping *grouping, struct arena *arena);
