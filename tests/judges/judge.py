@@ -34,7 +34,10 @@ class Case:
     most = 40  # cycles that a simulation may have
 
     def state(self, where=None):
-        return State.of(self.cluster, self.where if where is None else where, self.shares)
+        """Which devices pods have is known of the end: of one that was elsewhere before, it is not."""
+        where = self.where if where is None else where
+        return State.of(self.cluster, where, {name: devices for name, devices in self.shares.items()
+                                              if where.get(name) == self.where.get(name)})
 
     def running(self, group, where=None):
         where = self.where if where is None else where

@@ -12,7 +12,7 @@ sys.path.insert(0, HERE)
 import scenes  # noqa: E402
 import shares  # noqa: E402
 from cluster import Cluster, documents, text_of  # noqa: E402
-from judge import judge  # noqa: E402
+from judge import Case, judge  # noqa: E402
 from placer import place  # noqa: E402
 from rules import State  # noqa: E402
 from scenes import group, node, pod, queue, required  # noqa: E402
@@ -193,6 +193,16 @@ class Judges(unittest.TestCase):
         docs = two + gang("v", [1], "r", at="a") + gang("w", [1], "r", at="a") + gang("g", [1])
         back = [*evicted, (2, "w-0", "reclaim", "v")]
         self.assertNotIn("victim-needless", kinds(docs, evictions=back, binds=[(2, "g-0", "a"), (3, "v-0", "a")]))
+
+    def test_devices_of_the_end_say_nothing_of_where_a_pod_was_before(self):
+        share = {"gpu-fraction": "0.75"}
+        docs = BASE + [node("a", 2), node("b", 2), queue("q")] + gang("g", [0], notes=share) + gang("h", [0], notes=share)
+        end = outcome(docs, binds=[(1, "g-0", "a"), (1, "h-0", "a"), (3, "h-0", "b")], evictions=[(2, "h-0", "consolidation", "x")])
+        for pod_of in end["pods"]:
+            pod_of["gpuGroups"] = ["0"]
+        case = Case(Cluster(docs), end)
+        self.assertEqual(case.state({"g-0": "a", "h-0": "a"}).rooms["a"].gpus, 0)
+        self.assertEqual(case.state().rooms["b"].gpus, 1)
 
     def test_a_right_is_asked_of_the_queues_at_the_first_level_where_two_differ(self):
         def docs(quota):
