@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "observe/processes.h"
 #include "observe/threads.h"
+#include "stacks/proc.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -271,8 +272,16 @@ static bool is_apart(struct str command)
     return false;
 }
 
+/* By its name: not a shell that starts one, whose environment and flags are not yet those that count. */
+static bool is_python(struct str command)
+{
+    struct str word;
+
+    return str_cut(&command, '\0', &word) && str_starts(proc_base(word), STR("python"));
+}
+
 /* Of a process that has a RANK; NULL: it has none. */
-static const char *why_unwatched(int64_t pid, size_t *opens)
+static const char *why_unwatched(int64_t pid, size_t *opens, bool *ret_python)
 {
     _cleanup_(buf_done) struct buf environment = {0}, command = {0};
 
@@ -281,6 +290,7 @@ static const char *why_unwatched(int64_t pid, size_t *opens)
         !environ_get(buf_str(&environment), STR("RANK")).len ||
         !process_read(pid, "cmdline", &command, PROCESS_FILE_BYTES))
         return NULL;
+    *ret_python = is_python(buf_str(&command));
     if (!environ_get(buf_str(&environment), STR(RANK_PAGE_ENV)).len)
         return "they are started without the environment of their container; keep " RANK_PAGE_ENV
                " and PYTHONPATH";
@@ -296,6 +306,7 @@ static const char *why_unwatched(int64_t pid, size_t *opens)
 static void look_for_why(struct observed *ranks, struct observed_look *look, int64_t pid)
 {
     const char *why = NULL, *before = ranks->unwatched;
+    bool python = false;
 
     if (ranks->count || pid <= 0) {
         ranks->alone = 0;
@@ -307,9 +318,13 @@ static void look_for_why(struct observed *ranks, struct observed_look *look, int
     if (!look->scanned)
         processes_read(&look->all);
     look->scanned = true;
-    for (size_t i = 0; !why && look->wait_opens && i < look->all.count; i++)
-        if (process_is_below(&look->all, &look->all.items[i], pid))
-            why = why_unwatched(look->all.items[i].pid, &look->wait_opens);
+    for (size_t i = 0; !python && look->wait_opens && i < look->all.count; i++) {
+        if (!process_is_below(&look->all, &look->all.items[i], pid))
+            continue;
+        const char *one = why_unwatched(look->all.items[i].pid, &look->wait_opens, &python);
+        if (one && (python || !why))
+            why = one;
+    }
     ranks->unwatched = why ? why : "no process of it has a RANK, as torchrun gives its ranks";
     ranks->changed = ranks->changed || !before || strcmp(before, ranks->unwatched) != 0;
 }

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "observe/processes.h"
 #include "observe/ranks.h"
 #include "test.h"
@@ -265,4 +266,55 @@ TEST(why_nobody_tells_of_its_ranks_is_told_after_a_minute)
         (void)rmdir(scene.folder);
         observed_done(&scene.ranks);
     }
+}
+
+/* As torchrun starts a command: by a shell, which has a RANK, and no flags. */
+TEST(why_nobody_tells_of_its_ranks_is_asked_of_python_and_not_of_its_shell)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct scene scene = {.folder = "/tmp/observed-XXXXXX"};
+    char python[64], line[128];
+    int input[2];
+    bool started = false;
+
+    EXPECT(mkdtemp(scene.folder) && pipe(input) == 0);
+    (void)snprintf(python, sizeof(python), "%s/python3", scene.folder);
+    (void)snprintf(line, sizeof(line), "%s -I -c 'read line'; :", python);
+    EXPECT(symlink("/bin/sh", python) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char words[2][8] = {"sh", "-c"};
+        char environment[3][40] = {"RANK=0", "MUSTER_RANKS_DIR=/x", "PYTHONPATH=/x/hook"};
+        char *const argv[] = {words[0], words[1], line, NULL};
+        char *const with[] = {environment[0], environment[1], environment[2], NULL};
+
+        (void)dup2(input[0], 0);
+        (void)close(input[1]);
+        (void)execve("/bin/sh", argv, with);
+        _exit(1);
+    }
+    (void)close(input[0]);
+    while (!started) {
+        struct processes all = {0};
+
+        processes_read(&all);
+        for (size_t i = 0; i < all.count; i++) {
+            _cleanup_(buf_done) struct buf text = {0};
+
+            started =
+                started || (all.items[i].parent == pid &&
+                            process_read(all.items[i].pid, "cmdline", &text, PROCESS_FILE_BYTES) &&
+                            str_starts(buf_str(&text), str_from(python)));
+        }
+        VEC_DONE(&all);
+    }
+    for (int second = 0; second < 90; second++)
+        turn(&scene, NOW_MS + second * 1000, pid);
+    struct str text = observed_tell(&scene.ranks, NOW_MS + 90000, NULL, 0, &arena);
+    EXPECT(str_contains(ranks_unwatched(&arena, text), STR("-E, -I or -S")));
+    (void)close(input[1]);
+    (void)waitpid(pid, NULL, 0);
+    (void)unlink(python);
+    (void)rmdir(scene.folder);
+    observed_done(&scene.ranks);
 }
