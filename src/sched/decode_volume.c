@@ -56,13 +56,16 @@ void decode_volume_claim(struct decode *decode, struct sched_volume_claim *ret)
 {
     const struct object *object = decode->object;
     const struct json *selector = json_at(decode->tree, "spec.selector");
+    const struct object_owner *owner = object_controller(object);
 
     *ret = (struct sched_volume_claim){
         .ns = object->ns,
         .name = object->name,
+        .uid = object->uid,
         .class = class_of(decode),
         .volume = json_str_at(decode->tree, "spec.volumeName"),
         .selected_node = object_annotation(object, SELECTED_NODE),
+        .pod_uid = owner && str_is(owner->kind, "Pod") ? owner->uid : STR(""),
         .deleted = object->deleted_ms != 0,
         .access = access_of(json_at(decode->tree, "spec.accessModes")),
         .block = str_is(json_str_at(decode->tree, "spec.volumeMode"), "Block"),
@@ -90,8 +93,10 @@ void decode_volume(struct decode *decode, struct sched_volume *ret)
         .driver = json_str_at(decode->tree, "spec.csi.driver"),
         .claim_ns = json_str_at(decode->tree, "spec.claimRef.namespace"),
         .claim_name = json_str_at(decode->tree, "spec.claimRef.name"),
+        .claim_uid = json_str_at(decode->tree, "spec.claimRef.uid"),
         /* Nobody sets the phase of one that was just made in `muster up`. */
-        .available = !object->deleted_ms && (!phase.len || str_is(phase, "Available")),
+        .available = !phase.len || str_is(phase, "Available"),
+        .deleted = object->deleted_ms != 0,
         .access = access_of(json_at(decode->tree, "spec.accessModes")),
         .block = str_is(json_str_at(decode->tree, "spec.volumeMode"), "Block"),
         .bytes = bytes_at(decode->tree, "spec.capacity.storage"),
@@ -151,22 +156,24 @@ void decode_storage_room(struct decode *decode, struct sched_storage_room *ret)
         .name = decode->object->name,
         .class = json_str(json_get(decode->tree, "storageClassName")),
         .bytes = bytes_at(decode->tree, largest ? "maximumVolumeSize" : "capacity"),
+        .total = bytes_at(decode->tree, "capacity"),
     };
     if (!json_is_null(nodes))
         ret->nodes = decode_selector(decode, nodes);
 }
 
-/* Claims that the pod names, and those that are made for it. */
-void decode_pod_volumes(struct decode *decode, struct sched_pod *pod)
+/* Claims that are made for the pod (`own`), or those that it names. */
+static void add_pod_volumes(struct decode *decode,
+                            struct sched_pod *pod,
+                            struct str *names,
+                            bool own)
 {
-    const struct json *list = json_at(decode->tree, "spec.volumes");
-    struct str *names = ARENA_ARRAY(decode->arena, struct str, json_count(list) + 1);
-
-    pod->volumes = names;
-    JSON_FOREACH(list, item) {
+    JSON_FOREACH(json_at(decode->tree, "spec.volumes"), item) {
         struct str claim = json_str_at(item, "persistentVolumeClaim.claimName");
 
-        if (!json_is_null(json_get(item, "ephemeral")))
+        if (json_is_null(json_get(item, "ephemeral")) == own)
+            continue;
+        if (own)
             claim = str_printf(decode->arena, STR_FMT "-" STR_FMT, STR_ARG(decode->object->name),
                                STR_ARG(json_str(json_get(item, "name"))));
         bool known = !claim.len || claim.len > VOLUME_NAME_BYTES_MAX;
@@ -177,4 +184,15 @@ void decode_pod_volumes(struct decode *decode, struct sched_pod *pod)
         if (!known && pod->volume_count < VOLUMES_MAX)
             names[pod->volume_count++] = claim;
     }
+}
+
+void decode_pod_volumes(struct decode *decode, struct sched_pod *pod)
+{
+    struct str *names = ARENA_ARRAY(decode->arena, struct str,
+                                    json_count(json_at(decode->tree, "spec.volumes")) + 1);
+
+    pod->volumes = names;
+    add_pod_volumes(decode, pod, names, true);
+    pod->own_volumes = pod->volume_count;
+    add_pod_volumes(decode, pod, names, false);
 }

@@ -138,6 +138,8 @@ void pod_reshaped(struct sched *sched, struct pod *pod)
     spec.ns = pod_ns(pod);
     spec.volumes = names;
     spec.volume_count = volumes->count;
+    spec.own_volumes = volumes->own;
+    spec.uid = pod_uid(pod);
     struct shape *shape = shape_get(sched, &spec);
     mem_free(names);
     struct whereabouts at = pod_whereabouts(pod);
@@ -631,6 +633,7 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
                                .port_count = spec->port_count,
                                .volumes = spec->volumes,
                                .volume_count = spec->volume_count,
+                               .own_volumes = spec->own_volumes,
                                .zone_parts = parts,
                                .zone_part_count = part_count};
     /* Its reservation pods hold its devices as long as it is there: nobody can have them whole. */
@@ -653,7 +656,7 @@ static void put_suspended(struct sched *sched, const struct sched_pod *spec)
     rest.node = STR_NONE;
     rest.cpu_milli = rest.memory_bytes = 0;
     rest.amount_count = rest.port_count = rest.spread_count = 0;
-    rest.container_count = rest.zone_part_count = rest.volume_count = 0;
+    rest.container_count = rest.zone_part_count = rest.volume_count = rest.own_volumes = 0;
     rest.guaranteed = false;
     rest.node_selector_count = rest.node_preference_count = 0;
     rest.affinity_count = rest.anti_affinity_count = 0;

@@ -48,6 +48,7 @@ void pod_take_volumes(struct sched *sched, struct pod *pod, const struct sched_p
         return;
     struct pod_volumes *volumes = mem_alloc(sizeof(*volumes) + count * sizeof(struct volume *));
     volumes->count = (uint32_t)count;
+    volumes->own = (uint32_t)spec->own_volumes;
     for (size_t i = 0; i < count; i++) {
         volumes->items[i] = volume_get(sched->storage, spec->ns, spec->volumes[i], true);
         VEC_PUSH(NULL, &volumes->items[i]->users, pod);
@@ -119,14 +120,29 @@ void volumes_settled(struct sched *sched)
 
 /* ---- claims and volumes ---- */
 
+/* Its provisioner takes the node back that it was told when it cannot make the volume there. */
+static void claim_was_told(struct sched *sched,
+                           struct volume *volume,
+                           const struct sched_volume_claim *spec)
+{
+    if (!volume->known || spec->bound || !str_eq(volume->spec.uid, spec->uid))
+        volume_refusals_forget(volume);
+    else if (volume->spec.selected_node.len && !spec->selected_node.len)
+        volume_refused(volume, volume->spec.selected_node, sched->now_ms);
+}
+
 void sched_put_volume_claim(struct sched *sched, const struct sched_volume_claim *spec)
 {
     struct volume *volume = volume_get(sched->storage, spec->ns, spec->name, true);
 
+    bool other = volume->known && !str_eq(volume->spec.pod_uid, spec->pod_uid);
+    claim_was_told(sched, volume, spec);
     mem_free(volume->block);
     pack_volume_claim(spec, &volume->spec, &volume->block);
     volume->known = true;
     volume_settle(sched, volume);
+    for (size_t i = 0; other && i < volume->users.count; i++)
+        pod_reshaped(sched, volume->users.items[i]);
 }
 
 void sched_drop_volume_claim(struct sched *sched, struct str ns, struct str name)
@@ -292,18 +308,23 @@ enum sched_volumes sched_volumes(const struct sched *sched,
     const struct pod_volumes *volumes = pod ? pod_volumes(pod) : NULL;
     enum sched_volumes state = SCHED_VOLUMES_READY;
 
+    if (volumes && volumes->count && (!node || !node->known)) {
+        *ret_claim = volume_name(volumes->items[0]);
+        return SCHED_VOLUMES_LOST;
+    }
     for (uint32_t i = 0; volumes && i < volumes->count; i++) {
         const struct volume *volume = volumes->items[i];
         struct str told = volume->spec.selected_node;
 
-        if (volume->kind == VOLUME_BLOCKED && volume->trouble != VOLUME_TROUBLE_BINDING) {
-            *ret_claim = volume_name(volume);
-            return SCHED_VOLUMES_LOST;
-        }
-        if (volume->spec.bound && (!node || volume_reaches(volume, node)))
+        enum volume_trouble trouble = pod_volume_trouble(pod, volume);
+
+        if (trouble == VOLUME_TROUBLE_NONE && volume->spec.bound && volume_reaches(volume, node))
             continue;
         *ret_claim = volume_name(volume);
-        if (volume->spec.bound)
+        bool elsewhere = told.len && !volume->pick &&
+                         !str_eq(told, volume->node ? volume->node->name : node_name);
+        if ((trouble != VOLUME_TROUBLE_NONE && trouble != VOLUME_TROUBLE_BINDING) ||
+            volume->spec.bound || elsewhere)
             return SCHED_VOLUMES_LOST;
         if (state == SCHED_VOLUMES_READY)
             state = told.len || volume->pick ? SCHED_VOLUMES_WAIT : SCHED_VOLUMES_TOLD_NOT;

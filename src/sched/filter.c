@@ -175,6 +175,8 @@ enum place_filter filter_static(const struct shape *shape, const struct node *no
         return PLACE_SELECTOR;
     if (!filter_tolerates(spec, node, false))
         return PLACE_TAINT;
+    if (shape->barred)
+        return PLACE_VOLUME;
     for (size_t i = 0; i < shape->volume_count; i++)
         if (!volume_reaches(shape->volumes[i], node))
             return PLACE_VOLUME;

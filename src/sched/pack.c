@@ -359,9 +359,11 @@ static struct sched_volume_claim fill_volume_claim(struct pack *pack,
 
     claim.ns = pack_str(pack, claim.ns);
     claim.name = pack_str(pack, claim.name);
+    claim.uid = pack_str(pack, claim.uid);
     claim.class = pack_str(pack, claim.class);
     claim.volume = pack_str(pack, claim.volume);
     claim.selected_node = pack_str(pack, claim.selected_node);
+    claim.pod_uid = pack_str(pack, claim.pod_uid);
     pack_selector(pack, &claim.selector);
     return claim;
 }
@@ -375,6 +377,7 @@ static struct sched_volume fill_volume(struct pack *pack, const struct sched_vol
     volume.driver = pack_str(pack, volume.driver);
     volume.claim_ns = pack_str(pack, volume.claim_ns);
     volume.claim_name = pack_str(pack, volume.claim_name);
+    volume.claim_uid = pack_str(pack, volume.claim_uid);
     volume.labels = pack_labels(pack, volume.labels, volume.label_count);
     volume.terms = pack_node_terms(pack, volume.terms, volume.term_count);
     return volume;

@@ -154,10 +154,11 @@ static void key_volumes(struct sched *sched, struct buf *key, const struct sched
 {
     for (size_t i = 0; i < pod->volume_count; i++) {
         const struct volume *volume = volume_get(sched->storage, pod->ns, pod->volumes[i], true);
+        bool foreign = i < pod->own_volumes && volume_is_foreign(volume, pod->uid);
 
-        if (volume->kind == VOLUME_FREE)
+        if (volume->kind == VOLUME_FREE && !foreign)
             continue;
-        key_i64(key, (int64_t)volume->kind);
+        key_i64(key, foreign ? -1 : (int64_t)volume->kind);
         key_str(key, volume->key);
     }
 }
@@ -169,8 +170,10 @@ static void shape_volumes(struct sched *sched, struct shape *shape, const struct
     shape->volumes = mem_alloc(pod->volume_count * sizeof(*shape->volumes));
     for (size_t i = 0; i < pod->volume_count; i++) {
         struct volume *volume = volume_get(sched->storage, pod->ns, pod->volumes[i], true);
+        bool foreign = i < pod->own_volumes && volume_is_foreign(volume, pod->uid);
 
-        if (volume->kind == VOLUME_FREE)
+        shape->barred = shape->barred || foreign;
+        if (volume->kind == VOLUME_FREE && !foreign)
             continue;
         volume->shapes++;
         shape->volumes[shape->volume_count++] = volume;

@@ -32,6 +32,7 @@ struct shape {
     bool local;              /* where it fits depends on the node alone, not on other pods */
     bool scored;             /* preferences order the nodes, not only how full they are */
     bool mounts;             /* claims of volumes that depend on other pods, too */
+    bool barred;             /* a claim that should be its own is not */
     struct volume **volumes; /* heap: claims that are not free, see volume.h */
     size_t volume_count;
     uint64_t *known; /* by node slot: static filters were evaluated */

@@ -211,9 +211,10 @@ struct sched_pod {
     size_t container_count;
     const struct sched_claim_use *claims;
     size_t claim_count;
-    /* Names of the PersistentVolumeClaims that it mounts. */
+    /* Names of the PersistentVolumeClaims that it mounts; the first `own_volumes` are made for it. */
     const struct str *volumes;
     size_t volume_count;
+    size_t own_volumes;
     bool legacy_mig; /* an annotation names a MIG profile: never scheduled */
     /* the shared devices it sits on (bound pods), one name each; unknown: its own device */
     const struct str *gpu_groups;
@@ -490,9 +491,11 @@ enum sched_access { /* bits */
 struct sched_volume_claim {
     struct str ns;
     struct str name;
+    struct str uid;
     struct str class;         /* empty: none */
     struct str volume;        /* spec.volumeName */
     struct str selected_node; /* for which its provisioner was told to make it */
+    struct str pod_uid;       /* of the pod for which it was made; empty: for none */
     bool bound;
     bool deleted; /* it is being deleted */
     unsigned access;
@@ -508,7 +511,9 @@ struct sched_volume {
     struct str driver; /* of CSI; empty: another kind */
     struct str claim_ns;
     struct str claim_name; /* empty: nobody's */
-    bool available;        /* its phase says so, and it is not being deleted */
+    struct str claim_uid;  /* empty: of any claim of that name */
+    bool available;        /* its phase says so */
+    bool deleted;          /* it is being deleted */
     unsigned access;
     bool block;
     int64_t bytes;
@@ -540,5 +545,6 @@ struct sched_storage_room {
     struct str name;
     struct str class;
     int64_t bytes; /* of the largest volume that can be made */
+    int64_t total; /* of all that can be made, where that is said; else 0 */
     struct sched_selector nodes;
 };

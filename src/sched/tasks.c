@@ -166,12 +166,12 @@ const struct claim *tasks_claim_missing(const struct pod_vec *tasks, struct pod 
 const struct volume *tasks_volume_missing(const struct pod_vec *tasks, struct pod **ret_pod)
 {
     for (size_t i = 0; i < tasks->count; i++) {
-        const struct shape *shape = tasks->items[i]->shape;
+        const struct pod_volumes *volumes = pod_volumes(tasks->items[i]);
 
-        for (size_t v = 0; v < shape->volume_count; v++)
-            if (shape->volumes[v]->kind == VOLUME_BLOCKED) {
+        for (uint32_t v = 0; v < volumes->count; v++)
+            if (pod_volume_trouble(tasks->items[i], volumes->items[v]) != VOLUME_TROUBLE_NONE) {
                 *ret_pod = tasks->items[i];
-                return shape->volumes[v];
+                return volumes->items[v];
             }
     }
     return NULL;

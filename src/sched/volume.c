@@ -56,6 +56,7 @@ void storage_free(struct storage *storage)
     map_done(&storage->drivers);
     map_done(&storage->volumes);
     VEC_DONE(&storage->limited);
+    VEC_DONE(&storage->making);
     mem_free(storage);
 }
 
@@ -85,6 +86,8 @@ void volume_release(struct storage *storage, struct volume *volume)
     if (volume->known || volume->users.count || volume->shapes)
         return;
     map_remove(&storage->volumes, volume->key);
+    volume_refusals_forget(volume);
+    VEC_DONE(&volume->refusals);
     VEC_DONE(&volume->users);
     mem_free(volume->block);
     heap_str_free(volume->key);
@@ -139,6 +142,23 @@ enum volume_kind volume_meaning(const struct storage *storage,
     return disk->spec.affine || disk->zoned ? VOLUME_FIXED : VOLUME_FREE;
 }
 
+bool volume_is_foreign(const struct volume *volume, struct str pod_uid)
+{
+    return volume->known && !str_eq(volume->spec.pod_uid, pod_uid);
+}
+
+enum volume_trouble pod_volume_trouble(const struct pod *pod, const struct volume *volume)
+{
+    const struct pod_volumes *volumes = pod_volumes(pod);
+
+    if (volume->kind == VOLUME_BLOCKED)
+        return volume->trouble;
+    for (uint32_t i = 0; i < volumes->own; i++)
+        if (volumes->items[i] == volume && volume_is_foreign(volume, pod_uid(pod)))
+            return VOLUME_TROUBLE_FOREIGN;
+    return VOLUME_TROUBLE_NONE;
+}
+
 struct str volume_waits_text(struct arena *arena,
                              const struct pod *pod,
                              const struct volume *volume)
@@ -147,9 +167,9 @@ struct str volume_waits_text(struct arena *arena,
     static const char *const texts[] = {VOLUME_TROUBLES(TROUBLE_TEXT)};
 #undef TROUBLE_TEXT
 
-    return str_printf(arena,
-                      "pod " STR_FMT " waits for the PersistentVolumeClaim " STR_FMT ", which %s",
-                      STR_ARG(pod_name(pod)), STR_ARG(volume->key), texts[volume->trouble]);
+    return str_printf(
+        arena, "pod " STR_FMT " waits for the PersistentVolumeClaim " STR_FMT ", which %s",
+        STR_ARG(pod_name(pod)), STR_ARG(volume->key), texts[pod_volume_trouble(pod, volume)]);
 }
 
 struct str volume_names_text(struct arena *arena, const struct pod *pod)
@@ -243,7 +263,8 @@ bool volume_reaches(const struct volume *volume, const struct node *node)
 static bool disk_is_for(const struct disk *disk, const struct volume *volume)
 {
     return disk->spec.claim_name.len && str_eq(disk->spec.claim_ns, volume->spec.ns) &&
-           str_eq(disk->spec.claim_name, volume->spec.name);
+           str_eq(disk->spec.claim_name, volume->spec.name) &&
+           (!disk->spec.claim_uid.len || str_eq(disk->spec.claim_uid, volume->spec.uid));
 }
 
 static bool labels_match(const struct sched_selector *selector, const struct sched_volume *volume)
@@ -265,12 +286,14 @@ static bool disk_fits(const struct disk *disk, const struct volume *volume)
     const struct sched_volume_claim *claim = &volume->spec;
     const struct sched_volume *spec = &disk->spec;
 
-    if (spec->bytes < claim->bytes || spec->block != claim->block)
+    if (spec->bytes < claim->bytes || spec->block != claim->block || spec->deleted)
         return false;
     if (spec->claim_name.len)
         return disk_is_for(disk, volume);
-    return spec->available && !disk->takers && str_eq(spec->class, claim->class) &&
-           (spec->access & claim->access) == claim->access && labels_match(&claim->selector, spec);
+    /* Where a node was told a provisioner is at it. */
+    return spec->available && !claim->selected_node.len && !disk->takers &&
+           str_eq(spec->class, claim->class) && (spec->access & claim->access) == claim->access &&
+           labels_match(&claim->selector, spec);
 }
 
 /* As Kubernetes does: one that is kept for the claim, else the smallest. Of those that are alike the
@@ -296,9 +319,43 @@ static struct disk *disk_for(struct storage *storage,
     return best;
 }
 
+static bool room_is_for(const struct sched_storage_room *room, const struct node *node)
+{
+    struct sched_node_term term = {.labels = room->nodes.expressions,
+                                   .label_count = room->nodes.expression_count};
+
+    return room->nodes.set && (!term.label_count || node_term_matches(node, &term));
+}
+
+/* Whether there is enough of it beside what is to be made for others, and for other claims of the
+ * pod: the driver has not heard of those yet. */
+static bool room_holds(const struct storage *storage,
+                       const struct sched_storage_room *room,
+                       const struct volume *volume,
+                       const struct pod_volumes *beside)
+{
+    int64_t left = room->total - volume->spec.bytes;
+
+    if (room->bytes < volume->spec.bytes)
+        return false;
+    for (size_t i = 0; room->total && left >= 0 && i < storage->making.count; i++) {
+        const struct volume *other = storage->making.items[i];
+
+        if (other != volume && volume_is_unbound(other) &&
+            str_eq(other->spec.class, volume->spec.class) && room_is_for(room, other->node))
+            left -= other->spec.bytes;
+    }
+    for (uint32_t i = 0; room->total && left >= 0 && i < beside->count; i++)
+        if (beside->items[i]->made == storage->stamp &&
+            str_eq(beside->items[i]->spec.class, volume->spec.class))
+            left -= beside->items[i]->spec.bytes;
+    return !room->total || left >= 0;
+}
+
 /* Whether drivers that say how much room they have have enough for it at the node. */
 static bool has_room(const struct storage *storage,
                      const struct volume *volume,
+                     const struct pod_volumes *beside,
                      const struct storage_class *class,
                      const struct node *node)
 {
@@ -306,11 +363,9 @@ static bool has_room(const struct storage *storage,
         return true;
     MAP_FOREACH(&storage->rooms, entry) {
         const struct sched_storage_room *room = &((const struct storage_room *)entry->value)->spec;
-        struct sched_node_term term = {.labels = room->nodes.expressions,
-                                       .label_count = room->nodes.expression_count};
 
-        if (str_eq(room->class, volume->spec.class) && room->bytes >= volume->spec.bytes &&
-            room->nodes.set && (!term.label_count || node_term_matches(node, &term)))
+        if (str_eq(room->class, volume->spec.class) && room_is_for(room, node) &&
+            room_holds(storage, room, volume, beside))
             return true;
     }
     return false;
@@ -318,6 +373,7 @@ static bool has_room(const struct storage *storage,
 
 static bool can_be_made(const struct storage *storage,
                         const struct volume *volume,
+                        const struct pod_volumes *beside,
                         const struct node *node)
 {
     const struct storage_class *class = map_get(&storage->classes, volume->spec.class);
@@ -326,35 +382,100 @@ static bool can_be_made(const struct storage *storage,
            !str_is(class->spec.provisioner, NO_PROVISIONER) &&
            (!class->spec.term_count ||
             terms_mean(class->spec.terms, class->spec.term_count, node)) &&
-           has_room(storage, volume, class, node);
+           has_room(storage, volume, beside, class, node);
+}
+
+/* ---- nodes for which a volume could not be made ---- */
+
+#define REFUSALS_MAX 64 /* of one claim: more nodes than are tried while the first rests */
+
+void volume_refused(struct volume *volume, struct str node, int64_t now_ms)
+{
+    int64_t until_ms =
+        now_ms + rest_ms(&volume->refused, VOLUME_REFUSED_MIN_MS, VOLUME_REFUSED_MAX_MS);
+    size_t at = 0;
+
+    while (at < volume->refusals.count && !str_eq(volume->refusals.items[at].node, node))
+        at++;
+    if (at == volume->refusals.count && at == REFUSALS_MAX)
+        at = 0;
+    if (at < volume->refusals.count) {
+        heap_str_free(volume->refusals.items[at].node);
+        VEC_REMOVE_SWAP(&volume->refusals, at);
+    }
+    VEC_PUSH(NULL, &volume->refusals, (struct volume_refusal){heap_str(node), until_ms});
+}
+
+void volume_refusals_forget(struct volume *volume)
+{
+    for (size_t i = 0; i < volume->refusals.count; i++)
+        heap_str_free(volume->refusals.items[i].node);
+    volume->refusals.count = 0;
+    volume->refused = 0;
+}
+
+static bool is_refused(struct sched *sched, const struct volume *volume, const struct node *node)
+{
+    for (size_t i = 0; i < volume->refusals.count; i++)
+        if (sched->now_ms < volume->refusals.items[i].until_ms &&
+            str_eq(volume->refusals.items[i].node, node->name)) {
+            sched_wake(sched, volume->refusals.items[i].until_ms);
+            return true;
+        }
+    return false;
 }
 
 /* One that others hold room with already is, or will be, where they are. */
 static bool held_reaches(const struct storage *storage,
                          const struct volume *volume,
+                         const struct pod_volumes *beside,
                          const struct node *node)
 {
     if (volume->node == node)
         return true;
     if (!(volume->spec.access & (SCHED_READ_MANY | SCHED_WRITE_MANY)))
         return false; /* one node has it at a time */
-    return volume->pick ? disk_reaches(volume->pick, node) : can_be_made(storage, volume, node);
+    return volume->pick ? disk_reaches(volume->pick, node)
+                        : can_be_made(storage, volume, beside, node);
 }
 
-static bool open_reaches(struct storage *storage,
-                         const struct volume *volume,
+static bool open_reaches(struct sched *sched,
+                         struct volume *volume,
+                         const struct pod_volumes *beside,
                          const struct node *node)
 {
+    struct storage *storage = sched->storage;
+
     if (volume->spec.bound)
         return volume_reaches(volume, node);
     if (volume->holders)
-        return held_reaches(storage, volume, node);
+        return held_reaches(storage, volume, beside, node);
     if (volume->spec.selected_node.len && !str_eq(volume->spec.selected_node, node->name))
         return false;
     struct disk *disk = disk_for(storage, volume, node);
-    if (disk)
+    if (disk) {
         disk->tried = storage->stamp; /* another claim of the pod needs another one */
-    return disk || can_be_made(storage, volume, node);
+        return true;
+    }
+    if (is_refused(sched, volume, node) || !can_be_made(storage, volume, beside, node))
+        return false;
+    volume->made = storage->stamp;
+    return true;
+}
+
+/* The next claim that is open and that nobody has asked for since the stamp: the smallest first, so
+ * that it does not take what a larger one needs. NULL: that was all. */
+static struct volume *next_open(const struct storage *storage, const struct pod_volumes *volumes)
+{
+    struct volume *next = NULL;
+
+    for (uint32_t i = 0; i < volumes->count; i++)
+        if (volumes->items[i]->kind == VOLUME_OPEN && volumes->items[i]->asked != storage->stamp &&
+            (!next || volumes->items[i]->spec.bytes < next->spec.bytes))
+            next = volumes->items[i];
+    if (next)
+        next->asked = storage->stamp;
+    return next;
 }
 
 /* ---- limits ---- */
@@ -452,13 +573,9 @@ enum fit volumes_fit(struct sched *sched, const struct pod *pod, const struct no
     enum fit fit = FIT_IDLE;
 
     storage->stamp++;
-    for (uint32_t i = 0; i < volumes->count; i++) {
-        const struct volume *volume = volumes->items[i];
-
-        if (volume->kind != VOLUME_OPEN)
-            continue;
+    for (struct volume *volume; (volume = next_open(storage, volumes));) {
         enum fit alone = alone_fit(volume, pod);
-        if (alone == FIT_NO || !open_reaches(storage, volume, node))
+        if (alone == FIT_NO || !open_reaches(sched, volume, volumes, node))
             return FIT_NO;
         fit = alone < fit ? alone : fit;
     }
@@ -467,6 +584,28 @@ enum fit volumes_fit(struct sched *sched, const struct pod *pod, const struct no
 }
 
 /* ---- who has them ---- */
+
+static void volume_held(struct storage *storage, struct volume *volume, const struct node *node)
+{
+    volume->pick = volume_is_unbound(volume) ? disk_for(storage, volume, node) : NULL;
+    if (volume->pick)
+        volume->pick->takers++;
+    else if (volume_is_unbound(volume))
+        VEC_PUSH(NULL, &storage->making, volume);
+}
+
+static void volume_let_go(struct storage *storage, struct volume *volume)
+{
+    if (volume->pick)
+        volume->pick->takers--;
+    volume->pick = NULL;
+    volume->node = NULL;
+    for (size_t i = 0; i < storage->making.count; i++)
+        if (storage->making.items[i] == volume) {
+            VEC_REMOVE_SWAP(&storage->making, i);
+            break;
+        }
+}
 
 void volumes_weigh(struct sched *sched, const struct pod *pod, struct node *node, int sign)
 {
@@ -477,17 +616,13 @@ void volumes_weigh(struct sched *sched, const struct pod *pod, struct node *node
         struct volume *volume = volumes->items[i];
 
         volume->holders += (uint32_t)sign;
-        if (sign > 0 && volume->holders == 1) {
-            storage->stamp++; /* those before it are takers by now */
+        if (!volume->holders)
+            volume_let_go(storage, volume);
+        else if (sign > 0 && volume->holders == 1)
             volume->node = node;
-            volume->pick = volume_is_unbound(volume) ? disk_for(storage, volume, node) : NULL;
-            if (volume->pick)
-                volume->pick->takers++;
-        } else if (!volume->holders) {
-            if (volume->pick)
-                volume->pick->takers--;
-            volume->pick = NULL;
-            volume->node = NULL;
-        }
     }
+    storage->stamp++; /* who took a disk before is a taker by now */
+    for (struct volume *volume; sign > 0 && (volume = next_open(storage, volumes));)
+        if (volume->holders == 1)
+            volume_held(storage, volume, node);
 }

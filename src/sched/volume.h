@@ -15,6 +15,11 @@ struct node;
 struct pod;
 struct sched;
 
+/* A provisioner that could not make a volume for a node is not asked for that node from here on,
+ * twice as long each time: others are tried before. */
+#define VOLUME_REFUSED_MIN_MS 30000
+#define VOLUME_REFUSED_MAX_MS 960000
+
 /* volume: where pods can go because of the PersistentVolumeClaims that they mount.
  *
  * What a claim means to its pods is one of four things (enum volume_kind). It is part of their shape,
@@ -42,7 +47,8 @@ enum volume_kind {
                "claim's events for what its provisioner says")                          \
     X(UNNAMED, "is not bound to a volume yet; it has no StorageClass, so it needs a "   \
                "PersistentVolume that fits")                                            \
-    X(BINDING, "is not bound yet to the PersistentVolume that it names")
+    X(BINDING, "is not bound yet to the PersistentVolume that it names")                \
+    X(FOREIGN, "was not made for it; delete that claim, or give the pod another name")
 
 enum volume_trouble {
 #define VOLUME_TROUBLE_ENUM(name, words) VOLUME_TROUBLE_##name,
@@ -59,6 +65,12 @@ struct disk {
     bool zoned;      /* labels say from which zones it is used */
 };
 
+/* A node for which its provisioner could not make a volume. */
+struct volume_refusal {
+    struct str node; /* heap */
+    int64_t until_ms;
+};
+
 /* A PersistentVolumeClaim. One that is only named by pods has known == false. */
 struct volume {
     struct str key; /* ns/name, heap */
@@ -73,12 +85,17 @@ struct volume {
     uint32_t holders;        /* pods that hold room with it */
     uint32_t shapes;         /* that name it */
     uint64_t seen;           /* storage->stamp of who counted it */
+    uint64_t asked;          /* of who looked for its volume */
+    uint64_t made;           /* of whom it is to be made for */
+    uint8_t refused;         /* times */
+    VEC(struct volume_refusal) refusals;
     VEC(struct pod *) users;
 };
 
 /* The claims of a pod. */
 struct pod_volumes {
     uint32_t count;
+    uint32_t own; /* the first ones are made for it */
     struct volume *items[];
 };
 
@@ -101,10 +118,11 @@ struct storage {
     struct map volumes; /* by ns/name */
     struct map disks;   /* PersistentVolumes by name */
     struct map classes;
-    struct map limits;       /* by node */
-    struct map rooms;        /* CSIStorageCapacities by ns/name */
-    struct map drivers;      /* that say how much room they have */
-    VEC(struct str) limited; /* drivers that some node has a limit for */
+    struct map limits;           /* by node */
+    struct map rooms;            /* CSIStorageCapacities by ns/name */
+    struct map drivers;          /* that say how much room they have */
+    VEC(struct str) limited;     /* drivers that some node has a limit for */
+    VEC(struct volume *) making; /* claims that hold room, and whose volume is to be made */
     uint64_t stamp;
     bool dirty; /* what claims mean has to be looked at again */
 };
@@ -123,6 +141,13 @@ enum volume_kind volume_meaning(const struct storage *storage,
                                 const struct volume *volume,
                                 const struct disk **ret_disk,
                                 enum volume_trouble *ret);
+/* Whether it was made for another pod than this one, or for none. */
+bool volume_is_foreign(const struct volume *volume, struct str pod_uid);
+/* Why it keeps this pod waiting, wherever there is room. */
+enum volume_trouble pod_volume_trouble(const struct pod *pod, const struct volume *volume);
+/* Its volume could not be made for the node, or that is no longer known of any. */
+void volume_refused(struct volume *volume, struct str node, int64_t now_ms);
+void volume_refusals_forget(struct volume *volume);
 /* Why the pod waits for it, as a sentence. */
 struct str volume_waits_text(struct arena *arena,
                              const struct pod *pod,

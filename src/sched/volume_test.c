@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "sched/sched.h"
 #include "sched/spec.h"
+#include "sched/volume.h"
 #include "sched/world_test.h"
 #include "test.h"
 
@@ -68,6 +69,9 @@ struct disk_row {
     const char *claim; /* NULL: nobody's */
     int64_t gib;       /* 0: 1 */
     const char *driver;
+    const char *uid; /* of its claim; NULL: of any */
+    bool kept;       /* for its claim, and not given to it yet */
+    bool deleted;
 };
 
 static void put_disk(struct cluster *c, const struct disk_row *row)
@@ -78,7 +82,9 @@ static void put_disk(struct cluster *c, const struct disk_row *row)
                                    .driver = str_from(row->driver ? row->driver : ""),
                                    .claim_ns = row->claim ? STR("ns") : STR(""),
                                    .claim_name = str_from(row->claim ? row->claim : ""),
-                                   .available = !row->claim,
+                                   .claim_uid = str_from(row->uid ? row->uid : ""),
+                                   .available = !row->claim || row->kept,
+                                   .deleted = row->deleted,
                                    .access = SCHED_ONE_NODE | SCHED_WRITE_MANY | SCHED_ONE_POD,
                                    .bytes = (row->gib ? row->gib : 1) * GIB,
                                    .affine = row->zone != NULL,
@@ -94,6 +100,7 @@ struct claim_row {
     const char *selected;
     unsigned access; /* 0: one node */
     int64_t gib;     /* 0: 1 */
+    const char *pod; /* uid of the pod that it was made for; NULL: for none */
 };
 
 static void put_claim(struct cluster *c, const struct claim_row *row)
@@ -102,9 +109,11 @@ static void put_claim(struct cluster *c, const struct claim_row *row)
                            &(struct sched_volume_claim){
                                .ns = STR("ns"),
                                .name = str_from(row->name),
+                               .uid = STR("now"),
                                .class = str_from(row->class ? row->class : ""),
                                .volume = str_from(row->volume ? row->volume : ""),
                                .selected_node = str_from(row->selected ? row->selected : ""),
+                               .pod_uid = str_from(row->pod ? row->pod : ""),
                                .bound = row->volume != NULL,
                                .access = row->access ? row->access : SCHED_ONE_NODE,
                                .bytes = (row->gib ? row->gib : 1) * GIB,
@@ -446,5 +455,202 @@ TEST(a_claim_that_can_be_used_from_everywhere_costs_a_gang_no_search_of_its_own)
     EXPECT(cluster_shapes(&c) == 1);
     cluster_decide(&c, 1000);
     EXPECT(cluster_bound(&c, "j-1") && cluster_bound(&c, "k-1"));
+    cluster_close(&c);
+}
+
+/* What is kept for a claim is not for one of the same name that came later: what is in it is not its
+ * own. */
+TEST(a_volume_is_given_to_the_claim_that_it_is_for_and_to_no_later_one_of_that_name)
+{
+    static const struct {
+        const char *why;
+        struct disk_row disk;
+        bool given;
+    } rows[] = {
+        {"somebody keeps it for any claim of that name", {.kept = true}, true},
+        {"it is this one's", {.uid = "now"}, true},
+        {"it was that of one before it", {.uid = "before"}, false},
+        {"it is being deleted", {.uid = "now", .deleted = true}, false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct disk_row disk = rows[i].disk;
+        struct cluster c;
+
+        test_case(rows[i].why);
+        stage_open(&c);
+        disk.name = "pv";
+        disk.class = "local";
+        disk.claim = "data";
+        disk.zone = "B";
+        put_disk(&c, &disk);
+        put_claim(&c, &(struct claim_row){.name = "data", .class = "local"});
+        cluster_put(&c, &(struct job){.name = "j", .gpus = 1, .volume = "data"});
+        cluster_decide(&c, 1000);
+        EXPECT(strcmp(node_of(&c, "j-0"), rows[i].given ? "b" : "-") == 0);
+        put_disk(&c, &(struct disk_row){.name = "free", .class = "local", .zone = "C"});
+        cluster_decide(&c, 1000);
+        if (!rows[i].given)
+            EXPECT(told_of(&c, "j-0") && str_is(told_of(&c, "j-0")->volume, "free"));
+        cluster_close(&c);
+    }
+}
+
+/* Its provisioner is at it: a volume that comes free meanwhile would be a second one. */
+TEST(a_claim_whose_volume_is_being_made_is_given_no_other_one)
+{
+    struct cluster c;
+
+    stage_open(&c);
+    put_disk(&c, &(struct disk_row){.name = "free", .class = "wait", .zone = "B"});
+    put_claim(&c, &(struct claim_row){.name = "data", .class = "wait", .selected = "b"});
+    cluster_put(&c, &(struct job){.name = "j", .gpus = 1, .volume = "data"});
+    cluster_decide(&c, 1000);
+    EXPECT(strcmp(node_of(&c, "j-0"), "b") == 0);
+    EXPECT(told_of(&c, "j-0") && !told_of(&c, "j-0")->volume.len);
+    cluster_close(&c);
+}
+
+/* What was decided for a node is worth nothing when the node is gone, or the claim was told another
+ * one by whoever led before. */
+TEST(the_shell_learns_that_a_node_is_gone_or_that_another_one_was_told)
+{
+    struct cluster c;
+    struct sched_pod_ref pod = {STR("ns"), STR("j-0"), STR("")};
+    struct str claim = STR_NONE;
+
+    stage_open(&c);
+    put_claim(&c, &(struct claim_row){.name = "data", .class = "wait"});
+    cluster_put(&c, &(struct job){.name = "j", .gpus = 1, .volume = "data"});
+    cluster_decide(&c, 1000);
+    EXPECT(str_is(told_of(&c, "j-0")->node, "a"));
+    put_claim(&c, &(struct claim_row){.name = "data", .class = "wait", .selected = "b"});
+    EXPECT(sched_volumes(c.sched, &pod, STR("a"), &claim) == SCHED_VOLUMES_LOST);
+    put_claim(&c, &(struct claim_row){.name = "data", .class = "wait", .selected = "a"});
+    EXPECT(sched_volumes(c.sched, &pod, STR("a"), &claim) == SCHED_VOLUMES_WAIT);
+    sched_drop_node(c.sched, STR("a"));
+    EXPECT(sched_volumes(c.sched, &pod, STR("a"), &claim) == SCHED_VOLUMES_LOST);
+    put_disk(&c, &(struct disk_row){.name = "pv", .claim = "data"});
+    put_claim(&c, &(struct claim_row){.name = "data", .class = "wait", .volume = "pv"});
+    EXPECT(sched_volumes(c.sched, &pod, STR("a"), &claim) == SCHED_VOLUMES_LOST);
+    cluster_close(&c);
+}
+
+/* Who finds a claim of that name there before would write into somebody's data. */
+TEST(a_claim_that_is_made_for_a_pod_is_that_pod_s)
+{
+    static const struct {
+        const char *why;
+        const char *pod;
+        bool own;
+        bool placed;
+    } rows[] = {
+        {"it was made for it", "j-0", true, true},
+        {"for one before it", "before", true, false},
+        {"somebody made it by hand", NULL, true, false},
+        {"who names it may have it", NULL, false, true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct cluster c;
+
+        test_case(rows[i].why);
+        stage_open(&c);
+        put_disk(&c, &(struct disk_row){.name = "pv", .claim = "data"});
+        put_claim(&c, &(struct claim_row){.name = "data", .volume = "pv", .pod = rows[i].pod});
+        cluster_put(
+            &c, &(struct job){.name = "j", .gpus = 1, .volume = "data", .own_volume = rows[i].own});
+        cluster_decide(&c, 1000);
+        EXPECT(cluster_bound(&c, "j-0") == rows[i].placed);
+        if (!rows[i].placed) {
+            EXPECT(cluster_waiting(&c, "j")->reason == SCHED_REASON_VOLUME);
+            EXPECT(str_contains(cluster_waiting(&c, "j")->message,
+                                STR("ns/data, which was not made for it")));
+        }
+        cluster_close(&c);
+    }
+}
+
+/* Of what a driver can make at a node, a gang gets no more than that. */
+TEST(volumes_that_are_to_be_made_share_the_room_of_their_driver)
+{
+    static const struct {
+        const char *why;
+        int64_t total; /* GiB in zone B; 0: it is not said */
+        int pods;
+        bool placed;
+    } rows[] = {
+        {"room for both", 2, 2, true},
+        {"for one of two", 1, 2, false},
+        {"for one", 1, 1, true},
+        {"only the largest is said", 0, 2, true},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct cluster c;
+
+        test_case(rows[i].why);
+        stage_open(&c);
+        const struct sched_node_term *term = in_zone(&c, "B");
+        struct sched_storage_room room = {
+            .ns = STR("drivers"),
+            .name = STR("r"),
+            .class = STR("wait"),
+            .bytes = GIB,
+            .total = rows[i].total * GIB,
+            .nodes = {.expressions = term->labels, .expression_count = 1, .set = true}};
+        sched_put_storage_driver(c.sched, STR("disks"), true);
+        sched_put_storage_room(c.sched, &room);
+        put_claim(&c, &(struct claim_row){.name = "x", .class = "wait"});
+        put_claim(&c, &(struct claim_row){.name = "y", .class = "wait"});
+        cluster_put(&c, &(struct job){.name = "j",
+                                      .pods = rows[i].pods,
+                                      .gpus = 1,
+                                      .volume = "x",
+                                      .volume_last = rows[i].pods > 1 ? "y" : NULL});
+        cluster_decide(&c, 1000);
+        EXPECT(strcmp(node_of(&c, "j-0"), rows[i].placed ? "b" : "-") == 0);
+        /* What there is elsewhere counts, too. */
+        room.name = STR("s");
+        room.nodes.expressions = in_zone(&c, "C")->labels;
+        sched_put_storage_room(c.sched, &room);
+        cluster_decide(&c, 2000);
+        if (!rows[i].placed)
+            EXPECT(cluster_bound(&c, "j-0") && strcmp(node_of(&c, "j-0"), node_of(&c, "j-1")) != 0);
+        cluster_close(&c);
+    }
+}
+
+/* A provisioner takes back the node that the claim was told when it cannot make the volume there. */
+TEST(a_claim_that_was_refused_at_a_node_goes_to_others_first)
+{
+    static const char *const nodes[] = {"a", "b", "c"};
+    struct sched_pod_ref pod = {STR("ns"), STR("j-0"), STR("")};
+    struct cluster c;
+
+    stage_open(&c);
+    put_claim(&c, &(struct claim_row){.name = "data", .class = "wait"});
+    cluster_put(&c, &(struct job){.name = "j", .gpus = 1, .volume = "data"});
+    for (size_t i = 0; i < COUNT_OF(nodes); i++) {
+        test_case(nodes[i]);
+        cluster_decide(&c, 1000);
+        EXPECT(strcmp(node_of(&c, "j-0"), nodes[i]) == 0);
+        put_claim(&c, &(struct claim_row){.name = "data", .class = "wait", .selected = nodes[i]});
+        put_claim(&c, &(struct claim_row){.name = "data", .class = "wait"});
+        sched_bind_failed(c.sched, &pod);
+    }
+    cluster_decide(&c, 1000);
+    EXPECT(!cluster_bound(&c, "j-0"));
+    EXPECT(str_contains(cluster_waiting(&c, "j")->message, STR("PersistentVolumeClaim data")));
+    EXPECT(c.plan.next_wake_ms == c.now - 3000 + VOLUME_REFUSED_MIN_MS);
+    cluster_decide(&c, c.plan.next_wake_ms - c.now);
+    EXPECT(strcmp(node_of(&c, "j-0"), "a") == 0);
+
+    /* One that is made, or a later claim of that name, was not refused anywhere. */
+    sched_bind_failed(c.sched, &pod);
+    sched_drop_volume_claim(c.sched, STR("ns"), STR("data"));
+    put_claim(&c, &(struct claim_row){.name = "data", .class = "wait"});
+    cluster_decide(&c, 1000);
+    EXPECT(strcmp(node_of(&c, "j-0"), "a") == 0);
     cluster_close(&c);
 }

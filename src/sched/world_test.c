@@ -101,6 +101,7 @@ void cluster_put(struct cluster *cluster, const struct job *job)
             volume = str_from(job->volume_last);
         pod.volumes = &volume;
         pod.volume_count = volume.len ? 1 : 0;
+        pod.own_volumes = job->own_volume ? pod.volume_count : 0;
         if (job->node) {
             pod.node = str_from(job->node);
             pod.phase = job->ending ? SCHED_RELEASING : SCHED_RUNNING;

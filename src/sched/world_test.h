@@ -44,6 +44,7 @@ struct job {
     const char *claim;       /* that all of them use; NULL: none */
     const char *volume;      /* a claim of a volume that they mount; NULL: none */
     const char *volume_last; /* that the last one mounts in its place */
+    bool own_volume;         /* they are made for the pods */
     int64_t priority;
     enum sched_preemptibility kind; /* the first one: by priority */
     const char *node;               /* where they run; NULL: they wait */
