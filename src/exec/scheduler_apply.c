@@ -387,8 +387,7 @@ static void on_volumes(void *user, int code, const struct err *err)
         send_bind(call);
 }
 
-/* What the pods wait for now; nobody else says so, as they have their place. */
-static void on_volumes_wait(void *user, struct str claim)
+static void on_volumes_parked(void *user)
 {
     struct call *call = user;
     struct applier *applier = call->applier;
@@ -397,11 +396,21 @@ static void on_volumes_wait(void *user, struct str claim)
         return;
     call->parked = true;
     applier->parked++;
-    for (size_t i = 0; i < call->pod_count; i++)
-        if (event_budget_take(&applier->events, call->now_ms))
-            pod_tell_volume(applier->options.api, applier->options.cache, &call->pods[i],
-                            call->nodes[i], claim, call->now_ms);
     applier->options.again(applier->options.user);
+}
+
+/* What the pod waits for now; nobody else says so, as it has its place. */
+static void on_volumes_wait(void *user,
+                            const struct sched_pod_ref *pod,
+                            struct str node,
+                            struct str claim,
+                            int64_t now_ms)
+{
+    const struct call *call = user;
+    struct applier *applier = call->applier;
+
+    if (applier && event_budget_take(&applier->events, now_ms))
+        pod_tell_volume(applier->options.api, applier->options.cache, pod, node, claim, now_ms);
 }
 
 static void send_volumes(struct call *call)
@@ -413,6 +422,7 @@ static void send_volumes(struct call *call)
                                                                 .state = options->volumes,
                                                                 .state_user = options->user,
                                                                 .done = on_volumes,
+                                                                .parked = on_volumes_parked,
                                                                 .waits = on_volumes_wait,
                                                                 .user = call});
 }

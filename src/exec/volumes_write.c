@@ -28,12 +28,17 @@ struct volume_change {
     struct str claim;
     struct str volume; /* empty: its provisioner makes one */
     struct str node;
+    struct str uid;   /* of the claim */
+    uint64_t written; /* revision of what was written, or of what there was; 0: not known */
+    uint64_t seen;    /* the last one that was looked at */
+    bool open;        /* it is waited for */
 };
 
 struct volumes_pod {
     struct sched_pod_ref pod;
     struct str node;
-    bool told; /* its claims were seen to be under way */
+    struct volume_change *claim; /* that it waits for */
+    struct volume_change *said;  /* that it was said to wait for */
 };
 
 struct volumes_write {
@@ -80,20 +85,21 @@ struct volumes_write *volumes_write_new(struct arena *arena,
     for (size_t i = 0; i < count; i++) {
         const struct sched_bind_more *more = binds[i].more;
 
-        if (!more || !more->volume_count)
-            continue;
-        if (!write) {
-            write = ARENA_NEW(arena, struct volumes_write);
-            *write = (struct volumes_write){.arena = arena, .until_ms = now_ms + VOLUMES_WAIT_MS};
-        }
-        for (size_t v = 0; v < more->volume_count; v++)
+        for (size_t v = 0; more && v < more->volume_count; v++) {
+            if (!write) {
+                write = ARENA_NEW(arena, struct volumes_write);
+                *write =
+                    (struct volumes_write){.arena = arena, .until_ms = now_ms + VOLUMES_WAIT_MS};
+            }
             volume_add(write, &known, &binds[i], &more->volumes[v]);
+        }
+    }
+    for (size_t i = 0; write && i < count; i++)
         VEC_PUSH(arena, &write->pods,
                  (struct volumes_pod){.pod = {str_dup(arena, binds[i].pod.ns),
                                               str_dup(arena, binds[i].pod.name),
                                               str_dup(arena, binds[i].pod.uid)},
                                       .node = str_dup(arena, binds[i].node)});
-    }
     map_done(&known);
     return write;
 }
@@ -115,8 +121,7 @@ static void written(struct volumes_write *write)
         return;
     }
     write->waiting = true;
-    if (write->changes.count)
-        write->options.waits(write->options.user, write->changes.items[0]->claim);
+    write->options.parked(write->options.user);
 }
 
 static void on_written(void *user, const struct api_result *result)
@@ -124,6 +129,8 @@ static void on_written(void *user, const struct api_result *result)
     struct volume_change *change = user;
     struct volumes_write *write = change->write;
 
+    if (result->object)
+        change->written = result->object->revision;
     if (result->code && !write->code) {
         write->code = result->code;
         if (result->err)
@@ -153,6 +160,17 @@ static void send_patch(struct volume_change *change,
              on_written, change);
 }
 
+/* Somebody else was quicker: what was decided is worth nothing. */
+static void refuse(struct volume_change *change, const char *words, struct str what)
+{
+    struct volumes_write *write = change->write;
+
+    if (!write->code)
+        write->code = err_set(&write->err, -EAGAIN, "PersistentVolumeClaim " STR_FMT " %s " STR_FMT,
+                              STR_ARG(change->claim), words, STR_ARG(what));
+    written(write);
+}
+
 /* The volume is the claim's from now on; who binds the two is the cluster's controller. */
 static void give_volume(struct volume_change *change,
                         const struct object *claim,
@@ -163,7 +181,14 @@ static void give_volume(struct volume_change *change,
     struct json *body = json_new_object(&arena);
 
     if (str_eq(json_str(json_get(ref, "uid")), claim->uid)) {
+        change->written = volume->revision;
         written(change->write);
+        return;
+    }
+    if (!json_is_null(ref) && (json_str(json_get(ref, "uid")).len ||
+                               !str_eq(json_str(json_get(ref, "namespace")), claim->ns) ||
+                               !str_eq(json_str(json_get(ref, "name")), claim->name))) {
+        refuse(change, "was to have what another claim has by now: PersistentVolume", volume->name);
         return;
     }
     if (json_is_null(ref)) /* else somebody kept it for the claim, and keeps it after it is gone */
@@ -181,8 +206,14 @@ static void tell_node(struct volume_change *change, const struct object *claim)
 {
     _cleanup_(arena_done) struct arena arena = {0};
     struct json *body = json_new_object(&arena);
+    struct str told = object_annotation(claim, SELECTED_NODE);
 
-    if (object_annotation(claim, SELECTED_NODE).len) { /* the plan goes by it */
+    if (told.len && !str_eq(told, change->node)) {
+        refuse(change, "is being made for another node:", told);
+        return;
+    }
+    if (told.len || json_str_at(object_json(claim, &arena), "spec.volumeName").len) {
+        change->written = claim->revision;
         written(change->write);
         return;
     }
@@ -205,7 +236,10 @@ static void change_send(struct volume_change *change)
                                   claim ? "PersistentVolume" : "PersistentVolumeClaim",
                                   STR_ARG(claim ? change->volume : change->claim));
         written(write);
-    } else if (volume) {
+        return;
+    }
+    change->uid = str_dup(write->arena, claim->uid);
+    if (volume) {
         give_volume(change, claim, volume);
     } else {
         tell_node(change, claim);
@@ -224,46 +258,104 @@ void volumes_write_send(struct volumes_write *write, const struct volumes_option
 
 /* ---- waiting ---- */
 
-/* What one pod waits for; *ret: more than nothing. */
-static void pod_poll(struct volumes_write *write, struct volumes_pod *pod, bool *ret)
+/* Whether what was written has been taken back: a provisioner cannot make a volume for the node, or
+ * the cluster's controller has given the volume away. */
+static bool is_taken_back(struct volume_change *change)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    const struct cache *cache = change->write->options.cache;
+    const struct object *object = change->volume.len
+                                      ? cache_get(cache, &kind_pv, STR(""), change->volume)
+                                      : cache_get(cache, &kind_pvc, change->ns, change->claim);
+
+    if (!object || !change->written || object->revision < change->written ||
+        object->revision == change->seen)
+        return !object;
+    change->seen = object->revision;
+    const struct json *root = object_json(object, &arena);
+    if (change->volume.len)
+        return !str_eq(json_str_at(root, "spec.claimRef.uid"), change->uid);
+    return !str_eq(object->uid, change->uid) ||
+           (!json_str_at(root, "spec.volumeName").len &&
+            !str_eq(object_annotation(object, SELECTED_NODE), change->node));
+}
+
+static void changes_poll(struct volumes_write *write)
+{
+    for (size_t i = 0; i < write->changes.count && !write->code; i++) {
+        struct volume_change *change = write->changes.items[i];
+
+        if (is_taken_back(change))
+            write->code =
+                err_set(&write->err, -EAGAIN,
+                        "PersistentVolumeClaim " STR_FMT " could not be made for node " STR_FMT,
+                        STR_ARG(change->claim), STR_ARG(change->node));
+        change->open = false;
+    }
+}
+
+static struct volume_change *change_of(const struct volumes_write *write, struct str claim)
+{
+    for (size_t i = 0; i < write->changes.count; i++)
+        if (str_eq(write->changes.items[i]->claim, claim))
+            return write->changes.items[i];
+    return write->changes.items[0]; /* it was bound when this was planned */
+}
+
+static void pod_poll(struct volumes_write *write, struct volumes_pod *pod)
 {
     struct str claim = STR_NONE;
 
     switch (write->options.state(write->options.state_user, &pod->pod, pod->node, &claim)) {
-    case SCHED_VOLUMES_READY: return;
-    case SCHED_VOLUMES_WAIT: pod->told = true; break;
-    case SCHED_VOLUMES_TOLD_NOT:
-        if (pod->told)
-            write->code =
-                err_set(&write->err, -EAGAIN,
-                        "PersistentVolumeClaim " STR_FMT " could not be made for node " STR_FMT,
-                        STR_ARG(claim), STR_ARG(pod->node));
-        break;
+    case SCHED_VOLUMES_READY: pod->claim = NULL; return;
+    case SCHED_VOLUMES_WAIT:
+    case SCHED_VOLUMES_TOLD_NOT: /* the core has not heard of it yet */ break;
     case SCHED_VOLUMES_LOST:
         write->code = err_set(&write->err, -EAGAIN,
                               "PersistentVolumeClaim " STR_FMT " cannot be used from node " STR_FMT
                               " any more",
                               STR_ARG(claim), STR_ARG(pod->node));
-        break;
+        return;
     }
-    *ret = true;
+    if (!pod->claim || !str_eq(pod->claim->claim, claim))
+        pod->claim = change_of(write, claim);
+    pod->claim->open = true;
+}
+
+/* What each pod waits for, when that is another claim than it was. */
+static void tell_pods(struct volumes_write *write, struct volume_change *first, int64_t now_ms)
+{
+    for (size_t i = 0; i < write->pods.count; i++) {
+        struct volumes_pod *pod = &write->pods.items[i];
+        struct volume_change *claim = pod->claim ? pod->claim : first;
+
+        if (pod->said && (pod->said == claim || (!pod->claim && pod->said->open)))
+            continue;
+        pod->said = claim;
+        write->options.waits(write->options.user, &pod->pod, pod->node, claim->claim, now_ms);
+    }
 }
 
 int64_t volumes_write_poll(struct volumes_write *write, int64_t now_ms)
 {
-    bool waits = false;
+    struct volume_change *first = NULL;
 
     if (!write->waiting)
         return INT64_MAX;
-    for (size_t i = 0; i < write->pods.count && !write->code; i++)
-        pod_poll(write, &write->pods.items[i], &waits);
-    if (waits && !write->code && now_ms >= write->until_ms)
+    changes_poll(write);
+    for (size_t i = 0; i < write->pods.count && !write->code; i++) {
+        pod_poll(write, &write->pods.items[i]);
+        first = first ? first : write->pods.items[i].claim;
+    }
+    if (first && !write->code && now_ms >= write->until_ms)
         write->code = err_set(&write->err, -ETIMEDOUT,
                               "PersistentVolumeClaim " STR_FMT
                               " was not bound within %d minutes; look at its events",
-                              STR_ARG(write->changes.items[0]->claim), VOLUMES_WAIT_MS / 60000);
-    if (waits && !write->code)
+                              STR_ARG(first->claim), VOLUMES_WAIT_MS / 60000);
+    if (first && !write->code) {
+        tell_pods(write, first, now_ms);
         return write->until_ms;
+    }
     end(write);
     return INT64_MAX;
 }

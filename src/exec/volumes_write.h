@@ -34,8 +34,15 @@ struct volumes_options {
     void *state_user;
     /* The end: all are bound (0), or they will not be. */
     void (*done)(void *user, int code, const struct err *err);
-    /* All is written, now it is waited for the claim. */
-    void (*waits)(void *user, struct str claim);
+    /* All is written: from now on it is polled. */
+    void (*parked)(void *user);
+    /* The pod waits for the claim now, its own or, when it has none that is not bound, one of its
+     * gang's. */
+    void (*waits)(void *user,
+                  const struct sched_pod_ref *pod,
+                  struct str node,
+                  struct str claim,
+                  int64_t now_ms);
     void *user;
 };
 

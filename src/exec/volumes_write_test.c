@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What is written about claims, on an API that answers at once, and a core whose word the test has. */
 struct stage {
@@ -23,11 +24,14 @@ struct stage {
     struct arena arena;
     struct volumes_write *write;
     enum sched_volumes state;
-    int refuse; /* what the API answers; 0: yes */
+    int refuse;            /* what the API answers; 0: yes */
+    struct object *answer; /* what it is after it */
     int patches;
     char body[1024]; /* of the last one */
     char about[64];  /* its kind and name */
-    int waits;
+    int parked;
+    char waits[128]; /* pods, and what they were told to wait for */
+    bool other;      /* the first claim is there, another is waited for */
     int ended;
     int code;
     struct err err;
@@ -47,7 +51,9 @@ static void stage_call(struct api *api,
                    STR_ARG(request->name));
     if (stage->refuse)
         (void)err_set(&err, stage->refuse, "somebody changed it");
-    done(user, &(struct api_result){.code = stage->refuse, .err = stage->refuse ? &err : NULL});
+    done(user, &(struct api_result){.code = stage->refuse,
+                                    .err = stage->refuse ? &err : NULL,
+                                    .object = stage->refuse ? NULL : stage->answer});
 }
 
 static enum sched_volumes stage_state(void *user,
@@ -57,8 +63,10 @@ static enum sched_volumes stage_state(void *user,
 {
     struct stage *stage = user;
 
-    EXPECT(str_is(pod->name, "p") && str_is(node, "a"));
-    *ret_claim = STR("data");
+    EXPECT(str_is(node, "a"));
+    if (!str_is(pod->name, "p"))
+        return SCHED_VOLUMES_READY;
+    *ret_claim = stage->other ? STR("other") : STR("data");
     return stage->state;
 }
 
@@ -72,12 +80,25 @@ static void stage_done(void *user, int code, const struct err *err)
         stage->err = *err;
 }
 
-static void stage_waits(void *user, struct str claim)
+static void stage_parked(void *user)
 {
     struct stage *stage = user;
 
-    EXPECT(str_is(claim, "data"));
-    stage->waits++;
+    stage->parked++;
+}
+
+static void stage_waits(void *user,
+                        const struct sched_pod_ref *pod,
+                        struct str node,
+                        struct str claim,
+                        int64_t now_ms)
+{
+    struct stage *stage = user;
+    size_t used = strlen(stage->waits);
+
+    EXPECT(str_is(node, "a") && now_ms > 1000);
+    (void)snprintf(stage->waits + used, sizeof(stage->waits) - used, STR_FMT ":" STR_FMT " ",
+                   STR_ARG(pod->name), STR_ARG(claim));
 }
 
 static void stage_put(struct stage *stage, const struct kind *kind, const char *text)
@@ -89,29 +110,42 @@ static void stage_put(struct stage *stage, const struct kind *kind, const char *
     object_unref(object);
 }
 
-#define CLAIM(annotations)                                                                     \
-    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"namespace\":"   \
-    "\"ns\","                                                                                  \
-    "\"name\":\"data\",\"uid\":\"u1\",\"resourceVersion\":\"7\",\"annotations\":{" annotations \
-    "}},\"spec\":{}}"
+#define CLAIM_OF(name, revision, annotations)                                                \
+    "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolumeClaim\",\"metadata\":{\"namespace\":" \
+    "\"ns\",\"name\":\"" name "\",\"uid\":\"u1\",\"resourceVersion\":\"" revision            \
+    "\",\"annotations\":{" annotations "}},\"spec\":{}}"
+#define CLAIM(annotations) CLAIM_OF("data", "7", annotations)
+#define TOLD(node)         "\"volume.kubernetes.io/selected-node\":\"" node "\""
 #define VOLUME(spec)                                                                        \
     "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolume\",\"metadata\":{\"name\":\"disk\"," \
     "\"uid\":\"u2\",\"resourceVersion\":\"9\"},\"spec\":{" spec "}}"
+#define REF(name, uid) \
+    "\"claimRef\":{\"namespace\":\"ns\",\"name\":\"" name "\",\"uid\":\"" uid "\"}"
 
-/* A plan that binds a pod whose claim has to be bound first; to `volume`, if there is one. */
-static void stage_open(struct stage *stage, const char *volume)
+/* A plan that binds a pod whose claim has to be bound first, to `volume` if there is one, maybe
+ * another claim, too, and a pod without any. */
+static void stage_open_with(struct stage *stage, const char *volume, size_t claims)
 {
     static const struct api_ops ops = {.call = stage_call};
-    struct sched_bind_volume volumes = {
-        .claim = STR("data"), .volume = str_from(volume), .node = STR("a")};
-    struct sched_bind_more more = {.volumes = &volumes, .volume_count = 1};
-    struct sched_bind bind = {
-        .pod = {STR("ns"), STR("p"), STR("u")}, .node = STR("a"), .more = &more};
+    struct sched_bind_volume volumes[] = {
+        {.claim = STR("data"), .volume = str_from(volume), .node = STR("a")},
+        {.claim = STR("other"), .node = STR("a")}};
+    struct sched_bind_more more = {.volumes = volumes, .volume_count = claims};
+    struct sched_bind binds[] = {
+        {.pod = {STR("ns"), STR("p"), STR("u")}, .node = STR("a"), .more = &more},
+        {.pod = {STR("ns"), STR("none"), STR("v")}, .node = STR("a")}};
 
     *stage = (struct stage){
         .api = {.ops = &ops}, .cache = cache_new(1), .state = SCHED_VOLUMES_TOLD_NOT};
     stage_put(stage, &kind_pvc, CLAIM(""));
-    stage->write = volumes_write_new(&stage->arena, &bind, 1, 1000);
+    stage_put(stage, &kind_pvc, CLAIM_OF("other", "7", ""));
+    EXPECT(object_new(&kind_pvc, STR(CLAIM_OF("data", "8", TOLD("a"))), &stage->answer, NULL) == 0);
+    stage->write = volumes_write_new(&stage->arena, binds, COUNT_OF(binds), 1000);
+}
+
+static void stage_open(struct stage *stage, const char *volume)
+{
+    stage_open_with(stage, volume, 1);
 }
 
 static void stage_send(struct stage *stage)
@@ -121,6 +155,7 @@ static void stage_send(struct stage *stage)
                                                                .state = stage_state,
                                                                .state_user = stage,
                                                                .done = stage_done,
+                                                               .parked = stage_parked,
                                                                .waits = stage_waits,
                                                                .user = stage});
 }
@@ -128,6 +163,7 @@ static void stage_send(struct stage *stage)
 static void stage_close(struct stage *stage)
 {
     cache_free(stage->cache);
+    object_unref(stage->answer);
     arena_done(&stage->arena);
 }
 
@@ -140,8 +176,9 @@ TEST(a_claim_is_told_its_node_and_waited_for_until_it_is_bound)
     EXPECT(stage.patches == 1 && str_is(str_from(stage.about), "PersistentVolumeClaim data"));
     EXPECT(str_contains(str_from(stage.body), STR("\"volume.kubernetes.io/selected-node\":\"a\"")));
     EXPECT(str_contains(str_from(stage.body), STR("\"resourceVersion\":\"7\"")));
-    EXPECT(stage.waits == 1 && !stage.ended);
+    EXPECT(stage.parked == 1 && !stage.ended);
     EXPECT(volumes_write_poll(stage.write, 2000) == 1000 + VOLUMES_WAIT_MS);
+    EXPECT(strcmp(stage.waits, "p:data none:data ") == 0);
     stage.state = SCHED_VOLUMES_WAIT;
     EXPECT(volumes_write_poll(stage.write, 3000) == 1000 + VOLUMES_WAIT_MS && !stage.ended);
     stage.state = SCHED_VOLUMES_READY;
@@ -155,9 +192,9 @@ TEST(a_claim_that_was_told_its_node_already_is_not_told_again)
     struct stage stage;
 
     stage_open(&stage, "");
-    stage_put(&stage, &kind_pvc, CLAIM("\"volume.kubernetes.io/selected-node\":\"a\""));
+    stage_put(&stage, &kind_pvc, CLAIM(TOLD("a")));
     stage_send(&stage);
-    EXPECT(stage.patches == 0 && stage.waits == 1);
+    EXPECT(stage.patches == 0 && stage.parked == 1);
     stage_close(&stage);
 }
 
@@ -172,8 +209,7 @@ TEST(a_volume_is_given_to_its_claim_unless_it_has_it)
         {"it is nobody's", VOLUME(""), 1, true},
         {"somebody kept it for the claim",
          VOLUME("\"claimRef\":{\"namespace\":\"ns\",\"name\":\"data\"}"), 1, false},
-        {"it is the claim's",
-         VOLUME("\"claimRef\":{\"namespace\":\"ns\",\"name\":\"data\",\"uid\":\"u1\"}"), 0, false},
+        {"it is the claim's", VOLUME(REF("data", "u1")), 0, false},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -183,7 +219,7 @@ TEST(a_volume_is_given_to_its_claim_unless_it_has_it)
         stage_open(&stage, "disk");
         stage_put(&stage, &kind_pv, rows[i].volume);
         stage_send(&stage);
-        EXPECT(stage.patches == rows[i].patches && stage.waits == 1);
+        EXPECT(stage.patches == rows[i].patches && stage.parked == 1);
         if (stage.patches) {
             EXPECT(str_is(str_from(stage.about), "PersistentVolume disk"));
             EXPECT(str_contains(str_from(stage.body), STR("\"uid\":\"u1\"")));
@@ -203,15 +239,22 @@ TEST(binds_whose_volumes_do_not_come_about_are_given_back)
         int refuse;
         int code;
         const char *says;
+        const char *claim; /* what it is then; NULL: as it was */
     } rows[] = {
         {"the write is refused", SCHED_VOLUMES_WAIT, SCHED_VOLUMES_WAIT, 2000, -EAGAIN, -EAGAIN,
-         "PersistentVolumeClaim data: somebody changed it"},
+         "PersistentVolumeClaim data: somebody changed it", NULL},
         {"its provisioner cannot, and takes the node off", SCHED_VOLUMES_WAIT,
-         SCHED_VOLUMES_TOLD_NOT, 2000, 0, -EAGAIN, "could not be made for node a"},
+         SCHED_VOLUMES_TOLD_NOT, 2000, 0, -EAGAIN, "could not be made for node a",
+         CLAIM_OF("data", "9", "")},
+        {"the same, before anybody has seen the node there", SCHED_VOLUMES_TOLD_NOT,
+         SCHED_VOLUMES_TOLD_NOT, 2000, 0, -EAGAIN, "could not be made for node a",
+         CLAIM_OF("data", "9", "")},
+        {"somebody tells it another one", SCHED_VOLUMES_TOLD_NOT, SCHED_VOLUMES_TOLD_NOT, 2000, 0,
+         -EAGAIN, "could not be made for node a", CLAIM_OF("data", "9", TOLD("b"))},
         {"it was made elsewhere", SCHED_VOLUMES_WAIT, SCHED_VOLUMES_LOST, 2000, 0, -EAGAIN,
-         "cannot be used from node a"},
+         "cannot be used from node a", NULL},
         {"nobody makes it", SCHED_VOLUMES_WAIT, SCHED_VOLUMES_WAIT, 1000 + VOLUMES_WAIT_MS, 0,
-         -ETIMEDOUT, "was not bound within 10 minutes"},
+         -ETIMEDOUT, "was not bound within 10 minutes", NULL},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -225,6 +268,8 @@ TEST(binds_whose_volumes_do_not_come_about_are_given_back)
         if (!stage.ended)
             (void)volumes_write_poll(stage.write, 1500);
         stage.state = rows[i].then;
+        if (rows[i].claim)
+            stage_put(&stage, &kind_pvc, rows[i].claim);
         if (!stage.ended)
             (void)volumes_write_poll(stage.write, rows[i].now_ms);
         EXPECT(stage.ended == 1 && stage.code == rows[i].code);
@@ -245,5 +290,72 @@ TEST(binds_that_wait_for_volumes_end_with_the_scheduler)
     stage_send(&stage);
     volumes_write_stop(stage.write);
     EXPECT(stage.ended == 1 && stage.code == -ECANCELED);
+    stage_close(&stage);
+}
+
+/* Between the plan and its writes somebody else may have decided. */
+TEST(what_another_one_decided_meanwhile_is_not_written_over)
+{
+    static const struct {
+        const char *why;
+        const char *volume; /* that the plan gives to it; empty: none */
+        const char *is;     /* the volume, or the claim, by now */
+        const char *says;
+    } rows[] = {
+        {"the claim was told another node", "", CLAIM(TOLD("b")), "for another node: b"},
+        {"the volume was given to another claim", "disk", VOLUME(REF("else", "u9")),
+         "another claim has by now: PersistentVolume disk"},
+        {"it was that of one of the same name before", "disk", VOLUME(REF("data", "u0")),
+         "another claim has by now: PersistentVolume disk"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct stage stage;
+
+        test_case(rows[i].why);
+        stage_open(&stage, rows[i].volume);
+        stage_put(&stage, *rows[i].volume ? &kind_pv : &kind_pvc, rows[i].is);
+        stage_send(&stage);
+        EXPECT(stage.patches == 0 && stage.ended == 1 && stage.code == -EAGAIN);
+        EXPECT(str_contains(str_from(stage.err.text), str_from(rows[i].says)));
+        stage_close(&stage);
+    }
+}
+
+/* The cluster's controller may part a volume and its claim again. */
+TEST(a_volume_that_is_taken_from_its_claim_is_waited_for_no_longer)
+{
+    struct stage stage;
+
+    stage_open(&stage, "disk");
+    stage_put(&stage, &kind_pv, VOLUME(REF("data", "u1")));
+    stage_send(&stage);
+    stage.state = SCHED_VOLUMES_WAIT;
+    EXPECT(volumes_write_poll(stage.write, 2000) == 1000 + VOLUMES_WAIT_MS && !stage.ended);
+    stage_put(&stage, &kind_pv,
+              "{\"apiVersion\":\"v1\",\"kind\":\"PersistentVolume\",\"metadata\":{\"name\":"
+              "\"disk\",\"uid\":\"u2\",\"resourceVersion\":\"10\"},\"spec\":{}}");
+    (void)volumes_write_poll(stage.write, 3000);
+    EXPECT(stage.ended == 1 && stage.code == -EAGAIN);
+    stage_close(&stage);
+}
+
+TEST(each_pod_says_which_claim_it_waits_for_also_when_the_first_is_there)
+{
+    struct stage stage;
+
+    stage_open_with(&stage, "", 2);
+    stage.answer->revision = 0; /* of the other one nothing is said */
+    stage_send(&stage);
+    EXPECT(stage.patches == 2);
+    stage.state = SCHED_VOLUMES_WAIT;
+    (void)volumes_write_poll(stage.write, 2000);
+    (void)volumes_write_poll(stage.write, 2500);
+    EXPECT(strcmp(stage.waits, "p:data none:data ") == 0);
+    stage.other = true;
+    (void)volumes_write_poll(stage.write, 3000);
+    EXPECT(strcmp(stage.waits, "p:data none:data p:other none:other ") == 0);
+    stage.state = SCHED_VOLUMES_READY;
+    EXPECT(volumes_write_poll(stage.write, 4000) == INT64_MAX && stage.ended == 1);
     stage_close(&stage);
 }
