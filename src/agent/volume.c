@@ -7,6 +7,7 @@
 #include "agent/people.h"
 #include "agent/pod.h"
 #include "agent/token.h"
+#include "api/folder.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/quantity.h"
@@ -17,6 +18,7 @@
 #include "base/count.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/json_make.h"
 #include "base/json_names.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -264,14 +266,46 @@ void volume_claim_gone(struct agent *agent, const struct object *claim)
         agent_discard(agent, volume_claim_folder(&arena, agent, claim));
 }
 
-static const char *claim_folder(struct arena *arena, struct pod *pod, const struct json *volume)
+static const struct object *claim_of(struct arena *arena,
+                                     const struct pod *pod,
+                                     const struct json *volume)
 {
     struct str claim = json_str_at(volume, "persistentVolumeClaim.claimName");
     if (json_get(volume, "ephemeral"))
         claim = str_printf(arena, STR_FMT "-" STR_FMT, STR_ARG(pod->name),
                            STR_ARG(json_str(json_get(volume, "name"))));
-    const struct object *object = cache_get(pod->agent->cache, &kind_pvc, pod->ns, claim);
-    return object ? volume_claim_folder(arena, pod->agent, object) : NULL;
+    return cache_get(pod->agent->cache, &kind_pvc, pod->ns, claim);
+}
+
+/* What a claim is here: *ret_path, a path of the machine (as the source of a hostPath) where its
+ * PersistentVolume says so, else NULL: a folder of ours. */
+static int claim_path(struct arena *arena,
+                      const struct pod *pod,
+                      const struct object *claim,
+                      const struct json **ret_path,
+                      struct err *err)
+{
+    struct str name = json_str_at(object_json(claim, arena), "spec.volumeName");
+    const struct object *volume =
+        name.len ? cache_get(pod->agent->cache, &kind_pv, STR(""), name) : NULL;
+    const struct json *spec = volume ? json_get(object_json(volume, arena), "spec") : NULL;
+    const struct json *local = json_get(spec, "local");
+
+    if (!spec) /* what it will be is not known: a folder of ours would be the wrong one */
+        return err_set(err, -EAGAIN, "persistentvolumeclaim \"" STR_FMT "\" is not bound%s" STR_FMT,
+                       STR_ARG(claim->name),
+                       name.len ? " to a PersistentVolume that is there: " : "", STR_ARG(name));
+    *ret_path = json_get(spec, "hostPath");
+    if (local)
+        *ret_path =
+            json_make(arena, "{path: $, type: 'Directory'}", json_str(json_get(local, "path")));
+    if (*ret_path || str_is(json_str_at(spec, "csi.driver"), FOLDER_DRIVER))
+        return 0;
+    return err_set(err, -ENOTSUP,
+                   "PersistentVolume " STR_FMT " is neither a hostPath nor a local path: this node "
+                   "has those, and the folders that it makes for claims of a class whose "
+                   "provisioner is " FOLDER_PROVISIONER,
+                   STR_ARG(name));
 }
 
 /* Open to every user: who may use a volume is decided by who may mount it. */
@@ -350,11 +384,14 @@ static int volume_make(struct pod *pod,
     if (json_get(volume, "emptyDir"))
         return folder_make_open(pod, content.folder, err);
     if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
-        const char *folder = claim_folder(arena, pod, volume);
-        if (!folder)
+        const struct object *claim = claim_of(arena, pod, volume);
+        if (!claim)
             return err_set(err, -EAGAIN, "persistentvolumeclaim \"" STR_FMT "\" not found",
                            STR_ARG(json_str_at(volume, "persistentVolumeClaim.claimName")));
-        return folder_make_open(pod, folder, err);
+        int r = claim_path(arena, pod, claim, &source, err);
+        return r        ? r
+               : source ? host_path_make(pod, source, arena, err)
+                        : folder_make_open(pod, volume_claim_folder(arena, pod->agent, claim), err);
     }
     if ((source = json_get(volume, "hostPath")))
         return host_path_make(pod, source, arena, err);
@@ -499,7 +536,8 @@ static int volume_mount(struct pod *pod,
 {
     struct str name = json_str(json_get(wanted, "name"));
     const struct json *volume = volume_named(pod, name), *empty = json_get(volume, "emptyDir");
-    bool read_only = json_bool_or(json_get(wanted, "readOnly"), false);
+    bool read_only = json_bool_or(json_get(wanted, "readOnly"), false) ||
+                     json_bool_or(json_at(volume, "persistentVolumeClaim.readOnly"), false);
     struct record_mount mount = {.type = "bind",
                                  .target = json_str(json_get(wanted, "mountPath")),
                                  .sub = json_str(json_get(wanted, "subPath")),
@@ -517,10 +555,17 @@ static int volume_mount(struct pod *pod,
     if (json_get(volume, "hostPath")) {
         host_path_mount(pod, json_get(volume, "hostPath"), arena, &mount);
     } else if (json_get(volume, "persistentVolumeClaim") || json_get(volume, "ephemeral")) {
-        const char *folder = claim_folder(arena, pod, volume);
-        if (!folder)
+        const struct object *claim = claim_of(arena, pod, volume);
+        const struct json *path = NULL;
+        if (!claim)
             return err_set(err, -EAGAIN, "its persistentVolumeClaim was deleted");
-        mount.source = str_from(folder);
+        r = claim_path(arena, pod, claim, &path, err);
+        if (r)
+            return r;
+        if (path)
+            host_path_mount(pod, path, arena, &mount);
+        else
+            mount.source = str_from(volume_claim_folder(arena, pod->agent, claim));
     } else {
         mount.source = str_from(volume_folder(arena, pod, name));
         bool files = !empty;

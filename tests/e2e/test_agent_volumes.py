@@ -292,3 +292,85 @@ def test_kubectl_describes_pods_with_every_source_of_files_and_values():
         check(volumes["hostpath"]["hostPath"] == {"path": "/x", "type": ""}, f"{volumes['hostpath']}")
         check(volumes["plain"]["emptyDir"] == {}, f"{volumes['plain']}")
         check("panic" not in shown, shown)
+
+def claim(name, **spec):
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}}
+
+
+def volume(name, **spec):
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Retain", **spec}}
+
+
+def waiting_class(name, provisioner):
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def mounts(at="/v"):
+    return {"volumeMounts": [{"name": "v", "mountPath": at}]}
+
+
+def of_claim(name, **more):
+    return [{"name": "v", "persistentVolumeClaim": {"claimName": name, **more}}]
+
+
+def test_a_volume_that_was_made_by_hand_is_the_path_that_it_names():
+    with Muster() as m:
+        data = os.path.join(m.folder, "dataset")
+        os.mkdir(data)
+        os.chmod(data, 0o777)
+        with open(os.path.join(data, "x"), "w") as f:
+            f.write("mine\n")
+        apply(m, volume("dataset", storageClassName="", hostPath={"path": data}), claim("dataset", storageClassName=""),
+              volume("gone", storageClassName="here", local={"path": data + "-gone"}), claim("gone", storageClassName="here"),
+              volume("far", storageClassName="far", nfs={"server": "s", "path": "/x"}), claim("far", storageClassName="far"))
+        check(run_pod(m, "a", "cat /v/x; echo y > /v/y", volumes=of_claim("dataset"), container=mounts()) == "mine\n",
+              "the pod sees what is in the folder")
+        check(open(os.path.join(data, "y")).read() == "y\n", "and writes into it")
+        out = run_pod(m, "b", "touch /v/z 2>&1 | grep -o 'Read-only'; true", volumes=of_claim("dataset", readOnly=True),
+                      container=mounts())
+        check(out == "Read-only\n", f"a claim that is mounted to be read: {out}")
+        for name, words in (("gone", "is not a directory"), ("far", "neither a hostPath nor a local path")):
+            apply(m, pod(name, container("true", **mounts()), volumes=of_claim(name)))
+            wait_for(lambda: any(words in text for _, text in events(m, name)), f"an event of {name} that says {words}")
+
+
+SCHEDULED = {"node": None, "schedulerName": "kai-scheduler"}  # by our scheduler
+
+
+def test_claims_that_wait_for_their_first_consumer_and_those_that_are_made_for_a_pod():
+    with Muster() as m:
+        disk = os.path.join(m.folder, "disk")
+        os.mkdir(disk)
+        os.chmod(disk, 0o777)
+        here = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [
+            m.get("node", "node-0")["metadata"]["labels"]["kubernetes.io/hostname"]]}]}]}
+        apply(m, waiting_class("waits", "muster.local/folder"), waiting_class("disks", "kubernetes.io/no-provisioner"),
+              claim("made", storageClassName="waits"), claim("given", storageClassName="disks"),
+              volume("disk", storageClassName="disks", local={"path": disk}, nodeAffinity={"required": here}))
+        for name in ("made", "given"):
+            check(m.get("pvc", name)["status"]["phase"] == "Pending", f"{name} waits")
+            out = run_pod(m, name, "echo x > /v/x; cat /v/x", volumes=of_claim(name), container=mounts(), **SCHEDULED)
+            check(out == "x\n", f"{name}: {out}")
+        check(m.get("pvc", "given")["spec"]["volumeName"] == "disk" and os.path.exists(disk + "/x"), "the disk is the claim's")
+
+        own = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim("")["spec"]}}}
+        out = run_pod(m, "own", "echo x > /v/x; cat /v/x", volumes=[own], container=mounts(), **SCHEDULED)
+        check(out == "x\n", f"a volume of its own: {out}")
+        made = m.get("pvc", "own-v")
+        check(made["metadata"]["ownerReferences"][0]["uid"] == m.get("pod", "own")["metadata"]["uid"], f"{made}")
+        m.kubectl("delete", "pod", "own")
+        wait_for(lambda: m.get("pvc", "own-v") is None, "its claim to go with it")
+
+        # A claim of that name which is not the pod's is not written into.
+        apply(m, claim("other-v"), pod("other", container("true", **mounts()), volumes=[own], **SCHEDULED))
+        wait_for(lambda: any("other-v, which was not made for it" in c.get("message", "")
+                             for c in m.get("pod", "other")["status"].get("conditions", [])), "the pod to say so")
+
+        # Nobody has a disk for this one, and the pod says which claim it is.
+        apply(m, claim("more", storageClassName="disks"),
+              pod("late", container("true", **mounts()), volumes=of_claim("more"), **SCHEDULED))
+        wait_for(lambda: any("PersistentVolumeClaim more" in c.get("message", "")
+                             for c in m.get("pod", "late")["status"].get("conditions", [])), "the pod to name its claim")

@@ -1,3 +1,4 @@
+#include "api/folder.h"
 #include "api/kind.h"
 #include "api/object.h"
 #include "api/pod.h"
@@ -12,6 +13,7 @@
 #include "control/core/action.h"
 #include "control/core/control.h"
 #include "control/core/controllers.h"
+#include "control/core/owner.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,8 +24,6 @@
  * the scheduler has chosen. What is behind such a volume is a folder of the node agent.
  * A claim that pods still use stays until they have ended. */
 
-#define PROVISIONER    "muster.local/folder"
-#define DRIVER         "folder.muster.local" /* a domain name: Kubernetes checks it */
 #define DEFAULT_CLASS  "standard"
 #define IS_DEFAULT     "storageclass.kubernetes.io/is-default-class"
 #define PROVISIONED_BY "pv.kubernetes.io/provisioned-by"
@@ -52,7 +52,7 @@ static void make_default_class(const struct control_input *input, struct actions
     json_fill(arena, body,
               "{provisioner: $, reclaimPolicy: 'Delete', "
               "volumeBindingMode: 'Immediate', allowVolumeExpansion: true}",
-              PROVISIONER);
+              FOLDER_PROVISIONER);
     action_create(actions, &kind_storageclass, body);
 }
 
@@ -215,7 +215,7 @@ static void provision(const struct run *run, const struct object *class)
         head(arena, &kind_pv, str_printf(arena, "pvc-" STR_FMT, STR_ARG(run->claim->uid)));
     struct json *spec = json_add_object(arena, body, "spec");
 
-    if (!str_is(json_str(json_get(class_root, "provisioner")), PROVISIONER))
+    if (!str_is(json_str(json_get(class_root, "provisioner")), FOLDER_PROVISIONER))
         return;
     if (json_count(json_at(run->root, "spec.selector")) ||
         !str_is(mode_of(run->root), "Filesystem")) {
@@ -226,7 +226,7 @@ static void provision(const struct run *run, const struct object *class)
         return;
     }
     json_add_c(arena, json_make_path(arena, body, "metadata.annotations"), PROVISIONED_BY,
-               PROVISIONER);
+               FOLDER_PROVISIONER);
     json_set(json_add_object(arena, spec, "capacity"), STR("storage"),
              json_clone(arena, json_at(run->root, "spec.resources.requests.storage")));
     json_fill(arena, spec,
@@ -234,7 +234,7 @@ static void provision(const struct run *run, const struct object *class)
               "storageClassName: $, volumeMode: 'Filesystem', csi: {driver: $, "
               "volumeHandle: $}}",
               json_clone(arena, json_at(run->root, "spec.accessModes")), claim_ref(run),
-              policy.len ? policy : STR("Delete"), class->name, DRIVER,
+              policy.len ? policy : STR("Delete"), class->name, FOLDER_DRIVER,
               str_printf(arena, STR_FMT "_" STR_FMT "_" STR_FMT, STR_ARG(run->claim->ns),
                          STR_ARG(run->claim->name), STR_ARG(run->claim->uid)));
     action_create(run->actions, &kind_pv, body);
@@ -249,7 +249,7 @@ static void grow(const struct run *run)
     int64_t most = 0;
     int64_t has = 0;
 
-    if (!volume || !str_is(object_annotation(volume, PROVISIONED_BY), PROVISIONER) ||
+    if (!volume || !str_is(object_annotation(volume, PROVISIONED_BY), FOLDER_PROVISIONER) ||
         quantity_whole_json(wanted, &most, NULL) < 0 ||
         quantity_whole_json(json_at(run->root, "status.capacity.storage"), &has, NULL) < 0 ||
         most <= has)
@@ -261,6 +261,22 @@ static void grow(const struct run *run)
         json_make(run->arena, "{status: {capacity: {storage: $}}}", json_str(wanted)));
 }
 
+/* Of a volume: the claim that it names, or that is made for it. */
+static struct str claim_of(struct arena *arena, const struct object *pod, const struct json *volume)
+{
+    if (!json_get(volume, "ephemeral"))
+        return json_str_at(volume, "persistentVolumeClaim.claimName");
+    return str_printf(arena, STR_FMT "-" STR_FMT, STR_ARG(pod->name),
+                      STR_ARG(json_str(json_get(volume, "name"))));
+}
+
+/* Few pods have one: looking for the words costs less than parsing them all. */
+static bool may_have_claims(const struct object *pod)
+{
+    return str_contains(pod->raw, STR("\"persistentVolumeClaim\"")) ||
+           str_contains(pod->raw, STR("\"ephemeral\""));
+}
+
 static bool uses(const struct object *pod, struct str claim)
 {
     _cleanup_(arena_done) struct arena arena = {0};
@@ -269,9 +285,48 @@ static bool uses(const struct object *pod, struct str claim)
     if (pod_is_over(root))
         return false;
     JSON_FOREACH(json_at(root, "spec.volumes"), volume)
-        if (str_eq(json_str_at(volume, "persistentVolumeClaim.claimName"), claim))
+        if (str_eq(claim_of(&arena, pod, volume), claim))
             return true;
     return false;
+}
+
+/* The claim that a pod's ephemeral volume needs, which goes with the pod. */
+static void make_own(const struct object *pod, const struct json *volume, struct actions *actions)
+{
+    struct arena *arena = actions->arena;
+    const struct json *template = json_at(volume, "ephemeral.volumeClaimTemplate");
+    struct json *body = owner_make(arena, pod, &kind_pvc, claim_of(arena, pod, volume));
+    struct json *meta = json_get(body, "metadata");
+
+    if (json_at(template, "metadata.labels"))
+        json_set(meta, STR("labels"), json_clone(arena, json_at(template, "metadata.labels")));
+    if (json_at(template, "metadata.annotations"))
+        json_set(meta, STR("annotations"),
+                 json_clone(arena, json_at(template, "metadata.annotations")));
+    json_set(body, STR("spec"), json_clone(arena, json_get(template, "spec")));
+    action_create(actions, &kind_pvc, body);
+}
+
+/* There is no such claim: maybe one is to be made for a pod. */
+static void make_missing(const struct control_input *input,
+                         const struct control_key *key,
+                         struct actions *actions)
+{
+    const struct object *pod = NULL;
+    size_t cursor = 0;
+
+    while ((pod = cache_next(input->cache, &kind_pod, key->ns, &cursor))) {
+        if (pod->deleted_ms || !str_starts(key->name, pod->name) ||
+            !str_contains(pod->raw, STR("\"ephemeral\"")))
+            continue;
+        const struct json *root = object_json(pod, actions->arena);
+        JSON_FOREACH(json_at(root, "spec.volumes"), volume)
+            if (json_get(volume, "ephemeral") && !pod_is_over(root) &&
+                str_eq(claim_of(actions->arena, pod, volume), key->name)) {
+                make_own(pod, volume, actions);
+                return;
+            }
+    }
 }
 
 /* A claim that is being deleted goes when no pod uses it. */
@@ -361,8 +416,10 @@ static void reconcile(const struct control_input *input,
         return;
     }
     reclaim(input, key, actions);
-    if (!run.claim)
+    if (!run.claim) {
+        make_missing(input, key, actions);
         return;
+    }
     run.root = object_json(run.claim, run.arena);
     if (run.claim->deleted_ms) {
         release(&run);
@@ -389,11 +446,10 @@ static void keys_of_pod(const struct object *pod, struct control_keys *ret)
 {
     _cleanup_(arena_done) struct arena arena = {0};
 
-    /* Few pods have one: looking for the word costs less than parsing them all. */
-    if (!str_contains(pod->raw, STR("\"persistentVolumeClaim\"")))
+    if (!may_have_claims(pod))
         return;
     JSON_FOREACH(json_at(object_tree(pod, &arena), "spec.volumes"), volume) {
-        struct str claim = json_str_at(volume, "persistentVolumeClaim.claimName");
+        struct str claim = claim_of(&arena, pod, volume);
 
         if (claim.len)
             control_keys_add(ret, pod->ns, claim);

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 TEST(every_namespace_gets_a_default_account)
 {
@@ -170,6 +171,40 @@ TEST(a_claim_that_is_deleted_waits_for_its_pods_and_takes_its_volume)
                ",\"persistentVolumeReclaimPolicy\":\"Delete\",\"claimRef\":{\"namespace\":\"n\","
                "\"name\":\"e\",\"uid\":\"u2\"}"));
     EXPECT(str_is(react(&stage, &claims_controller, "n", "e"), "delete persistentvolume/mine\n"));
+}
+
+/* As generic ephemeral volumes want it: the claim is the pod's, and goes with it. */
+TEST(a_pod_gets_the_claims_of_its_ephemeral_volumes)
+{
+    static const char pod[] =
+        "{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u7\",\"resourceVersion\":\"%"
+        "d\"},"
+        "\"spec\":{\"volumes\":[{\"name\":\"scratch\",\"ephemeral\":{\"volumeClaimTemplate\":{"
+        "\"metadata\":{\"labels\":{\"a\":\"b\"}},\"spec\":{\"accessModes\":[\"ReadWriteOnce\"]}}}}]"
+        "},"
+        "\"status\":{\"phase\":\"%s\"}}";
+    _cleanup_(stage_close) struct stage stage;
+    char text[512];
+
+    stage_open(&stage);
+    (void)snprintf(text, sizeof(text), pod, 1, "Pending");
+    put(&stage, &kind_pod, text);
+    struct str made = react(&stage, &claims_controller, "n", "p-scratch");
+    EXPECT(str_starts(made, STR("create persistentvolumeclaim/p-scratch")));
+    EXPECT(str_contains(made, STR("\"uid\":\"u7\"")) && str_contains(made, STR("ReadWriteOnce")));
+    EXPECT(str_contains(made, STR("\"a\":\"b\"")));
+    EXPECT(react(&stage, &claims_controller, "n", "p-other").len == 0);
+
+    /* While the pod uses it, it stays. */
+    put(&stage, &kind_pvc,
+        "{\"metadata\":{\"name\":\"p-scratch\",\"namespace\":\"n\",\"uid\":\"u1\",\"finalizers\":["
+        "\"kubernetes.io/"
+        "pvc-protection\"],\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"},\"spec\":{}}");
+    EXPECT(react(&stage, &claims_controller, "n", "p-scratch").len == 0);
+    (void)snprintf(text, sizeof(text), pod, 2, "Succeeded");
+    put(&stage, &kind_pod, text);
+    EXPECT(str_is(react(&stage, &claims_controller, "n", "p-scratch"),
+                  "patch persistentvolumeclaim/p-scratch {\"metadata\":{\"finalizers\":[]}}\n"));
 }
 
 #define READY "\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]"

@@ -255,6 +255,11 @@ TEST(a_change_is_looked_at_by_the_service_or_volume_that_it_concerns)
          {&kind_pod, POD("p", "'volumes':[{'name':'a','persistentVolumeClaim':{'claimName':'c'}},"
                               "{'name':'b','emptyDir':{}}]")},
          "n:c"},
+        {"a pod for which one is made",
+         &claims_controller,
+         {{0}},
+         {&kind_pod, POD("p", "'volumes':[{'name':'a','ephemeral':{}}]")},
+         "n:p-a"},
         {"a pod that uses none", &claims_controller, {{0}}, {&kind_pod, PLAIN("p")}, ""},
         {"a class may be what every claim waits for",
          &claims_controller,
