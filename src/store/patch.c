@@ -92,7 +92,7 @@ int write_patch(struct write *write, const struct api_request *request)
 {
     struct json *patch = NULL;
     struct json *root = NULL;
-    int r = write_parse(write, request->body, &patch);
+    int r = write_parse(write, request->body, false, &patch);
 
     if (r < 0)
         return r;

@@ -523,6 +523,8 @@ static void shape_rules(struct harness *h)
         {"{\"metadata\":{\"name\":\"a\",\"labels\":[1]},\"spec\":{}}", "metadata.labels"},
         {"{\"metadata\":{\"name\":7},\"spec\":{}}", "metadata.name"},
         {"[]", "must be a JSON object"},
+        {"kind: Pod", "the object provided is unrecognized (must be of type Pod): the body is not "
+                      "JSON: line 1"},
         {"{\"metadata\":{\"name\":\"a\",\"creationTimestamp\":null},\"spec\":{\"containers\":[{"
          "\"name\":\"c\",\"image\":\"i\",\"imagee\":\"i\",\"resources\":{\"limits\":{\"cpu\":0.5}}}"
          "],\"nodeName\":null}}",

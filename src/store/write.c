@@ -133,12 +133,14 @@ int write_open(struct write *write,
     return open_version(write, request);
 }
 
-int write_parse(struct write *write, struct str body, struct json **ret)
+int write_parse(struct write *write, struct str body, bool whole, struct json **ret)
 {
     struct err err = {0};
 
     if (json_parse_telling(write->arena, body, &write->doubles, ret, &err) < 0)
-        return reply_fail(write->reply, 400, "BadRequest", "the body is not JSON: %s", err.text);
+        return reply_fail(write->reply, 400, "BadRequest", "%s%s%sthe body is not JSON: %s",
+                          whole ? "the object provided is unrecognized (must be of type " : "",
+                          whole ? write->kind->name : "", whole ? "): " : "", err.text);
     return space_check_values(write, *ret);
 }
 
@@ -575,7 +577,7 @@ int write_new(struct write *write, struct json *root)
 int write_create(struct write *write, const struct api_request *request)
 {
     struct json *root = NULL;
-    int r = write_parse(write, request->body, &root);
+    int r = write_parse(write, request->body, true, &root);
 
     if (r == 0)
         r = write_check_type(write, root);
@@ -697,7 +699,7 @@ static bool needs_version(const struct kind *kind)
 int write_update(struct write *write, const struct api_request *request)
 {
     struct json *root = NULL;
-    int r = write_parse(write, request->body, &root);
+    int r = write_parse(write, request->body, true, &root);
 
     if (r == 0)
         r = write_check_type(write, root);

@@ -71,7 +71,7 @@ int write_open(struct write *write,
                struct reply *reply,
                const struct api_request *request);
 /* The body as JSON. */
-int write_parse(struct write *write, struct str body, struct json **ret);
+int write_parse(struct write *write, struct str body, bool whole, struct json **ret);
 /* apiVersion and kind are those of the URL, or absent. */
 int write_check_type(struct write *write, struct json *root);
 int write_too_large(struct write *write, const struct err *err);
