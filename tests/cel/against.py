@@ -238,8 +238,8 @@ def main():
         return 77
     if options.record:
         with open(RECORDED, "w") as f:
-            f.write("# What against.py heard of a kube-apiserver 1.33: a rule of rules.txt, what of it is refused, or where it fails "
-                    "or has an error.\n")
+            f.write("# What against.py heard of a kube-apiserver 1.33: a rule of rules.txt, what of it is refused, or where it "
+                    "fails or has an error.\n")
             f.writelines(json.dumps([rule, said]) + "\n" for rule, said in real.items())
     rows, failed, known = read_list(), 0, 0
     for _, rule in rules:
