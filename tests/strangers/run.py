@@ -180,6 +180,13 @@ def helm(m):
     check("Phase:          Succeeded" in do("test", "s", "--logs"), "helm test")
     do("uninstall", "s", "--wait")
     check(do("list", "-q") == "" and m.get("deployment", "s", "helm", ok=False) is None, "something is left after uninstall")
+    # Over what kubectl brought, as docs/cluster.md has it.
+    m.kubectl("apply", "-n", "helm", "-f", "-", input=do("template", "s", chart, "--no-hooks"))
+    refused = subprocess.run([program, "--namespace", "helm", "install", "s", chart], env=m.env, text=True, timeout=LIMIT_S,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    check(refused.returncode and "invalid ownership metadata" in refused.stdout, refused.stdout)
+    do("install", "s", chart, "--take-ownership", "--wait")
+    check(ready() == 1, f"{ready()} pods after install --take-ownership")
 
 
 def rules(folder):
