@@ -159,7 +159,7 @@ CASES = [
     Case("job failed", job("fails:1", backoffLimit=0)),
     Case("job failed by its policy", job("fails:3", backoffLimit=5, podFailurePolicy=EXITS)),
     Case("job failed by index", job("fails:1", completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=0)),
-    Case("job failed with too many indexes", job("fails:1", completions=3, parallelism=1, completionMode="Indexed",
+    Case("job failed with too many indexes", job("fails:1", completions=3, parallelism=3, completionMode="Indexed",
                                                  backoffLimitPerIndex=0, maxFailedIndexes=1)),
     Case("job that is late", job("runs", activeDeadlineSeconds=1), least=4),
     Case("job of which one is enough", job(completions=3, parallelism=1, completionMode="Indexed",
