@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""calm.py [--jobs N] [NAME...]: the zoo. Trainings that are well and look odd (healthy.py, others.py), and some that hang
-(hanging.py), each a TorchrunJob of two ranks with real torchrun, N of them at once (they wait most of the time). None that is
-well may be called hung, be restarted or fail; suspicions are counted and listed. Of each that hangs the right rank is named; it
-is restarted when that is proof, not otherwise.
+"""calm.py [--jobs N] [NAME...]: the zoo. Trainings that are well and look odd (healthy.py, others.py, built.py), and some that
+hang (hanging.py), each a TorchrunJob of two ranks with real torchrun, N of them at once (they wait most of the time). None that
+is well may be called hung, be restarted or fail; suspicions are counted and listed. Of each that hangs the right rank is named;
+it is restarted when that is proof, not otherwise.
 
 SECONDS=45 is how long the odd thing takes; LOAD=8 processes compute besides; TORCH=debian|current is the PyTorch (else every
 one that is here; the current one with the packages of packages.sh, where they are). RECORD=FILE adds what was told of the ranks
@@ -191,7 +191,7 @@ def report(run):
 
 
 def collection():
-    runs = [Run(script, name) for script in ("healthy.py", "others.py") for name, in listed(script)]
+    runs = [Run(script, name) for script in ("healthy.py", "others.py", "built.py") for name, in listed(script)]
     return runs + [Run("hanging.py", name, (words, proof == "1")) for name, proof, words in listed("hanging.py")]
 
 
@@ -202,7 +202,7 @@ def main(argv):
     options = parser.parse_args(argv)
     unknown = set(options.names) - {run.program for run in collection()}
     if unknown:
-        parser.error(f"no program is called {' or '.join(sorted(unknown))}; healthy.py, others.py and hanging.py --list them")
+        parser.error(f"no program is called {' or '.join(sorted(unknown))}; those beside this one --list them")
     wanted = os.environ.get("TORCH", "")
     pythons = [(zoo_python(path), version) for path, version in torch_pythons()
                if not wanted or path.startswith("/usr/") == (wanted == "debian")]
