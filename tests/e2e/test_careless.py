@@ -13,7 +13,7 @@ HALF = {"gpu-fraction": "0.5"}
 
 def pod(notes=None, labels=None, **spec):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": notes or {}, "labels": labels or {}},
-            "spec": {"containers": [PLAIN], "terminationGracePeriodSeconds": 0, **spec}}
+            "spec": {"schedulerName": "kai-scheduler", "containers": [PLAIN], "terminationGracePeriodSeconds": 0, **spec}}
 
 
 def training(notes=None, pods=None, role="Worker", container="pytorch", **spec):

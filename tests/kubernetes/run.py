@@ -37,7 +37,7 @@ SHARED = ("scheduling", "scheduling_examples", "scheduling_manifests", "shards",
           "torchrun_examples", "torchrun_jobs", "torchrun_promise", "torchrun_survival", "torchrun_trouble",
           "plugin_commands", "plugin_kept", "plugin_network", "plugin_open", "plugin_source", "plugin_storage",
           "plugin_sync", "plugin_terminal", "pytorchjob", "kubeflow_kinds", "trainjob", "jobset", "tensorstack",
-          "kind_examples")
+          "kind_examples", "careless")
 QUICK = ("operator.makes", "operator.metrics", "operator.second_replica_follows_an_orderly", "gangs.a_gang_that_does_not_fit",
          "gangs.a_gang_with_one", "kubeflow.the_operator", "rbac.the_shipped", "deploy.the_plain",
          "e2e/scheduling.default_queues", "e2e/scheduling.plain_pods", "e2e/scheduling.build_pod", "e2e/scheduling.two_halves",
