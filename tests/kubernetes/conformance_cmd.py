@@ -1,24 +1,27 @@
 """kubectl's command-line tests (test/cmd of the Kubernetes module) against `muster up`.
 
 The scripts are copied out of the module; they begin with a function each, of which every one runs in a shell of its own, in a
-cluster whose node and storage class were deleted: they were written for an API server alone, with a node of their own that runs
-nothing. What they would fetch from the module's repository is taken from the module. An
-assertion that fails does not end its function here, so that all of them are seen; each that fails is a test
-`test-cmd_FILE:LINE` of the runner, and what passed is counted. A function that ends early, or takes too long, fails under its
-own name.
+namespace of its own, in a cluster whose node and storage class were deleted: they were written for an API server alone, with a
+node of their own that runs nothing. What they would fetch from the module's repository is taken from the module.
+
+A function ends at its first command that fails, as its own `set -o errexit` says, and is a test `test-cmd_FUNCTION` of the
+runner. One that fails, and is not known to, is run again in a cluster of its own; when it fails there as well it counts, with the
+place where it ended. Then it is run to its end: each assertion that fails there is a test `test-cmd-checks_FILE:LINE`. Assertions
+that passed are counted, of a function that failed those of its last run. A function that takes too long, or ends without a word,
+fails under its name.
 """
 
+import base64
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 
 from harness import PATIENCE, Muster
 
-GROUP = "test-cmd"
+GROUP, CHECKS = "test-cmd", "test-cmd-checks"
 # Their set-up makes it, and no kubelet stands behind it there either: their controller manager says that nothing is known of it.
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "127.0.0.1", "annotations": {"save-managers": "true"}},
         "status": {"capacity": {"memory": "1Gi"},
@@ -36,12 +39,15 @@ source hack/lib/test.sh
 set +o errexit
 source test/cmd/legacy-script.sh
 set +o errexit
+set -o errtrace
+trap 'echo "$LINENO ${BASH_LINENO[*]} | ${BASH_SOURCE[*]##*/}" >> "$FAILED_AT"' ERR
 kube::util::trap_add stop-proxy EXIT
 export KUBE_TEMP=$3 HOME=$3 CONTEXT=test SUPPORTED_RESOURCES=("*") WHAT=$2
 kubectl config set-credentials test-admin --token "$4"
 kubectl config set-cluster local --insecure-skip-tls-verify --server "https://127.0.0.1:${SECURE_API_PORT}"
 kubectl config set-context "${CONTEXT}" --user test-admin --cluster local
 kubectl config use-context "${CONTEXT}"
+create_and_use_new_namespace
 SED=sed
 runTests
 echo "the function came to its end"
@@ -72,8 +78,8 @@ def tests():
     return [f"{GROUP} {name}" for name in dict.fromkeys(found)]
 
 
-def copy(folder, programs, token):
-    """The scripts, with our token, without the end at the first failure."""
+def copy(folder, programs, token, to_the_end):
+    """The scripts, with our token; `to_the_end`: a failure does not end a function."""
     module = module_folder()
     for part in PARTS:
         shutil.copytree(os.path.join(module, part), os.path.join(folder, part), copy_function=shutil.copyfile)
@@ -92,10 +98,10 @@ def copy(folder, programs, token):
             continue
         with open(os.path.join(folder, "test/cmd", name)) as f:
             text = f.read()
-        text = text.replace("admin-token", token).replace(REPOSITORY, "")
+        text = text.replace("admin-token", token).replace(REPOSITORY, "").replace("/tmp/tmp-", folder + "/tmp-")
         if name == "legacy-script.sh":
             text = text.replace('record_command "run_${pkg}_tests"', 'record_command "${pkg}"')
-        else:
+        elif to_the_end:
             text = text.replace("set -o errexit", "set +o errexit")
         with open(os.path.join(folder, "test/cmd", name), "w") as f:
             f.write(text)
@@ -118,58 +124,112 @@ def failures(said):
     return list(found.items())
 
 
-def one(muster, folder, name, logs, limit, token):
-    """(assertions that passed, [(name, why)] of those that did not)"""
-    home = os.path.join(muster.folder, "home-" + name)
-    os.makedirs(home, exist_ok=True)
-    path = os.path.join(logs, f"{GROUP}-{name}.log")
-    env = {**muster.env, "SECURE_API_PORT": muster.listen.rsplit(":", 1)[1], "ALLOW_SKEW": "1", "KUBE_JUNIT_REPORT_DIR": home,
-           "KUBECACHEDIR": os.path.join(muster.folder, "kubecache")}
-    env.pop("KUBECONFIG", None)
-    with open(path, "w") as log:
-        process = subprocess.Popen(["bash", "-c", DRIVER, "driver", folder, name, home, token], stdin=subprocess.DEVNULL,
-                                   stdout=log, stderr=log, env=env, cwd=folder, start_new_session=True)
-        late = False
-        try:
-            process.wait(limit)
-        except subprocess.TimeoutExpired:
-            late = True
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait()
-    with open(path, errors="replace") as log:
-        said = COLOUR.sub("", log.read())
-    failed = [(f"{GROUP}_{where}", why) for where, why in failures(said)]
-    if late:
-        failed.append((f"{GROUP}_{name}", f"not done after {limit} s"))
-    elif "FAILED TESTS" in said and not failed:
-        failed.append((f"{GROUP}_{name}", "it ended with an error"))
-    elif "the function came to its end" not in said and "FAILED TESTS" not in said:
-        failed.append((f"{GROUP}_{name}", "it ended early"))
-    return len(re.findall(r"^\W*(?:[\w.-]+:\d+: )?Successful", said, re.MULTILINE)), failed
+def ended_at(path, folder):
+    """FILE:LINE and what stands there, of the last command in a script of theirs that failed; None: there is none."""
+    found = None
+    if os.path.exists(path):
+        with open(path) as f:
+            for line in f:
+                lines, files = (half.split() for half in line.split("|"))
+                found = next((place for place in zip(files, lines) if place[0] != "legacy-script.sh" and
+                              os.path.exists(os.path.join(folder, "test/cmd", place[0]))), found)
+    if not found:
+        return None
+    with open(os.path.join(folder, "test/cmd", found[0])) as f:
+        text = f.read().splitlines()[int(found[1]) - 1]
+    return f"{found[0]}:{found[1]}: {text.strip()}"
 
 
-def play(suite, programs, logs, names):
-    """Runs these functions and adds what became of their assertions to the suite."""
-    if not names:
-        return
-    with Muster() as m:
-        token = m.kubectl("config", "view", "--raw", "-o", "jsonpath={.users[0].user.token}").stdout
-        folder = os.path.join(m.folder, "kubernetes")
-        copy(folder, programs, token)
-        m.kubectl("delete", "node", *(node["metadata"]["name"] for node in m.get("nodes")))
-        m.kubectl("delete", "storageclass", *(found["metadata"]["name"] for found in m.get("storageclasses")))
-        m.kubectl("create", "-f", "-", input=json.dumps(NODE))
+def without_nodes(names):
+    """Nodes that are deleted stay away: who runs them would register them again."""
+    head, group = {"name": "no-nodes"}, "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]}
+    return ({"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": head, "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": f"!(object.metadata.name in {json.dumps(names)})"}]}},
+            {"apiVersion": group, "kind": "ValidatingAdmissionPolicyBinding", "metadata": head, "spec": {
+                "policyName": "no-nodes", "validationActions": ["Deny"]}})
+
+
+class Cluster:
+    """A muster as their server is."""
+
+    def __init__(self, suite, muster, programs):
+        self.suite, self.muster = suite, muster
+        self.token = muster.kubectl("config", "view", "--raw", "-o", "jsonpath={.users[0].user.token}").stdout
+        authority = muster.kubectl("config", "view", "--raw", "-o",
+                                   "jsonpath={.clusters[0].cluster.certificate-authority-data}").stdout
+        self.certificates = os.path.join(muster.folder, "certificates")  # --cert-dir of their server, and their TMPDIR
+        os.makedirs(self.certificates)
+        with open(os.path.join(self.certificates, "apiserver.crt"), "wb") as f:
+            f.write(base64.b64decode(authority))
+        self.folders = {}
+        for to_the_end in (False, True):
+            self.folders[to_the_end] = os.path.join(muster.folder, "to-the-end" if to_the_end else "kubernetes")
+            copy(self.folders[to_the_end], programs, self.token, to_the_end)
+        names = [node["metadata"]["name"] for node in muster.get("nodes")]
+        for body in without_nodes(names):
+            muster.kubectl("create", "-f", "-", input=json.dumps(body))
+        muster.kubectl("delete", "node", *names)
+        muster.kubectl("delete", "storageclass", *(found["metadata"]["name"] for found in muster.get("storageclasses")))
+        muster.kubectl("create", "-f", "-", input=json.dumps(NODE))
         # Their server has --authorization-mode=RBAC,AlwaysAllow.
-        m.kubectl("create", "clusterrolebinding", "everybody", "--clusterrole=cluster-admin", "--group=system:authenticated",
-                  "--group=system:unauthenticated")
-        for name in names:
-            start = time.monotonic()
-            name = name.split()[-1]
-            passed, failed = one(m, folder, name, logs, int(LIMIT_S * PATIENCE), token)
-            seconds = time.monotonic() - start
-            print(f"{GROUP} {name}: {passed} assertions passed, {len(failed)} failed ({seconds:.0f} s)", flush=True)
-            suite.count(GROUP, passed)
-            for where, why in failed:
-                suite.record(where, "failed", why, seconds)
+        muster.kubectl("create", "clusterrolebinding", "everybody", "--clusterrole=cluster-admin",
+                       "--group=system:authenticated", "--group=system:unauthenticated", "--user=bob")
+
+    def run(self, name, path, to_the_end=False):
+        """(why it failed or "", what it said)"""
+        muster, folder = self.muster, self.folders[to_the_end]
+        home = os.path.join(muster.folder, f"home-{to_the_end}-{name}")
+        failed_at = os.path.join(home, "failed-at")
+        os.makedirs(home, exist_ok=True)
+        env = {**muster.env, "SECURE_API_PORT": muster.listen.rsplit(":", 1)[1], "ALLOW_SKEW": "1", "KUBE_JUNIT_REPORT_DIR": home,
+               "KUBECACHEDIR": os.path.join(muster.folder, "kubecache"), "FAILED_AT": failed_at,
+               "TMPDIR": self.certificates}
+        env.pop("KUBECONFIG", None)
+        limit = int(LIMIT_S * PATIENCE)
+        _, late = self.suite.process(["bash", "-c", DRIVER, "driver", folder, name, home, self.token], path, limit, env, folder)
+        with open(path, errors="replace") as log:
+            said = COLOUR.sub("", log.read())
+        if late:
+            return f"not done after {limit} s", said
+        if "FAILED TESTS" in said:
+            return ended_at(failed_at, folder) or "it ended with an error", said
+        return "" if "the function came to its end" in said else "it ended early", said
+
+
+def assertions(said):
+    return len(re.findall(r"^\W*(?:[\w.-]+:\d+: )?Successful", said, re.MULTILINE))
+
+
+def again(suite, programs, name, logs, to_the_end):
+    with Muster() as m:
+        return Cluster(suite, m, programs).run(name, os.path.join(logs, f"{GROUP}-{name}-{'all' if to_the_end else 'again'}.log"),
+                                        to_the_end)
+
+
+def one(suite, cluster, programs, logs, name):
+    """Runs a function and adds what became of it and of its assertions to the suite."""
+    start = time.monotonic()
+    why, said = cluster.run(name, os.path.join(logs, f"{GROUP}-{name}.log"))
+    if why and f"{GROUP}_{name}" not in suite.known:
+        print(f"once more, alone: {GROUP}_{name}: {why}", flush=True)
+        why, said = again(suite, programs, name, logs, False)
+        if not why:
+            suite.repeated.append(f"{GROUP}_{name}")
+    if why:
+        _, said = again(suite, programs, name, logs, True)
+    suite.count(CHECKS, assertions(said))
+    for where, what in failures(said):
+        suite.record(f"{CHECKS}_{where}", "failed", what, 0)
+    suite.record(f"{GROUP}_{name}", "failed" if why else "passed", why, time.monotonic() - start)
+
+
+def play(suite, programs, logs, names, jobs):
+    """Runs these functions in as many clusters."""
+    def part(mine):
+        with Muster() as m:
+            cluster = Cluster(suite, m, programs)
+            for name in mine:
+                one(suite, cluster, programs, logs, name.split()[-1])
+    suite.in_pool(jobs, [(part, names[i::jobs]) for i in range(min(jobs, len(names)))], lambda done: None)

@@ -1,5 +1,6 @@
 """The images that Kubernetes' tests name, made of agnhost (from the Go module) and of this machine's programs.
 
+The image busybox has busybox' shell where this machine has one (package busybox-static), for what tests read of its words.
 Nothing is fetched from a registry of images. What these tests want of nginx and httpd is a web server on port 80 with a file that
 they can take away (webserver/). Images that this machine cannot make (perl's, redis', an API server's) are left out: their pods
 wait for them.
@@ -27,13 +28,13 @@ ACCOUNTS = {
 }
 WEB_PAGE = {"usr/local/apache2/htdocs/index.html": "<html><body><h1>It works!</h1></body></html>\n"}
 # Where this machine has no nc, what the tests want of it: one line there, what comes back within some seconds.
-NC = """#!/bin/sh
+NC = """#!/bin/bash
 protocol=tcp wait=5 look=
 while getopts tuvzw:q: flag; do
     case $flag in u) protocol=udp ;; z) look=1 ;; w) wait=$OPTARG ;; esac
 done
 shift $((OPTIND - 1))
-timeout "$wait" sh -c 'exec 3<>/dev/$0/$1/$2' $protocol "$1" "$2" || exit 1
+timeout "$wait" bash -c 'exec 3<>/dev/$0/$1/$2' $protocol "$1" "$2" || exit 1
 [ "$look" ] && exit 0
 exec 3<>/dev/$protocol/$1/$2
 cat >&3
@@ -69,8 +70,8 @@ def module_file(folder, path):
 
 
 def layers(muster, folder):
-    """Programs alone, with agnhost, agnhost alone, programs with a web server: one layer an image, for a second one would be
-    compressed, which takes long."""
+    """Programs alone, the same with busybox' shell, with agnhost, agnhost alone, programs with a web server: one layer an image,
+    for a second one would be compressed, which takes long."""
     images.PROGRAMS = [program for program in PROGRAMS if shutil.which(program)]
     programs = images.host_files()
     programs["bin/sh"] = os.path.realpath(shutil.which("bash"))  # the tests say [[, which busybox' sh takes as well
@@ -88,7 +89,10 @@ def layers(muster, folder):
                "localhost.key": module_file(folder, "test/images/agnhost/porter/localhost.key")}
     again = link("agnhost-2", "agnhost")
     web = {**programs, "webserver": os.path.join(folder, "webserver")}
-    return (images.layer(programs, ACCOUNTS, folders), images.layer({**programs, **agnhost}, ACCOUNTS, [*folders, again]),
+    shell = shutil.which("busybox")
+    return (images.layer(programs, ACCOUNTS, folders),
+            images.layer({**programs, **({"bin/sh": os.path.realpath(shell)} if shell else {})}, ACCOUNTS, folders),
+            images.layer({**programs, **agnhost}, ACCOUNTS, [*folders, again]),
             images.layer(agnhost, extra=[again]), images.layer(web, {**ACCOUNTS, **WEB_PAGE}, folders))
 
 
@@ -102,10 +106,10 @@ def escalating(muster, folder):
 
 def catalogue(muster, folder):
     """[(name, layers, configuration)]"""
-    base, both, agnhost, web = layers(muster, folder)
+    base, busybox, both, agnhost, web = layers(muster, folder)
     found = [
         (E2E + "agnhost:2.53", [both], {"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
-        (E2E + "busybox:1.36.1-1", [base], {"Cmd": ["sh"]}),
+        (E2E + "busybox:1.36.1-1", [busybox], {"Cmd": ["sh"]}),
         (E2E + "nonroot:1.4", [base], {"Cmd": ["sh"], "User": "1234"}),
         (E2E + "nonewprivs:1.3", [escalating(muster, folder)], {"Cmd": ["nnp"]}),
         (E2E + "jessie-dnsutils:1.7", [base], {"Cmd": ["sh"]}),

@@ -18,8 +18,9 @@ HEAD = """# Conformance
 
 What Kubernetes 1.33's own tests say of `muster up --nodes 2 --images oci --allow-privileged --pod-network bridge`; without
 images and a network of their own, most pods of these tests cannot do what is asked of them. `make conformance` runs the tests
-of its end-to-end suite that are marked as conformance, built from the pinned Go module, and kubectl's command-line tests
-(`test-cmd`, of which every assertion counts). `CONFORMANCE_FOCUS='sig-apps'` runs some of them; `CONFORMANCE_FOCUS=test-cmd`
+of its end-to-end suite that are marked as conformance, built from the pinned Go module, and kubectl's command-line tests:
+`test-cmd` counts their functions, each of which ends at the first command that fails, and `test-cmd-checks` the assertions in
+them, of a function that fails to its end. `CONFORMANCE_FOCUS='sig-apps'` runs some of them; `CONFORMANCE_FOCUS=test-cmd`
 needs neither the end-to-end suite nor images. An unexpected failure fails the target, and so does an unexpected success. This
 page is made from the list of what is expected (tests/expected) by `make reference`.
 
