@@ -17,7 +17,7 @@ import base64
 import collections
 import concurrent.futures
 import contextlib
-import copy
+import functools
 import hashlib
 import http.client
 import json
@@ -34,18 +34,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
 sys.path[:0] = [HERE, os.path.join(TESTS, "kubernetes"), os.path.join(TESTS, "e2e")]
 
-import make  # noqa: E402
 from harness import Muster, Skip  # noqa: E402
 from objects import OBJECTS  # noqa: E402
+from shapes import APPLY, JSON, MERGE, NS, Request, all_requests, called, named, place  # noqa: E402, F401
 
 RECORDED = os.path.join(HERE, "recorded.txt")
 LIST = os.path.join(TESTS, "expected", "differ.txt")
-NS = "differ"
-JSON, MERGE, STRATEGIC, PATCH, APPLY = ("application/json", "application/merge-patch+json",
-                                        "application/strategic-merge-patch+json", "application/json-patch+json",
-                                        "application/apply-patch+yaml")
-SHARED = {"v1.PodTemplateSpec", "v1.PodSpec", "meta.k8s.io/v1.ObjectMeta", "meta.k8s.io/v1.LabelSelector",
-          "v1.PersistentVolumeClaimSpec", "v1.NodeSelector"}  # tried whole where they stand first, a part elsewhere
 
 
 class Server:
@@ -56,12 +50,16 @@ class Server:
         self.local = threading.local()
 
     def ask(self, method, path, body=None, media=JSON):
+        """`media`: of the body, and behind " > " of the answer that is asked for."""
         data = None if body is None else body if isinstance(body, str) else json.dumps(body)
-        for _ in range(3):
+        for _ in range(1 if "watch=" in path else 3):
             try:
-                if getattr(self.local, "open", None) is None:
-                    self.local.open = http.client.HTTPSConnection(self.host, context=self.context, timeout=60)
-                head = dict(self.headers, **({"Content-Type": media} if data is not None else {}))
+                if getattr(self.local, "open", None) is None or "watch=" in path:  # nothing to tell is an answer too
+                    self.local.open = http.client.HTTPSConnection(self.host, context=self.context,
+                            timeout=5 if "watch=" in path else 60)
+                sort, _, accept = media.partition(" > ")
+                head = dict(self.headers, **({"Content-Type": sort} if data is not None else {}),
+                        **({"Accept": accept} if " > " in media else {}))
                 self.local.open.request(method, path, body=data, headers=head)
                 answer = self.local.open.getresponse()
                 first = "watch=" in path and answer.status == 200
@@ -96,6 +94,11 @@ def server_of(kubeconfig):
     return Server(value("server"), context, headers)
 
 
+@functools.lru_cache(None)
+def digest_of(which):
+    return digest(OBJECTS[which])
+
+
 class Answers:
     """What Kubernetes said, in a file; without a path, nothing."""
 
@@ -107,9 +110,10 @@ class Answers:
 
     @staticmethod
     def key(request):
-        about = re.search(r"/b(\d+)\b", request.path)
-        there = named(OBJECTS[int(about.group(1))], about.group(0)[1:]) if about else None
-        return digest([request.method, request.path, request.media, request.body, there])
+        """Of the request and of the object that it changes."""
+        about = re.search(r"\bb(\d+)\b", request.path)
+        base = request.edit[0] if request.edit else int(about.group(1)) if about else None
+        return digest([request.line()[1:], digest_of(base) if base is not None else ""])
 
     def get(self, request):
         with self.lock:
@@ -118,198 +122,9 @@ class Answers:
 
     def put(self, request, status, said):
         with self.lock:
-            self.file.execute("REPLACE INTO answers VALUES (?, ?, ?)", (self.key(request), status, zlib.compress(said.encode())))
+            self.file.execute("REPLACE INTO answers VALUES (?, ?, ?)", (self.key(request), status,
+                    zlib.compress(said.encode())))
             self.file.commit()
-
-
-class Request:
-    """`about`: what is the same for all requests that differ by a value only. `edit`: the body is an object of the list with a
-    value put into it: (which, its name, path, value)."""
-
-    def __init__(self, about, method, path, body=None, media=JSON, edit=None):
-        self.about, self.method, self.path, self.media, self.edit = about, method, path, media, edit
-        self.body = make.changed(named(OBJECTS[edit[0]], edit[1]), edit[2], edit[3]) if edit else body
-
-    def line(self):
-        body = self.body
-        if self.edit:
-            which, name, path, value = self.edit
-            body = {"of": [which, name, list(path)] + ([] if value is make.GONE else [value])}
-        return [self.about, self.method, self.path, self.media, body]
-
-    @staticmethod
-    def read(about, method, path, media, body):
-        edit = None
-        if isinstance(body, dict) and list(body) == ["of"]:
-            which, name, steps, *value = body["of"]
-            edit = (which, name, tuple(steps), value[0] if value else make.GONE)
-        return Request(about, method, path, body, media, edit)
-
-
-def home(namespaced):
-    return namespaced if isinstance(namespaced, str) else NS
-
-
-def place(version, plural, namespaced):
-    root = "/apis/" + version if "/" in version else "/api/" + version
-    return f"{root}/namespaces/{home(namespaced)}/{plural}" if namespaced else f"{root}/{plural}"
-
-
-def named(row, name):
-    version, kind, _, namespaced, rest = row
-    meta = {"name": name, **rest.get("metadata", {}), **({"namespace": home(namespaced)} if namespaced else {})}
-    return {"apiVersion": version, "kind": kind, **copy.deepcopy(rest), "metadata": meta}
-
-
-def message_of(version, kind):
-    return f"{version}.{kind}"
-
-
-def changes(types, row, chance, seen, name):
-    """(path, value) of an object: all of what was not seen in another kind, and of that a part."""
-    version, kind = row[:2]
-    base = named(row, name)
-    message = message_of(version, kind)
-    for path, value in make.below(types, message, base, ()):
-        at, shared = message, False
-        for step in path[:-1]:
-            if isinstance(step, int):
-                continue
-            field = next((f for f in make.fields(types, at) if f.name == step), None)
-            if not field:
-                break
-            at = field.kind
-            shared = shared or (at in SHARED and at in seen)
-        if path[0] in ("apiVersion", "kind", "status") or path == ("metadata", "name") or path == ("metadata", "namespace"):
-            continue
-        if not shared or chance.random() < 0.15:
-            yield base, path, value
-
-
-def creates(types, chance):
-    seen = set()
-    for i, row in enumerate(OBJECTS):
-        version, kind, plural, namespaced, _ = row
-        where = place(version, plural, namespaced) + "?dryRun=All"
-        yield Request(f"create {kind}", "POST", where, named(row, f"x{i}"))
-        for _, path, value in changes(types, row, chance, seen, f"x{i}"):
-            yield Request(f"create {kind} {make.text(path)}", "POST", where, edit=(i, f"x{i}", path, value))
-        if i != 1:
-            seen |= {message for message in SHARED if uses(types, message_of(version, kind), message, set())}
-
-
-def uses(types, message, wanted, seen):
-    if message == wanted:
-        return True
-    seen.add(message)
-    return any(field.kind not in seen and uses(types, field.kind, wanted, seen) for field in types.get(message, []))
-
-
-def nested(path, value):
-    """A merge patch that sets it."""
-    for step in reversed(path):
-        value = {step: None if value is make.GONE else value}
-    return value
-
-
-def pointer(path):
-    return "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
-
-
-def edits(types, chance, part):
-    """Updates and patches of objects that are there."""
-    seen = set(SHARED)
-    for i, row in enumerate(OBJECTS):
-        version, kind, plural, namespaced, _ = row
-        where = place(version, plural, namespaced) + f"/b{i}"
-        for _, path, value in changes(types, row, chance, seen, f"b{i}"):
-            ways = [("update", "PUT", JSON), ("jsonpatch", "PATCH", PATCH), ("apply", "PATCH", APPLY)]
-            if not any(isinstance(step, int) for step in path):
-                ways += [("merge", "PATCH", MERGE), ("strategic", "PATCH", STRATEGIC)]
-            for way, method, media in ways:
-                if chance.random() >= part:
-                    continue
-                about, query = f"{way} {kind} {make.text(path)}", "?dryRun=All"
-                if media == APPLY:
-                    query += "&fieldManager=two" + ("&force=true" if chance.random() < 0.5 else "")
-                if media in (MERGE, STRATEGIC):
-                    yield Request(about, method, where + query, nested(path, value), media)
-                elif media == PATCH:
-                    step = [{"op": "remove", "path": pointer(path)}] if value is make.GONE else \
-                           [{"op": "add", "path": pointer(path), "value": value}]
-                    yield Request(about, method, where + query, step, media)
-                else:
-                    yield Request(about, method, where + query, media=media, edit=(i, f"b{i}", path, value))
-
-
-def fixed():
-    """What is tried of every kind in the same way: names and kinds that do not fit, status, scale, options, pages."""
-    for i, row in enumerate(OBJECTS):
-        version, kind, plural, namespaced, _ = row
-        root, dry = place(version, plural, namespaced), "dryRun=All"
-        where, base = f"{root}/b{i}", named(row, f"b{i}")
-        apply = f"{where}?{dry}&fieldManager=two"
-        other = {**base, "metadata": {**base["metadata"], "name": "other"}}
-        for about, body in (("another name", other), ("no kind", {k: v for k, v in base.items() if k != "kind"}),
-                            ("no apiVersion", {k: v for k, v in base.items() if k != "apiVersion"}),
-                            ("an unknown field", {**base, "noSuch": 1}), ("another kind", {**base, "kind": "Other"}),
-                            ("managedFields", {**base, "metadata": {**base["metadata"], "managedFields": [{"manager": "x"}]}}),
-                            ("empty managedFields", {**base, "metadata": {**base["metadata"], "managedFields": []}}),
-                            ("no metadata", {k: v for k, v in base.items() if k != "metadata"}),
-                            ("another uid", {**base, "metadata": {**base["metadata"], "uid": "x"}}),
-                            ("an old version", {**base, "metadata": {**base["metadata"], "resourceVersion": "1"}})):
-            yield Request(f"apply {kind} with {about}", "PATCH", apply, body, APPLY)
-            yield Request(f"update {kind} with {about}", "PUT", f"{where}?{dry}", body)
-            yield Request(f"create {kind} with {about}", "POST", f"{root}?{dry}",
-                          {**body, "metadata": {**body["metadata"], "name": "n"}} if "metadata" in body else body)
-        yield Request(f"apply {kind} without a manager", "PATCH", f"{where}?{dry}", base, APPLY)
-        yield Request(f"apply {kind} of what is not there", "PATCH", f"{root}/new{i}?{dry}&fieldManager=two", named(row,
-            f"new{i}"), APPLY)
-        for label in ("labels", "annotations", "finalizers"):
-            yield Request(f"status {kind} with {label}", "PATCH", f"{where}/status?{dry}",
-                          {"metadata": {label: ["a.b/x"] if label == "finalizers" else {"new": "x"}}}, MERGE)
-            yield Request(f"status {kind} updates {label}", "PUT", f"{where}/status?{dry}", {
-                **base, "metadata": {**base["metadata"], label: ["a.b/x"] if label == "finalizers" else {"new": "x"}}})
-        for body in ({"spec": {"replicas": 2}}, {"spec": {"replicas": -1}}, {"spec": {"replicas": "x"}}, {"spec": {}},
-            {"metadata": {"name": "y"}}):
-            yield Request(f"scale {kind} by a merge", "PATCH", f"{where}/scale?{dry}", body, MERGE)
-        for name in (f"b{i}", "other", ""):
-            yield Request(f"scale {kind} named {name[:1] or 'nothing'}", "PUT", f"{where}/scale?{dry}", {
-                "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name, "namespace": home(namespaced)},
-                    "spec": {"replicas": 3}})
-        for query in ("propagationPolicy=Orphan", "propagationPolicy=Nothing", "gracePeriodSeconds=x", "gracePeriodSeconds=0",
-                      "gracePeriodSeconds=-1", "orphanDependents=true", "orphanDependents=true&propagationPolicy=Orphan",
-                      "dryRun=All&dryRun=All", "dryRun=Some", ""):
-            yield Request(f"delete {kind} {query}", "DELETE",
-                f"{where}?{query}&{dry}" if "dryRun" not in query else f"{where}?{query}")
-        for body in ({"propagationPolicy": "Nothing"}, {"gracePeriodSeconds": "x"}, {"orphanDependents": True,
-            "propagationPolicy": "Orphan"},
-                     {"preconditions": {"uid": "x"}}, {"preconditions": {"resourceVersion": "1"}}, {"dryRun": ["Some"]},
-                         {"kind": "Pod"},
-                     {"dryRun": ["All"], "propagationPolicy": "Foreground"}, {"dryRun": ["All"], "orphanDependents": False}):
-            body = {"dryRun": ["All"], **body}  # beside a body, Kubernetes does not look at the address
-            yield Request(f"delete {kind} with {json.dumps(body)}", "DELETE", where, body)
-        for query in ("limit=1", "limit=-1", "limit=x", "continue=x", "labelSelector=a", "labelSelector=a%20in%20(b",
-            "labelSelector==",
-                      "fieldSelector=metadata.name%3Db0", "fieldSelector=no.such%3Dx", "resourceVersionMatch=Exact",
-                      "resourceVersion=0&resourceVersionMatch=Exact", "resourceVersion=x", "resourceVersion=0",
-                          "timeoutSeconds=x"):
-            yield Request(f"list {kind} {query}", "GET", f"{root}?{query}")
-        for query in ("", "&sendInitialEvents=true", "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
-                      "&resourceVersionMatch=Exact", "&resourceVersion=x", "&resourceVersion=0", "&labelSelector=a%20in%20(b",
-                      "&fieldSelector=no.such%3Dx", "&timeoutSeconds=x", "&allowWatchBookmarks=x", "&limit=-1", "&continue=x"):
-            only = "" if "Selector" in query else f"&fieldSelector=metadata.name%3Db{i}"
-            yield Request(f"watch {kind} {query}", "GET", f"{root}?watch=1{only}{query}")
-        for op in ([{"op": "replace", "path": "/metadata/labels/none", "value": "x"}], [{"op": "add", "path": "", "value": base}],
-                   [{"op": "test", "path": "/kind", "value": "x"}], [{"op": "no"}], [{"op": "remove", "path": "/none"}], {}, []):
-            said = json.dumps(op)[:60] if op and op[0].get("path") else "whole" if op else "nothing"
-            yield Request(f"jsonpatch {kind} {said}",
-                          "PATCH", f"{where}?{dry}", op, PATCH)
-        for patch in ("[]", "{", "null", '{"metadata":{"name":"y"}}', '{"metadata":{"uid":"y"}}',
-            '{"metadata":{"resourceVersion":"1"}}',
-                      '{"kind":"Other"}', '{"metadata":{"labels":null}}', '{"metadata":{"labels":{"a":null,"b":"c"}}}'):
-            yield Request(f"merge {kind} {patch}", "PATCH", f"{where}?{dry}", patch, MERGE)
-            yield Request(f"strategic {kind} {patch}", "PATCH", f"{where}?{dry}", patch, STRATEGIC)
 
 
 # ---- answers ----
@@ -342,19 +157,35 @@ def flat(value, path, out):
     return out
 
 
+def listed(answer):
+    """Of a list the objects that prepare() made, of a table what its columns are and what stands in them."""
+    if answer.get("kind") == "Table":
+        columns = [[column.get(key) for key in ("name", "type", "format",
+                "priority")] for column in answer.get("columnDefinitions") or []]
+        rows = [[str(cell) for cell, column in zip(row["cells"], columns) if column[0] not in ("Age", "Last Seen",
+                "First Seen", "AGE")]
+                for row in answer.get("rows") or []]
+        return {**flat(columns, ".columns", {}), **(flat(rows, ".rows", {}) if len(rows) == 1 else {})}
+    names = [(item.get("metadata") or {}).get("name", "") for item in answer.get("items") or []]
+    return {".items": " ".join(name for name in names if re.search(r"\bb\d+\b", name)), ".kind": answer.get("kind")}
+
+
 def judged(status, said):
     """[code, reason, causes, {path: value}]"""
     try:
         answer = json.loads(said)
     except ValueError:
         return [status, "no JSON", [], {}]
+    if not isinstance(answer, dict):
+        return [status, "no object", [], {}]
+    details = answer.get("details") or {}
     if status >= 400:
-        causes = (answer.get("details") or {}).get("causes") or []
+        causes = details.get("causes") or []
         return [status, answer.get("reason", ""), sorted({f"{c.get('reason', '')} {c.get('field', '')}" for c in causes}), {}]
     if answer.get("kind") == "Status":
         return [status, answer.get("status", ""), [], {}]
-    if answer.get("kind", "").endswith("List") or "items" in answer:
-        return [status, "", [], {}]
+    if answer.get("kind", "").endswith("List") or "items" in answer or answer.get("kind") == "Table":
+        return [status, "", [], listed(answer)]
     return [status, "", [], flat(plain(answer), "", {})]
 
 
@@ -445,18 +276,10 @@ def prepare(server):
             server.ask("POST", f"/api/v1/namespaces/{ns}/serviceaccounts", {"metadata": {"name": "default"}})
     for i, row in enumerate(OBJECTS):
         version, kind, plural, namespaced, _ = row
-        status, said = server.ask("PATCH", place(version, plural, namespaced) + f"/b{i}?fieldManager=one", named(row,
+        status, said = server.ask("PATCH", place(version, plural, namespaced) + f"/{called(i)}?fieldManager=one", named(row,
             f"b{i}"), APPLY)
         if status >= 300:
             print(f"{version} {kind} b{i} is not there: {status} {said[:600]}")
-
-
-def all_requests(seed, part):
-    chance = random.Random(seed)
-    types = make.tables()
-    yield from fixed()
-    yield from creates(types, chance)
-    yield from edits(types, chance, part)
 
 
 def chosen(options, answers):

@@ -3,7 +3,6 @@ type, misspelt, at and beyond its bounds. Read are a field's name and type, and 
 is allowed is not: that is what is judged.
 """
 
-import copy
 import glob
 import json
 import os
@@ -97,8 +96,7 @@ def below(types, message, value, path, depth=0):
 
 
 def changed(document, path, value):
-    """A copy with `value` at `path`."""
-    document = copy.deepcopy(document)
+    """`document` with `value` at `path`, which is put into it."""
     at = document
     for step in path[:-1]:
         if isinstance(at, dict):

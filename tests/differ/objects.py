@@ -239,7 +239,8 @@ OBJECTS = [
         "variables": [{"name": "v", "expression": "object.spec"}], "matchConditions": [{"name": "m", "expression": "true"}],
         "validations": [{"expression": "true", "message": "m", "reason": "Invalid", "messageExpression": "'a'"}],
         "auditAnnotations": [{"key": "k", "valueExpression": "'x'"}]}}),
-    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", False, {"spec": {
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", False,
+            {"spec": {
         "policyName": "p", "validationActions": ["Deny"], "matchResources": MATCH,
         "paramRef": {"name": "a", "namespace": "b", "parameterNotFoundAction": "Allow"}}}),
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False,
@@ -249,4 +250,38 @@ OBJECTS = [
     ("networking.k8s.io/v1", "ServiceCIDR", "servicecidrs", False, {"spec": {"cidrs": ["10.77.0.0/24"]}}),
     ("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities", True, {
         "storageClassName": "x", "nodeTopology": SELECTOR, "capacity": "1Gi", "maximumVolumeSize": "1Gi"}),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False, {
+        "metadata": {"name": "nones.{name}.example.com"}, "spec": {
+            "group": "{name}.example.com", "scope": "Namespaced", "preserveUnknownFields": False,
+            "names": {"plural": "nones", "singular": "none", "kind": "None", "listKind": "NoneList", "shortNames": ["no"],
+                    "categories": ["all"]},
+            "versions": [{"name": "v1", "served": True, "storage": True, "deprecated": False, "subresources": {"status": {},
+                    "scale": {
+                "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+                        "labelSelectorPath": ".status.selector"}},
+                "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
+                        "priority": 1}],
+                "selectableFields": [{"jsonPath": ".spec.a"}],
+                "schema": {"openAPIV3Schema": {"type": "object", "description": "d", "properties": {"spec": {"type": "object",
+                        "required": ["a"],
+                    "x-kubernetes-validations": [{"rule": "true", "message": "m", "reason": "FieldValueInvalid",
+                            "fieldPath": ".a"}], "properties": {
+                        "a": {"type": "string", "enum": ["x", "y"], "minLength": 1, "maxLength": 5, "pattern": "^[a-z]$",
+                                "default": "x", "nullable": True},
+                        "n": {"type": "number", "minimum": 1, "maximum": 5, "exclusiveMinimum": True, "multipleOf": 2,
+                                "format": "double"},
+                        "m": {"type": "array", "items": {"type": "object", "required": ["k"],
+                                "properties": {"k": {"type": "string"}}},
+                              "minItems": 1, "maxItems": 5, "x-kubernetes-list-type": "map",
+                                      "x-kubernetes-list-map-keys": ["k"]},
+                        "o": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "minProperties": 1,
+                                "maxProperties": 3},
+                        "p": {"type": "object", "additionalProperties": {"type": "integer", "format": "int32"}},
+                        "i": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}}}}}}}]}}),
+    ("apiregistration.k8s.io/v1", "APIService", "apiservices", False, {"metadata": {"name": "v1.{name}.example.com"}, "spec": {
+        "group": "{name}.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+                "insecureSkipTLSVerify": True,
+        "service": {"name": "s", "namespace": "n", "port": 443}}}),
+    ("networking.k8s.io/v1", "IPAddress", "ipaddresses", False, {"metadata": {"name": "{address}"}, "spec": {"parentRef": {
+        "group": "", "resource": "services", "namespace": "n", "name": "s"}}}),
 ]
