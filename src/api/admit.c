@@ -95,6 +95,12 @@ void admit_too_many(struct admit *admit, struct str field, size_t count, size_t 
         str_printf(admit->arena, "Too many: %zu: must have at most %zu items", count, max));
 }
 
+void admit_too_long(struct admit *admit, struct str field, size_t max)
+{
+    add(admit, field, "FieldValueTooLong",
+        str_printf(admit->arena, "Too long: may not be more than %zu bytes", max));
+}
+
 void admit_fill_c(struct admit *admit, struct json *object, const char *key, const char *text)
 {
     if (json_is_null(json_get(object, key)))

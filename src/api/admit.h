@@ -71,6 +71,7 @@ void admit_unsupported(struct admit *admit,
 void admit_warn(struct admit *admit, struct str text);
 void admit_duplicate(struct admit *admit, struct str field, const struct json *value);
 void admit_too_many(struct admit *admit, struct str field, size_t count, size_t max);
+void admit_too_long(struct admit *admit, struct str field, size_t max);
 
 /* A default: where nothing is said. */
 void admit_fill_c(struct admit *admit, struct json *object, const char *key, const char *text);
@@ -78,6 +79,8 @@ void admit_fill_i64(struct admit *admit, struct json *object, const char *key, i
 
 /* admit_meta.c */
 void admit_metadata(struct admit *admit);
+/* An owner that is named twice in the same words is one. */
+void admit_owners(struct admit *admit);
 /* admit_names.c: the texts that the items of a list have as `key`, compared in n log n: a list may
  * have as many items as fit into a request. */
 struct admit_names {

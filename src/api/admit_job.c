@@ -41,7 +41,7 @@ void admit_job_default(struct admit *admit)
 {
     struct json *spec = json_get(admit->object, "spec");
 
-    if (admit->old || !json_is(json_get(spec, "template"), JSON_OBJECT))
+    if (!json_is(json_get(spec, "template"), JSON_OBJECT))
         return;
     if (json_is_null(json_get(spec, "completions")) && json_is_null(json_get(spec, "parallelism")))
         json_add_i64(admit->arena, spec, "completions", 1);

@@ -1,8 +1,10 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "api/names.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -82,7 +84,22 @@ static void check_annotations(struct admit *admit, const struct json *annotation
             admit_invalid(admit, STR("metadata.annotations"), item, "must be a string; quote it");
     }
     if (bytes > ANNOTATION_BYTES_MAX)
-        admit_invalid(admit, STR("metadata.annotations"), NULL, "must have at most 262144 bytes");
+        admit_too_long(admit, STR("metadata.annotations"), ANNOTATION_BYTES_MAX);
+}
+
+void admit_owners(struct admit *admit)
+{
+    struct json *owners = json_at(admit->object, "metadata.ownerReferences");
+    _cleanup_(map_done) struct map seen = {.seed = (uintptr_t)admit->object};
+    struct json *kept = json_new_array(admit->arena);
+
+    if (json_count(owners) < 2)
+        return;
+    JSON_FOREACH(owners, owner)
+        if (!map_set(&seen, json_text(admit->arena, owner), owner))
+            json_push(kept, json_clone(admit->arena, owner));
+    if (json_count(kept) < json_count(owners))
+        json_set(json_get(admit->object, "metadata"), STR("ownerReferences"), kept);
 }
 
 static void check_owners(struct admit *admit, const struct json *owners)
@@ -91,11 +108,21 @@ static void check_owners(struct admit *admit, const struct json *owners)
     size_t controllers = 0;
 
     JSON_FOREACH(owners, owner) {
+        struct str version = json_str(json_get(owner, "apiVersion"));
+        size_t slash = str_find(version, '/');
+
         for (size_t i = 0; i < COUNT_OF(required); i++)
             if (!json_str(json_get(owner, required[i])).len)
                 admit_invalid(admit,
                               str_printf(admit->arena, "metadata.ownerReferences.%s", required[i]),
                               json_get(owner, required[i]), "must not be empty");
+        if (slash < version.len &&
+            str_find(str_sub(version, slash + 1, version.len), '/') < version.len - slash - 1)
+            admit_invalid(admit, STR("metadata.ownerReferences.apiVersion"),
+                          json_get(owner, "apiVersion"), "must be a version, or group/version");
+        if (str_is(version, "v1") && str_is(json_str(json_get(owner, "kind")), "Event"))
+            admit_invalid(admit, STR("metadata.ownerReferences"), owner,
+                          "an Event is disallowed from being an owner");
         controllers += json_bool_or(json_get(owner, "controller"), false) ? 1 : 0;
     }
     if (controllers > 1)
@@ -135,11 +162,15 @@ static void check_finalizers(struct admit *admit, const struct json *meta)
     const struct json *before = json_at(admit->old, "metadata.finalizers");
     bool deleting = !json_is_null(json_at(admit->old, "metadata.deletionTimestamp"));
 
+    bool orphans = false;
+    bool waits = false;
     size_t index = 0;
 
     JSON_FOREACH(json_get(meta, "finalizers"), item) {
         const char *rule = names_qualified(json_str(item));
 
+        orphans |= str_is(json_str(item), "orphan");
+        waits |= str_is(json_str(item), "foregroundDeletion");
         if (rule)
             admit_invalid(admit, STR("metadata.finalizers"), item, rule);
         if (has_strict_finalizers(admit->kind) && !is_finalizer(json_str(item)) &&
@@ -151,6 +182,9 @@ static void check_finalizers(struct admit *admit, const struct json *meta)
             admit_forbidden(admit, STR("metadata.finalizers"),
                             "no new finalizers can be added if the object is being deleted");
     }
+    if (orphans && waits)
+        admit_invalid(admit, STR("metadata.finalizers"), json_get(meta, "finalizers"),
+                      "finalizer orphan and foregroundDeletion cannot be both set");
 }
 
 /* What a name is to begin with; a dash at its end stands before what is made up. */

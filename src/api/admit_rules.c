@@ -542,6 +542,7 @@ int admit_default(struct admit *admit, struct err *err)
         r = admit_pod_bound(json_get(admit->object, "spec"), err);
     if (r < 0)
         return r;
+    admit_owners(admit);
     for (size_t i = 0; i < RULES; i++)
         if (rules[i].kind == admit->kind && rules[i].fill && has_shape(admit))
             rules[i].fill(admit);

@@ -79,7 +79,7 @@ void admit_hpa_default(struct admit *admit)
 
 void admit_networkpolicy_default(struct admit *admit)
 {
-    struct json *spec = json_get(admit->object, "spec");
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
 
     if (!json_is(spec, JSON_OBJECT) || json_count(json_get(spec, "policyTypes")))
         return;

@@ -214,8 +214,23 @@ static void check_resource_field(const struct look *look)
     static const char *const cpus[] = {"1m", "1"};
     static const char *const bytes[] = {"1",   "1k",  "1M",  "1G",  "1T",  "1P", "1E",
                                         "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"};
+    static const char *const known[] = {
+        "limits.cpu",   "limits.memory",   "limits.ephemeral-storage",
+        "requests.cpu", "requests.memory", "requests.ephemeral-storage"};
     struct str resource = look_text(look, "resource");
+    bool there = !resource.len || str_starts(resource, STR("limits.hugepages-")) ||
+                 str_starts(resource, STR("requests.hugepages-"));
 
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        there |= str_is(resource, known[i]);
+    if (!there)
+        admit_unsupported(look->admit, look_at(look, "resource"),
+                          json_get(look->object, "resource"),
+                          "\"limits.cpu\", \"limits.ephemeral-storage\", \"limits.memory\", "
+                          "\"requests.cpu\", \"requests.ephemeral-storage\", "
+                          "\"requests.memory\", and hugepages of either");
+    if (is_below(look, "volumes") && !look_text(look, "containerName").len)
+        admit_required(look->admit, look_at(look, "containerName"), "");
     if (str_contains(resource, STR(".cpu")) && !is_divisor(look, cpus, COUNT_OF(cpus)))
         look_wrong(look, "divisor",
                    "only divisor's values 1m and 1 are supported with the cpu resource");
@@ -243,6 +258,39 @@ static void check_mount(const struct look *look)
 {
     if (look_text(look, "subPath").len && look_text(look, "subPathExpr").len)
         look_wrong(look, "subPathExpr", "subPathExpr and subPath are mutually exclusive");
+}
+
+/* Of init containers alone: a sidecar. */
+static void check_container(const struct look *look)
+{
+    if (is_below(look, "containers") && !json_is_null(json_get(look->object, "restartPolicy")))
+        admit_forbidden(look->admit, look_at(look, "restartPolicy"),
+                        "may not be set for non-init containers");
+}
+
+static void check_driver(const struct look *look)
+{
+    const struct json *secret = json_get(look->object, "nodePublishSecretRef");
+
+    if (!json_is_null(secret) && !json_str(json_get(secret, "name")).len)
+        admit_required(look->admit, look_at(look, "nodePublishSecretRef.name"), "");
+}
+
+static void check_capacity(const struct look *look)
+{
+    const struct json *size = json_at(look->object, "capacity.storage");
+    int64_t bytes = 0;
+
+    if (quantity_whole_json(size, &bytes, NULL) == 0 && bytes <= 0)
+        admit_invalid(look->admit, look_at(look, "capacity[storage]"), size,
+                      "must be greater than zero");
+}
+
+static void check_probe(const struct look *look)
+{
+    if (is_below(look, "readinessProbe") &&
+        !json_is_null(json_get(look->object, "terminationGracePeriodSeconds")))
+        look_wrong(look, "terminationGracePeriodSeconds", "must not be set for readinessProbes");
 }
 
 static void check_pod_spec(const struct look *look)
@@ -416,6 +464,11 @@ static void check_policy_peer(const struct look *look)
         json_is_null(json_get(look->object, "namespaceSelector")) &&
         json_is_null(json_get(look->object, "ipBlock")))
         admit_required(look->admit, look_here(look), "must specify a peer");
+    if (!json_is_null(json_get(look->object, "ipBlock")) &&
+        (!json_is_null(json_get(look->object, "podSelector")) ||
+         !json_is_null(json_get(look->object, "namespaceSelector"))))
+        admit_forbidden(look->admit, look_here(look),
+                        "may not specify both ipBlock and another peer");
 }
 
 static void check_ingress_path(const struct look *look)
@@ -454,6 +507,8 @@ static void check_class_reference(const struct look *look)
 /* ---- which ---- */
 
 const struct message_rule message_common[] = {
+    {"v1", "CSIVolumeSource", check_driver},
+    {"v1", "Container", check_container},
     {"v1", "EnvVar", check_variable},
     {"networking.k8s.io/v1", "HTTPIngressPath", check_ingress_path},
     {"networking.k8s.io/v1", "IngressBackend", check_ingress_backend},
@@ -465,9 +520,11 @@ const struct message_rule message_common[] = {
     {"v1", "NodeSelectorRequirement", check_node_term},
     {"v1", "ObjectFieldSelector", check_field_path},
     {"v1", "PersistentVolumeClaimSpec", check_claim},
+    {"v1", "PersistentVolumeSpec", check_capacity},
     {"v1", "PodAffinityTerm", check_near},
     {"v1", "PodSpec", check_pod_spec},
     {"rbac.authorization.k8s.io/v1", "PolicyRule", check_rule},
+    {"v1", "Probe", check_probe},
     {"v1", "ResourceFieldSelector", check_resource_field},
     {"v1", "SeccompProfile", check_seccomp},
     {"rbac.authorization.k8s.io/v1", "Subject", check_subject},

@@ -173,6 +173,40 @@ int selector_parse_labels(struct arena *arena,
     return 0;
 }
 
+/* Up to the next ',' that has no '\' before it. */
+static bool cut_field(struct str *rest, struct str *ret)
+{
+    size_t end = 0;
+
+    if (!rest->p)
+        return false;
+    while (end < rest->len && rest->p[end] != ',')
+        end += rest->p[end] == '\\' && end + 1 < rest->len ? 2 : 1;
+    *ret = str_sub(*rest, 0, end);
+    *rest = end < rest->len ? str_sub(*rest, end + 1, rest->len) : STR_NONE;
+    return true;
+}
+
+/* The value without the '\' before a ',', '=' or '\'; false: one stands before something else, or
+ * before nothing, or a '=' stands alone. */
+static bool unescape(struct arena *arena, struct str *text)
+{
+    char *out = arena_alloc(arena, text->len + 1, 1, 1);
+    size_t len = 0;
+
+    for (size_t i = 0; i < text->len; i++) {
+        bool escaped = text->p[i] == '\\';
+
+        i += escaped ? 1 : 0;
+        char c = i < text->len ? text->p[i] : 0;
+        if (escaped ? c != '\\' && c != ',' && c != '=' : c == '=')
+            return false;
+        out[len++] = c;
+    }
+    *text = (struct str){out, len};
+    return true;
+}
+
 int selector_parse_fields(struct arena *arena,
                           struct str text,
                           struct selector *ret,
@@ -182,7 +216,7 @@ int selector_parse_fields(struct arena *arena,
     struct str rest = text;
     struct str part;
 
-    while (text.len && str_cut(&rest, ',', &part)) {
+    while (text.len && cut_field(&rest, &part)) {
         size_t at = str_find(part, '=');
         struct str *value = ARENA_NEW(arena, struct str);
 
@@ -197,6 +231,11 @@ int selector_parse_fields(struct arena *arena,
         *value = str_sub(part, at + 1, part.len);
         if (!not &&str_starts(*value, STR("=")))
             *value = str_sub(*value, 1, value->len);
+        if (!unescape(arena, value))
+            return err_set(err, -EINVAL,
+                           "invalid field selector \"" STR_FMT "\": in a value a '\\' stands "
+                           "before each ',', '=' and '\\', and before nothing else",
+                           STR_ARG(str_sub(text, 0, 80)));
         VEC_PUSH(arena, &terms,
                  (struct selector_term){.key = str_trim(str_sub(part, 0, at - (not ? 1 : 0))),
                                         .op = not ? SELECTOR_NOT_IN : SELECTOR_IN,

@@ -157,6 +157,38 @@ static const char *form_share(struct str text)
     return number > 100 ? "must not be greater than 100%" : NULL;
 }
 
+#define DRIVER_BYTES_MAX 63
+
+/* The name of a driver, in letters of any case. */
+static const char *form_driver(struct str text)
+{
+    char lower[DRIVER_BYTES_MAX];
+
+    if (text.len > sizeof(lower))
+        return "may not be more than 63 bytes";
+    for (size_t i = 0; i < text.len; i++)
+        lower[i] = text.p[i] >= 'A' && text.p[i] <= 'Z' ? (char)(text.p[i] | 0x20) : text.p[i];
+    return names_dns_subdomain((struct str){lower, text.len});
+}
+
+/* "acme.io/foo" */
+static const char *form_domain_path(struct str text)
+{
+    static const char others[] = "-._~!$&'()*+,;=:@%/";
+    size_t slash = str_find(text, '/');
+
+    if (slash + 1 >= text.len || names_dns_subdomain(str_sub(text, 0, slash)))
+        return "must be a domain-prefixed path (such as \"acme.io/foo\")";
+    for (size_t i = slash + 1; i < text.len; i++) {
+        char c = text.p[i];
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+            !strchr(others, c))
+            return "has a character that no path has";
+    }
+    return text.len > DRIVER_BYTES_MAX ? "may not be more than 63 bytes" : NULL;
+}
+
 static const struct form {
     const char *word;
     const char *(*wrong)(struct str text);
@@ -181,6 +213,8 @@ static const struct form {
     {"absolute", form_absolute, 0, 0},
     {"no-up", form_no_up, 0, 0},
     {"header", form_header, 0, 0},
+    {"driver", form_driver, 0, 0},
+    {"domain-path", form_domain_path, 0, 0},
 };
 
 /* "label!" is the form label. */
@@ -439,9 +473,9 @@ static void check_fields(struct admit *admit,
             continue;
         if ((choice->must || (field->flags & TYPE_MUST)) && says_nothing(value))
             missing(admit, &where, "");
-        else if (!value)
+        else if (json_is_null(value))
             check_absent(admit, field, &where);
-        else if (!json_is_null(value))
+        else
             check_inside(admit, field, value, before, &where);
     }
 }

@@ -393,7 +393,7 @@ bool http_query_bool(struct str query, const char *key)
         if (!str_eq(str_sub(part, 0, equal), wanted))
             continue;
         struct str value = str_sub(part, equal + 1, part.len);
-        return http_equal_nocase(value, STR("true")) || str_is(value, "1");
+        return !http_equal_nocase(value, STR("false")) && !str_is(value, "0");
     }
     return false;
 }

@@ -71,7 +71,7 @@ size_t http_query_all(struct arena *arena,
                       const char *key,
                       struct str *out,
                       size_t max);
-/* "true", "True", "1"; anything else is false. */
+/* It is said, and neither "false" nor "0". */
 bool http_query_bool(struct str query, const char *key);
 
 /* %XX decoded. STR_NONE when a sequence is broken or means NUL. */

@@ -245,7 +245,8 @@ TEST(http_query_values_are_decoded)
     EXPECT(http_query_all(&arena, query, "a", all, 1) == 2);
     EXPECT(str_is(http_query(&arena, STR("alone&a=b"), "alone"), ""));
     EXPECT(http_query_bool(STR("a=1"), "a") && http_query_bool(STR("b&a=true"), "a"));
-    EXPECT(!http_query_bool(STR("a=0"), "a") && !http_query_bool(STR("a"), "a"));
+    EXPECT(!http_query_bool(STR("a=0"), "a") && !http_query_bool(STR("a=False"), "a"));
+    EXPECT(http_query_bool(STR("a"), "a") && http_query_bool(STR("a=yes"), "a"));
 }
 
 TEST(http_percent_signs_are_decoded_or_the_text_is_refused)

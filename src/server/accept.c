@@ -89,7 +89,7 @@ static bool clause_matches(const struct clause *clause, enum media media)
 }
 
 /* Which view a clause means; false: one that nobody has. */
-static bool clause_view(const struct clause *clause, enum view *ret)
+static bool clause_view(const struct clause *clause, struct accept_offer offer, enum view *ret)
 {
     struct str as = clause_param(clause, "as");
     struct str group = clause_param(clause, "g");
@@ -102,8 +102,9 @@ static bool clause_view(const struct clause *clause, enum view *ret)
         (version.len && !str_is(version, "v1") && !str_is(version, "v1beta1")))
         return false;
     *ret = str_is(as, "Table") ? VIEW_TABLE : VIEW_METADATA;
-    return *ret == VIEW_TABLE || str_is(as, "PartialObjectMetadata") ||
-           str_is(as, "PartialObjectMetadataList");
+    return *ret == VIEW_TABLE ||
+           (str_is(as, "PartialObjectMetadata") && (!offer.list || offer.stream)) ||
+           (str_is(as, "PartialObjectMetadataList") && (offer.list || offer.stream));
 }
 
 static bool offer_has(struct accept_offer offer, enum media media, enum view view)
@@ -138,7 +139,7 @@ bool accept_choose(struct str header, struct accept_offer offer, struct accept *
     for (size_t i = 0; i < count; i++) {
         enum view view;
 
-        if (!clause_view(&clauses[i], &view))
+        if (!clause_view(&clauses[i], offer, &view))
             continue;
         for (size_t media = 0; media < COUNT_OF(media_types); media++)
             if (clause_matches(&clauses[i], (enum media)media) &&

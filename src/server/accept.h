@@ -28,6 +28,7 @@ struct accept_offer {
     bool protobuf; /* of whole objects; metadata has it always */
     bool views;    /* other ones than the object itself */
     bool stream;   /* one after the other: YAML cannot */
+    bool list;     /* whose metadata is a PartialObjectMetadataList */
 };
 
 #define ACCEPT_CLAUSES_MAX 32 /* clients send five; further ones are not looked at */

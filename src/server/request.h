@@ -152,6 +152,8 @@ void status_reply(struct request *request, const struct status *status);
 /* The common failures in one line. */
 void request_fail(struct request *request, int code, const char *reason, const char *fmt, ...)
     _printf_(4, 5);
+/* A number of the address; false: it is none, which is answered. `ret` stays where nothing is said. */
+bool request_number(struct request *request, const char *name, int64_t *ret);
 /* 422: what is wrong with a field or option. (Old kubectls show causes only, so there is one.) */
 void request_invalid(struct request *request, const char *field, const char *fmt, ...)
     _printf_(3, 4);

@@ -216,12 +216,8 @@ static bool take_options(struct request *request)
         return false;
     if (request->call.body.len)
         return true;
-    if (grace.len && !str_to_i64(grace, &seconds)) {
-        request_fail(request, 400, "BadRequest",
-                     "gracePeriodSeconds: \"" STR_FMT "\" is not a number",
-                     STR_ARG(str_sub(grace, 0, 64)));
+    if (!request_number(request, "gracePeriodSeconds", &seconds))
         return false;
-    }
     if (grace.len)
         json_add_i64(arena, options, "gracePeriodSeconds", seconds);
     if (http_query(arena, query, "orphanDependents").len)
@@ -336,31 +332,37 @@ static bool forbid_match(struct request *request, const char *why)
     return false;
 }
 
+static bool check_version(struct request *request, uint64_t *ret)
+{
+    struct str version =
+        http_query(request_arena(request), request->x->head.query, "resourceVersion");
+
+    if (!version.len || str_to_u64(version, ret))
+        return true;
+    request_fail(request, 400, "BadRequest",
+                 "invalid resource version: resourceVersion: Invalid value: \"" STR_FMT
+                 "\": it must be a number that this server gave out",
+                 STR_ARG(str_sub(version, 0, 64)));
+    return false;
+}
+
 /* Numbers of a list. */
 static bool check_list(struct request *request)
 {
     struct arena *arena = request_arena(request);
     struct str query = request->x->head.query;
-    struct str limit = http_query(arena, query, "limit");
     struct str version = http_query(arena, query, "resourceVersion");
     struct str match = http_query(arena, query, "resourceVersionMatch");
-    struct str timeout = http_query(arena, query, "timeoutSeconds");
     uint64_t number = 0;
-    int64_t below = 0;
+    int64_t limit = 0;
+    int64_t seconds = 0;
 
-    /* Below zero it is none, as in Kubernetes. */
-    if (limit.len && !str_to_u64(limit, &request->call.limit) && !str_to_i64(limit, &below)) {
-        request_fail(request, 400, "BadRequest", "limit: \"" STR_FMT "\" is not a number",
-                     STR_ARG(str_sub(limit, 0, 64)));
+    if (!request_number(request, "limit", &limit) ||
+        !request_number(request, "timeoutSeconds", &seconds))
         return false;
-    }
-    if (version.len && !str_to_u64(version, &number)) {
-        request_fail(request, 400, "BadRequest",
-                     "invalid resource version: resourceVersion: Invalid value: \"" STR_FMT
-                     "\": it must be a number that this server gave out",
-                     STR_ARG(str_sub(version, 0, 64)));
+    request->call.limit = limit > 0 ? (uint64_t)limit : 0; /* below zero it is none */
+    if (!check_version(request, &number))
         return false;
-    }
     if (match.len && !str_is(match, "Exact") && !str_is(match, "NotOlderThan")) {
         request_invalid(request, "resourceVersionMatch",
                         "Unsupported value: \"" STR_FMT
@@ -371,6 +373,8 @@ static bool check_list(struct request *request)
     if (match.len && !version.len)
         return forbid_match(request, "resourceVersionMatch is forbidden unless "
                                      "resourceVersion is provided");
+    if (match.len && request->call.continue_token.len)
+        return forbid_match(request, "resourceVersionMatch is forbidden when continue is provided");
     if (str_is(match, "Exact") && !number)
         return forbid_match(request, "resourceVersionMatch \"exact\" is forbidden for "
                                      "resourceVersion \"0\"");
@@ -382,21 +386,77 @@ static bool check_list(struct request *request)
     /* A list in pages is of one moment, which old clients name without saying so. */
     if (str_is(match, "Exact") || (!match.len && request->call.limit))
         request->call.exact_revision = number;
-    if (timeout.len && !str_to_i64(timeout, &below)) {
-        request_fail(request, 400, "BadRequest", "timeoutSeconds: \"" STR_FMT "\" is not a number",
-                     STR_ARG(str_sub(timeout, 0, 64)));
+    if (http_query_all(arena, query, "sendInitialEvents", NULL, 0)) {
+        request_invalid(request, "sendInitialEvents",
+                        "Forbidden: sendInitialEvents is forbidden for list");
         return false;
     }
     return true;
 }
 
+#define DRY_RUNS_MAX 8 /* as often as anybody says it */
+
+static bool is_told_dry(struct request *request)
+{
+    struct str values[DRY_RUNS_MAX];
+    size_t count = http_query_all(request_arena(request), request->x->head.query, "dryRun", values,
+                                  DRY_RUNS_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        struct str value = i < DRY_RUNS_MAX ? values[i] : STR("");
+
+        if (str_is(value, "All"))
+            continue;
+        request_invalid(request, "dryRun",
+                        "Unsupported value: \"" STR_FMT "\": supported values: \"All\"",
+                        STR_ARG(str_sub(value, 0, 64)));
+        return false;
+    }
+    return true;
+}
+
+static bool is_printable(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.p[i] < ' ' || text.p[i] == 0x7f)
+            return false;
+    return true;
+}
+
+static bool check_manager(struct request *request)
+{
+    struct str manager = STR("");
+
+    if (!http_query_all(request_arena(request), request->x->head.query, "fieldManager", &manager,
+                        1))
+        return true;
+    if (manager.len > MANAGER_BYTES_MAX)
+        request_invalid(request, "fieldManager", "Too long: may not be more than %d bytes",
+                        MANAGER_BYTES_MAX);
+    else if (!str_is_set(manager) || !is_printable(manager))
+        request_invalid(request, "fieldManager", "has a character that cannot be printed");
+    else
+        return true;
+    return false;
+}
+
 /* Options of a write that mean nothing here would be taken for something else. */
 static bool check_options(struct request *request)
 {
-    struct arena *arena = request_arena(request);
-    struct str validation = http_query(arena, request->x->head.query, "fieldValidation");
-    struct str dry_run = http_query(arena, request->x->head.query, "dryRun");
+    struct str query = request->x->head.query;
+    struct str method = request->x->head.method;
+    struct str validation = http_query(request_arena(request), query, "fieldValidation");
+    struct str type = http_head_get(&request->x->head, "Content-Type");
 
+    if (!is_told_dry(request))
+        return false;
+    if (str_is(method, "DELETE"))
+        return true;
+    if (str_is(method, "PATCH") && !str_starts(type, STR("application/apply-patch")) &&
+        http_query_all(request_arena(request), query, "force", NULL, 0)) {
+        request_invalid(request, "force", "Forbidden: may not be specified for non-apply patch");
+        return false;
+    }
     if (validation.len && !str_is(validation, "Ignore") && !str_is(validation, "Warn") &&
         !str_is(validation, "Strict")) {
         request_invalid(request, "fieldValidation",
@@ -405,13 +465,7 @@ static bool check_options(struct request *request)
                         STR_ARG(str_sub(validation, 0, 64)));
         return false;
     }
-    if (dry_run.len && !str_is(dry_run, "All")) {
-        request_invalid(request, "dryRun",
-                        "Unsupported value: \"" STR_FMT "\": supported values: \"All\"",
-                        STR_ARG(str_sub(dry_run, 0, 64)));
-        return false;
-    }
-    return true;
+    return check_manager(request);
 }
 
 static void method_not_allowed(struct request *request)
@@ -435,7 +489,11 @@ static void read_resource(struct request *request)
         if (!check_list(request))
             return;
     } else {
+        uint64_t version = 0;
+
         request->call.verb = API_GET;
+        if (!check_version(request, &version))
+            return;
     }
     call(request);
 }
@@ -468,7 +526,7 @@ static void write_resource(struct request *request)
             call_named(request);
     } else if (str_is(method, "DELETE") && !request->route.subresource.len) {
         request->call.verb = named ? API_DELETE : API_DELETE_COLLECTION;
-        if (take_options(request))
+        if ((named || check_list(request)) && take_options(request))
             call(request);
     } else {
         method_not_allowed(request);

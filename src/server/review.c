@@ -203,9 +203,10 @@ static bool bind_token(struct request *request, const struct json *root, struct 
     if (json_is_null(bound))
         return true;
     if (!str_is(kind, "Pod")) {
-        request_invalid(request, "spec.boundObjectRef.kind",
-                        "Unsupported value: \"" STR_FMT "\": supported values: \"Pod\"",
-                        STR_ARG(str_sub(kind, 0, 64)));
+        request_fail(request, 400, "BadRequest",
+                     "spec.boundObjectRef.kind: cannot bind a token to a \"" STR_FMT
+                     "\": it is bound to a Pod, or to nothing",
+                     STR_ARG(str_sub(kind, 0, 64)));
         return false;
     }
     jwt->pod = json_str(json_get(bound, "name"));
@@ -239,7 +240,7 @@ static void on_account(void *user, const struct api_result *result)
         return;
     }
     int64_t seconds = json_i64_or(json_at(root, "spec.expirationSeconds"), TOKEN_S_DEFAULT);
-    seconds = seconds < TOKEN_S_MIN ? TOKEN_S_MIN : seconds > TOKEN_S_MAX ? TOKEN_S_MAX : seconds;
+    seconds = seconds > TOKEN_S_MAX ? TOKEN_S_MAX : seconds;
     struct jwt jwt = {.ns = request->route.ns,
                       .account = request->route.name,
                       .account_uid = result->object->uid,
@@ -263,8 +264,29 @@ static void on_account(void *user, const struct api_result *result)
     http_unref(request->x);
 }
 
+static bool token_spec_is_good(struct request *request, const struct json *root)
+{
+    struct str name = json_str_at(root, "metadata.name");
+    int64_t seconds = json_i64_or(json_at(root, "spec.expirationSeconds"), TOKEN_S_DEFAULT);
+
+    if (name.len && !str_eq(name, request->route.name))
+        request_invalid(request, "metadata.name",
+                        "must match the service account name if it is set");
+    else if (seconds < TOKEN_S_MIN)
+        request_invalid(request, "spec.expirationSeconds",
+                        "may not specify a duration less than 10 minutes");
+    else if (seconds > UINT32_MAX)
+        request_invalid(request, "spec.expirationSeconds",
+                        "may not specify a duration larger than 2^32 seconds");
+    else
+        return true;
+    return false;
+}
+
 static void token_request(struct request *request, struct json *root)
 {
+    if (!token_spec_is_good(request, root))
+        return;
     if (!request->user.owner && account_is_owner(request->route.ns, request->route.name)) {
         request_fail(request, 403, "Forbidden",
                      "a token of " ACCOUNT_OWNER_NAMESPACE "/" ACCOUNT_OWNER_NAME
@@ -285,17 +307,63 @@ static const struct {
     const char *group;
     const char *plural;
     const char *subresource;
+    const char *kind;
     bool namespaced; /* asked below a namespace; the others are about the cluster, and only there */
     void (*answer)(struct request *request, struct json *root);
 } reviews[] = {
-    {"authorization.k8s.io", "selfsubjectaccessreviews", "", false, access_review},
-    {"authorization.k8s.io", "subjectaccessreviews", "", false, access_review},
-    {"authorization.k8s.io", "localsubjectaccessreviews", "", true, access_review},
-    {"authorization.k8s.io", "selfsubjectrulesreviews", "", false, rules_review},
-    {"authentication.k8s.io", "selfsubjectreviews", "", false, self_review},
-    {"authentication.k8s.io", "tokenreviews", "", false, token_review},
-    {"", "serviceaccounts", "token", true, token_request},
+    {"authorization.k8s.io", "selfsubjectaccessreviews", "", "SelfSubjectAccessReview", false,
+     access_review},
+    {"authorization.k8s.io", "subjectaccessreviews", "", "SubjectAccessReview", false,
+     access_review},
+    {"authorization.k8s.io", "localsubjectaccessreviews", "", "LocalSubjectAccessReview", true,
+     access_review},
+    {"authorization.k8s.io", "selfsubjectrulesreviews", "", "SelfSubjectRulesReview", false,
+     rules_review},
+    {"authentication.k8s.io", "selfsubjectreviews", "", "SelfSubjectReview", false, self_review},
+    {"authentication.k8s.io", "tokenreviews", "", "TokenReview", false, token_review},
+    {"", "serviceaccounts", "token", "TokenRequest", true, token_request},
 };
+
+/* The question is of the kind that is asked at this address, about the namespace of the address;
+ * what it does not say it is then. False: it was refused. */
+static bool review_is_of(struct request *request, struct json *root, size_t which)
+{
+    struct arena *arena = request_arena(request);
+    struct str kind = json_str(json_get(root, "kind"));
+    struct str version = json_str(json_get(root, "apiVersion"));
+    struct str ns = json_str_at(root, "metadata.namespace");
+    static const char *const names[] = {"apiVersion", "kind"};
+    const char *group = reviews[which].group[0] ? reviews[which].group : "authentication.k8s.io";
+    struct str wanted = str_printf(arena, "%s/v1", group);
+
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (!json_is_null(json_get(root, names[i])) &&
+            !json_is(json_get(root, names[i]), JSON_STRING)) {
+            request_fail(request, 400, "BadRequest", "%s: must be a string", names[i]);
+            return false;
+        }
+    if ((kind.len && !str_is(kind, reviews[which].kind)) ||
+        (version.len && !str_eq(version, wanted))) {
+        request_fail(request, 400, "BadRequest",
+                     STR_FMT " in version \"" STR_FMT "\" cannot be handled as a %s of " STR_FMT,
+                     STR_ARG(str_sub(kind, 0, 64)), STR_ARG(str_sub(version, 0, 64)),
+                     reviews[which].kind, STR_ARG(wanted));
+        return false;
+    }
+    if (ns.len && request->route.ns.len && !str_eq(ns, request->route.ns)) {
+        request_fail(request, 400, "BadRequest",
+                     "the namespace of the provided object does not match the namespace sent on "
+                     "the request");
+        return false;
+    }
+    if (!kind.len)
+        json_add_c(arena, root, "kind", reviews[which].kind);
+    if (!version.len)
+        json_add_str(arena, root, "apiVersion", wanted);
+    if (json_is(json_get(root, "metadata"), JSON_OBJECT) && request->route.ns.len)
+        json_add_str(arena, json_get(root, "metadata"), "namespace", request->route.ns);
+    return true;
+}
 
 /* An answer to a question is no stored object: it has no table and no metadata to be shown as. */
 static bool review_accept(struct request *request)
@@ -322,14 +390,6 @@ static bool review_fits(struct request *request, struct json *root)
     struct schema_unknown unknown = {0};
     struct admit admit = {.arena = arena};
 
-    static const char *const names[] = {"apiVersion", "kind"};
-
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (!json_is_null(json_get(root, names[i])) &&
-            !json_is(json_get(root, names[i]), JSON_STRING)) {
-            request_fail(request, 400, "BadRequest", "%s: must be a string", names[i]);
-            return false;
-        }
     if (!type)
         return true;
     type_schema_complete(&schemas, type, &schema);
@@ -385,7 +445,7 @@ bool review_handle(struct request *request)
                          err.text[0] ? err.text : "not an object");
             return true;
         }
-        if (review_fits(request, root))
+        if (review_is_of(request, root, i) && review_fits(request, root))
             reviews[i].answer(request, root);
         return true;
     }

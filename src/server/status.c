@@ -8,11 +8,14 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "http/server.h"
+#include "http1/parse.h"
 #include "server/request.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define MESSAGE_BYTES_MAX 1024
@@ -134,6 +137,29 @@ void request_fail(struct request *request, int code, const char *reason, const c
                  &(struct status){.code = code, .reason = reason, .message = str_from(text)});
 }
 
+bool request_number(struct request *request, const char *name, int64_t *ret)
+{
+    struct str text = STR("");
+
+    if (!http_query_all(request_arena(request), request->x->head.query, name, &text, 1) ||
+        str_to_i64(text, ret))
+        return true;
+    request_fail(request, 400, "BadRequest", "%s: \"" STR_FMT "\" is not a number", name,
+                 STR_ARG(str_sub(text, 0, 64)));
+    return false;
+}
+
+/* How a message begins says what is wrong. */
+static const struct {
+    const char *text;
+    const char *reason;
+} beginnings[] = {
+    {"Unsupported value", "FieldValueNotSupported"},
+    {"Forbidden: ", "FieldValueForbidden"},
+    {"Required value", "FieldValueRequired"},
+    {"Too long: ", "FieldValueTooLong"},
+};
+
 void request_invalid(struct request *request, const char *field, const char *fmt, ...)
 {
     char text[MESSAGE_BYTES_MAX];
@@ -142,13 +168,11 @@ void request_invalid(struct request *request, const char *field, const char *fmt
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    bool unsupported = str_starts(str_from(text), STR("Unsupported value"));
-    bool forbidden = str_starts(str_from(text), STR("Forbidden: "));
-    struct api_cause cause = {.field = str_from(field),
-                              .reason = unsupported ? STR("FieldValueNotSupported")
-                                        : forbidden ? STR("FieldValueForbidden")
-                                                    : STR("FieldValueInvalid"),
-                              .message = str_from(text)};
+    struct api_cause cause = {
+        .field = str_from(field), .reason = STR("FieldValueInvalid"), .message = str_from(text)};
+    for (size_t i = 0; i < COUNT_OF(beginnings); i++)
+        if (str_starts(cause.message, str_from(beginnings[i].text)))
+            cause.reason = str_from(beginnings[i].reason);
     status_reply(request, &(struct status){
                               .code = 422,
                               .reason = "Invalid",

@@ -36,7 +36,9 @@ bool view_accept(struct request *request)
     struct str include = http_query(request_arena(request), query, "includeObject");
     struct accept_offer offer = {.protobuf = view_has_protobuf(request),
                                  .views = !str_is(request->route.subresource, "scale"),
-                                 .stream = http_query_bool(query, "watch")};
+                                 .stream = http_query_bool(query, "watch"),
+                                 .list = !request->route.name.len &&
+                                         !str_is(request->x->head.method, "POST")};
 
     if (!accept_choose(http_head_get(&request->x->head, "Accept"), offer, &request->accept)) {
         request_fail(request, 406, "NotAcceptable",
@@ -49,7 +51,14 @@ bool view_accept(struct request *request)
         request->include = INCLUDE_OBJECT;
     else if (str_is(include, "None"))
         request->include = INCLUDE_NONE;
-    return true;
+    if (request->accept.view != VIEW_TABLE || !include.len || str_is(include, "Metadata") ||
+        request->include != INCLUDE_METADATA)
+        return true;
+    request_fail(request, 400, "BadRequest",
+                 "includeObject: Invalid value: \"" STR_FMT
+                 "\": must be 'Metadata', 'Object', 'None', or empty",
+                 STR_ARG(str_sub(include, 0, 64)));
+    return false;
 }
 
 /* ---- views ---- */

@@ -314,15 +314,12 @@ static bool check_options(struct request *request)
     struct arena *arena = request_arena(request);
     struct str query = request->x->head.query;
     struct str match = http_query(arena, query, "resourceVersionMatch");
-    struct str timeout = http_query(arena, query, "timeoutSeconds");
-    bool initial = http_query(arena, query, "sendInitialEvents").len > 0;
-    int64_t seconds = 0;
+    bool initial = http_query_all(arena, query, "sendInitialEvents", NULL, 0) > 0;
+    int64_t number = 0;
 
-    if (timeout.len && !str_to_i64(timeout, &seconds)) {
-        request_fail(request, 400, "BadRequest", "timeoutSeconds: \"" STR_FMT "\" is not a number",
-                     STR_ARG(str_sub(timeout, 0, 64)));
+    if (!request_number(request, "timeoutSeconds", &number) ||
+        !request_number(request, "limit", &number))
         return false;
-    }
     if (match.len && !str_is(match, "NotOlderThan")) {
         request_invalid(request, "resourceVersionMatch",
                         "Unsupported value: \"" STR_FMT "\": supported values: \"NotOlderThan\"",

@@ -108,6 +108,11 @@ static int apply_check(struct write *write,
                           "the name of the object (" STR_FMT
                           ") does not match the name on the URL (" STR_FMT ")",
                           STR_ARG(str_sub(name, 0, 64)), STR_ARG(write->name));
+    struct str ns = json_str_at(config, "metadata.namespace");
+    if (ns.len && !str_eq(ns, write->ns))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "the namespace of the provided object does not match the namespace sent "
+                          "on the request");
     return check_known(write, config);
 }
 

@@ -45,9 +45,11 @@ static int binding_check(struct write *write, const struct api_binding *binding,
         return reply_fail(write->reply, 409, "Conflict",
                           "pod " STR_FMT " is being deleted, cannot be assigned to a host",
                           STR_ARG(binding->pod));
-    if (!binding->node.len)
-        return reply_fail(write->reply, 422, "Invalid", "target.name: Required value");
     *ret = object_json(pod, write->arena);
+    if (json_count(json_at(*ret, "spec.schedulingGates")))
+        return reply_fail(write->reply, 409, "Conflict",
+                          "pod " STR_FMT " has non-empty .spec.schedulingGates",
+                          STR_ARG(binding->pod));
     struct str bound = json_str_at(*ret, "spec.nodeName");
     if (bound.len)
         return reply_fail(write->reply, 409, "Conflict",
@@ -119,6 +121,19 @@ void store_bind(struct api *api,
     reply_settle(store, reply);
 }
 
+static int binding_read(struct write *write, const struct json *root)
+{
+    struct str kind = json_str_at(root, "target.kind");
+    int r = write_check_post(write, root, "Binding", "v1");
+
+    if (r < 0)
+        return r;
+    if (kind.len && !str_is(kind, "Node"))
+        return reply_wrong(write->reply, "target.kind", "must be Node, or empty");
+    return json_str_at(root, "target.name").len ? 0
+                                                : reply_missing(write->reply, "target.name", "");
+}
+
 int bind_pod(struct write *write, const struct api_request *request)
 {
     struct json *root = NULL;
@@ -134,6 +149,8 @@ int bind_pod(struct write *write, const struct api_request *request)
     const struct json *annotations = json_at(root, "metadata.annotations");
     if (annotations)
         binding.annotations = json_text(write->arena, annotations);
-    int r = binding_check(write, &binding, &pod);
+    int r = binding_read(write, root);
+    if (r == 0)
+        r = binding_check(write, &binding, &pod);
     return r < 0 ? r : binding_stage(write, &binding, pod);
 }

@@ -104,11 +104,8 @@ TEST(a_crd_that_changes_changes_its_kind_and_one_that_goes_takes_its_objects)
         harness_close(&h);
         return;
     }
-    struct api_request update = {.verb = API_UPDATE,
-                                 .kind = &kind_crd,
-                                 .name = STR("widgets.test.local"),
-                                 .body = STR(WIDGETS(",\"x\":{\"type\":\"integer\"}"))};
-    EXPECT(harness_call(&h, &update) == 0);
+    EXPECT(harness_patch(&h, &kind_crd, "", "widgets.test.local",
+                         WIDGETS(",\"x\":{\"type\":\"integer\"}")) == 0);
     EXPECT(widget(&h, "v1") == v1);
     EXPECT(harness_create(&h, v1, "default",
                           "{\"metadata\":{\"name\":\"a\"},\"spec\":{\"size\":2,\"x\":1}}") == 0);

@@ -102,9 +102,12 @@ int evict_pod(struct write *write, const struct api_request *request)
 
     if (request->body.len && json_parse(write->arena, request->body, &root, &err) < 0)
         return reply_fail(write->reply, 400, "BadRequest", "Eviction: %s", err.text);
+    int r = root || write->user ? write_check_post(write, root, "Eviction", "policy/v1") : 0;
+    if (r < 0)
+        return r;
     const struct json *given = json_get(root, "deleteOptions");
     inner.body = given ? json_text(write->arena, given) : STR_NONE;
-    int r = delete_parse(write->reply, &inner, &options);
+    r = delete_parse(write->reply, &inner, &options);
     const struct entry *budget = NULL;
     if (r == 0 && write->old)
         r = budget_find(write, &budget);

@@ -124,7 +124,9 @@ int identity_give(struct write *write, struct json *meta)
                                                   "managedFields"};
     struct str prefix = json_str(json_get(meta, "generateName"));
 
-    if (json_str(json_get(meta, "resourceVersion")).len)
+    struct str version = json_str(json_get(meta, "resourceVersion"));
+
+    if (version.len && !str_is(version, "0"))
         return reply_fail(write->reply, 400, "BadRequest",
                           "resourceVersion should not be set on objects to be created");
     for (size_t i = 0; i < COUNT_OF(not_for_clients); i++)

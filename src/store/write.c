@@ -184,6 +184,32 @@ int write_check_type(struct write *write, struct json *root)
     return 0;
 }
 
+int write_check_post(struct write *write,
+                     const struct json *root,
+                     const char *kind,
+                     const char *version)
+{
+    struct str given = json_str(json_get(root, "kind"));
+    struct str given_version = json_str(json_get(root, "apiVersion"));
+    struct str ns = json_str_at(root, "metadata.namespace");
+    struct str name = json_str_at(root, "metadata.name");
+
+    if (!json_is(root, JSON_OBJECT) || (given.len && !str_is(given, kind)) ||
+        (given_version.len && !str_starts(given_version, str_from(version))) ||
+        (json_get(root, "metadata") && !json_is(json_get(root, "metadata"), JSON_OBJECT)))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "the object provided is unrecognized (must be of type %s, of %s)", kind,
+                          version);
+    if (ns.len && !str_eq(ns, write->ns))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "the namespace of the provided object does not match the namespace sent "
+                          "on the request");
+    if (!str_eq(name, write->name) && (name.len || write->user))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "name in URL does not match name in %s object", kind);
+    return 0;
+}
+
 static int check_place(struct write *write, struct json *meta)
 {
     struct str ns = json_str(json_get(meta, "namespace"));
@@ -692,8 +718,15 @@ int write_replace(struct write *write, struct json *root)
 /* Kubernetes has an update of these say which state it has seen. */
 static bool needs_version(const struct kind *kind)
 {
+    static const char *const groups[] = {"admissionregistration.k8s.io", "apiextensions.k8s.io",
+                                         "apiregistration.k8s.io"};
+
+    for (size_t i = 0; i < COUNT_OF(groups); i++)
+        if (strcmp(kind->group, groups[i]) == 0)
+            return true;
     return kind == &kind_lease || kind == &kind_pdb || kind == &kind_runtimeclass ||
-           kind == &kind_csidriver || kind == &kind_csinode || kind == &kind_volumeattachment;
+           kind == &kind_csidriver || kind == &kind_csinode || kind == &kind_volumeattachment ||
+           kind == &kind_csistoragecapacity;
 }
 
 int write_update(struct write *write, const struct api_request *request)

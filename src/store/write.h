@@ -48,6 +48,11 @@ struct write {
  * the reply. `reply` belongs to the batch in the first case, to the caller in the second. */
 /* An update whose object says no name: the refusal. */
 int write_nameless(struct write *write);
+/* What is posted below an object (a Binding, an Eviction) is of this kind, and of the object. */
+int write_check_post(struct write *write,
+                     const struct json *root,
+                     const char *kind,
+                     const char *version);
 int write_create(struct write *write, const struct api_request *request);
 int write_update(struct write *write, const struct api_request *request);
 /* Replace the old object by `root`: keeps what writes may not change, admits, stages. */
