@@ -631,6 +631,7 @@ JUDGES = {
     "aged": (*ALWAYS, judge_late),
     "moves": (*ALWAYS, judge_waiting, judge_moves, judge_rest),
     "volumes": (*ALWAYS, judge_waiting, judge_rest),
+    "attached": (*ALWAYS, judge_waiting, judge_priority, judge_rest),
     "mixed": (*ALWAYS, judge_waiting, judge_quota, judge_priority, judge_rest),
 }
 

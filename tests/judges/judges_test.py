@@ -197,7 +197,8 @@ class Judges(unittest.TestCase):
     def test_devices_of_the_end_say_nothing_of_where_a_pod_was_before(self):
         share = {"gpu-fraction": "0.75"}
         docs = BASE + [node("a", 2), node("b", 2), queue("q")] + gang("g", [0], notes=share) + gang("h", [0], notes=share)
-        end = outcome(docs, binds=[(1, "g-0", "a"), (1, "h-0", "a"), (3, "h-0", "b")], evictions=[(2, "h-0", "consolidation", "x")])
+        binds = [(1, "g-0", "a"), (1, "h-0", "a"), (3, "h-0", "b")]
+        end = outcome(docs, binds=binds, evictions=[(2, "h-0", "consolidation", "x")])
         for pod_of in end["pods"]:
             pod_of["gpuGroups"] = ["0"]
         case = Case(Cluster(docs), end)

@@ -416,11 +416,14 @@ def disk(name, cls, size, key, values, owner=None, mode="ReadWriteOnce"):
             "status": {"phase": "Bound" if owner else "Available"}}
 
 
-def with_volumes(rng, new, zones):
+VOLUMES = ("bound", "bound", "made", "made", "local", "local", "alone", "missing")
+
+
+def with_volumes(rng, new, zones, kinds=VOLUMES):
     """The documents of a gang whose pods mount claims: each one of its own, or all the same one; and the claims."""
     pods = [d for d in new if d["kind"] == "Pod"]
     space, name = pods[0]["metadata"]["namespace"], new[0]["metadata"]["name"]
-    kind = rng.choice(("bound", "bound", "made", "made", "local", "local", "alone", "missing"))
+    kind = rng.choice(kinds)
     mode = "ReadWriteOncePod" if kind == "alone" else "ReadWriteOnce"
     shared = kind != "local" and rng.random() < 0.4
     claims = [f"{name}-data"] if shared else [f"{name}-c{i}" for i in range(len(pods))]
@@ -463,5 +466,31 @@ def scene_volumes(rng):
     return docs
 
 
-SCENES = {"gang": scene_gang, "volumes": scene_volumes, "queues": scene_queues, "shares": scene_shares, "aged": scene_aged,
-          "moves": scene_moves, "mixed": scene_mixed}
+def scene_attached(rng):
+    """Work of a lower priority runs with its volumes, and some of a higher one waits with volumes, or with one of those."""
+    on = some(rng, 0.1) - {"elastic", "namespaces"}
+    docs = start(on, reserveAfter="360000s") + nodes(rng, on, 1, 3) + [queue("q")]
+    there = [d for d in docs if d.get("kind") == "Node"]
+    zones = sorted({d["metadata"]["labels"].get("zone", "a") for d in there})
+    for n in there:
+        if rng.random() < 0.7:
+            name = n["metadata"]["name"]
+            docs.append({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}, "spec": {
+                "drivers": [{"name": DRIVER, "nodeID": name, "allocatable": {"count": rng.randint(1, 3)}}]}})
+    mine = ("Pod", "PodGroup")
+    for i in range(rng.randint(1, 4)):
+        new = gang(rng, on, f"l{i}", "q", 900 + i, pods_max=2)
+        new = with_volumes(rng, new, zones, ("bound", "alone"))  # as volumes of what runs are
+        docs += [d for d in new if d["kind"] not in mine]
+        docs += settle(rng, docs, [d for d in new if d["kind"] in mine]) or []
+    taken = [d["spec"]["volumes"] for d in docs if d.get("kind") == "Pod" and d["spec"].get("volumes")]
+    for i in range(rng.randint(1, 2)):
+        new = with_volumes(rng, gang(rng, on, f"h{i}", "q", 9, "build-preemptible", pods_max=2), zones)
+        if taken and rng.random() < 0.3:
+            next(d for d in new if d["kind"] == "Pod")["spec"]["volumes"] = rng.choice(taken)
+        docs += new
+    return docs
+
+
+SCENES = {"gang": scene_gang, "volumes": scene_volumes, "attached": scene_attached, "queues": scene_queues,
+          "shares": scene_shares, "aged": scene_aged, "moves": scene_moves, "mixed": scene_mixed}
