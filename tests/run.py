@@ -125,7 +125,7 @@ def over_budget(suite, cpu_s, budgets):
 
 
 def finish(process, limit_s):
-    """Waits for a process that leads a group, and ends the group after its limit; (late, what it and those it waited for used)."""
+    """Waits for the leader of a group, and ends the group after its limit; (late, what it and those it waited for used)."""
     late = threading.Event()
 
     def end():

@@ -214,7 +214,8 @@ def check_keys(files):
     for file in files["c"]:
         if file.endswith(("_test.c", "_test.h", "_fuzz.c")) or not file.startswith("src/"):
             continue
-        for key in set(re.findall(r'"((?:kai\.scheduler|muster\.dev|run\.ai|runai|torchrun\.ai)/(?!v\d)[a-z][\w.-]*)', read(file))):
+        keys = re.findall(r'"((?:kai\.scheduler|muster\.dev|run\.ai|runai|torchrun\.ai)/(?!v\d)[a-z][\w.-]*)', read(file))
+        for key in set(keys):
             if not any(key.startswith(k) if star else key == k for k, star in known):
                 yield f"{file}: {key} is not in src/api/keys.c"
 

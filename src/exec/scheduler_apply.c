@@ -342,33 +342,31 @@ static void on_prepared(void *user, int code, const struct err *err)
     if (!code && call->applier)
         api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
     else
-        on_bound(call, &(struct api_result){.code = code, .err = err});
+        on_bound(call, &(struct api_result){.code = code ? code : -ECANCELED, .err = err});
 }
 
-/* The pod that is gone, or going, since the bind was decided; NULL: all are there. */
-static const struct sched_pod_ref *gone_pod(const struct call *call)
+/* -ENOENT: a pod is gone, or going, since the bind was decided, so its room is somebody else's. */
+static int check_pods(const struct call *call, struct err *err)
 {
     for (size_t i = 0; i < call->pod_count; i++) {
         const struct object *pod = cache_get(call->applier->options.cache, &kind_pod,
                                              call->pods[i].ns, call->pods[i].name);
 
         if (!pod || pod->deleted_ms || !str_eq(pod->uid, call->pods[i].uid))
-            return &call->pods[i];
+            return err_set(err, -ENOENT, "pod " STR_FMT " is gone", STR_ARG(call->pods[i].name));
     }
-    return NULL;
+    return 0;
 }
 
 static void on_claimed(void *user, int code, const struct err *err)
 {
     struct call *call = user;
 
-    if (code || !call->applier)
-        on_bound(call, &(struct api_result){.code = code ? code : -ECANCELED, .err = err});
-    else if (call->shares)
+    if (!code && call->applier && call->shares)
         reservations_prepare(call->applier->options.reservations, call->shares, call->pod_count,
                              on_prepared, call);
     else
-        api_bind(call->applier->options.api, call->bindings, call->pod_count, on_bound, call);
+        on_prepared(call, code, err);
 }
 
 static void send_bind(struct call *call);
@@ -390,13 +388,12 @@ static void on_volumes(void *user, int code, const struct err *err)
 static void on_volumes_parked(void *user)
 {
     struct call *call = user;
-    struct applier *applier = call->applier;
 
-    if (!applier)
+    if (!call->applier)
         return;
     call->parked = true;
-    applier->parked++;
-    applier->options.again(applier->options.user);
+    call->applier->parked++;
+    call->applier->options.again(call->applier->options.user);
 }
 
 /* What the pod waits for now; nobody else says so, as it has its place. */
@@ -429,13 +426,11 @@ static void send_volumes(struct call *call)
 
 static void send_bind(struct call *call)
 {
-    const struct sched_pod_ref *gone =
-        call->shares || call->claims || call->volumes ? gone_pod(call) : NULL;
     struct err err = {0};
+    int gone = call->shares || call->claims || call->volumes ? check_pods(call, &err) : 0;
 
-    if (gone) { /* its room is somebody else's by now: nothing may be reserved there */
-        (void)err_set(&err, -ENOENT, "pod " STR_FMT " is gone", STR_ARG(gone->name));
-        on_bound(call, &(struct api_result){.code = -ENOENT, .err = &err});
+    if (gone) { /* nothing may be reserved in its room */
+        on_bound(call, &(struct api_result){.code = gone, .err = &err});
     } else if (call->volumes) {
         send_volumes(call);
     } else if (call->claims) {
@@ -516,13 +511,12 @@ static int64_t poll_volumes(struct applier *applier, int64_t now_ms)
     int64_t due_ms = INT64_MAX;
 
     for (struct call *call = applier->calls, *next; applier->parked && call; call = next) {
-        const struct sched_pod_ref *gone = call->parked ? gone_pod(call) : NULL;
         struct err err = {0};
+        int gone = call->parked ? check_pods(call, &err) : 0;
 
         next = call->next;
         if (gone) {
-            (void)err_set(&err, -ENOENT, "pod " STR_FMT " is gone", STR_ARG(gone->name));
-            on_volumes(call, -ENOENT, &err);
+            on_volumes(call, gone, &err);
         } else if (call->parked) {
             int64_t at_ms = volumes_write_poll(call->volumes, now_ms);
 

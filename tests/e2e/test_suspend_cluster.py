@@ -55,7 +55,8 @@ def test_an_operator_takes_back_a_suspension_that_another_one_left_in_the_middle
         stood = len(counted(m, "p"))
         say(m, "p", "Suspending")
         check(len(counted(m, "p")) == stood, "a call went through while the memory was away")
-        process = operator(m, "--gpu-sharing", f"--webhook-listen=127.0.0.1:{free_port()}", "--gpu-memory-limits", "--launcher-image=x", "--gpu-suspend")
+        process = operator(m, "--gpu-sharing", f"--webhook-listen=127.0.0.1:{free_port()}", "--gpu-memory-limits",
+                           "--launcher-image=x", "--gpu-suspend")
         try:
             wait_for(lambda: suspended(m, "p", "Resumed"), "the operator to take it back")
             goes_on(m, "p", stood)
