@@ -156,7 +156,8 @@ TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
          "\"schedulingPolicy\":{\"basic\":{}}}]}}"},
         {&kind_servicecidr,
          "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"cidrs\":[\"10.0.0.0/8\"]}}"},
-        {&kind_ipaddress, "{\"metadata\":{\"name\":\"10.0.0.1\"},\"spec\":{\"parentRef\":{}}}"},
+        {&kind_ipaddress, "{\"metadata\":{\"name\":\"10.0.0.1\"},\"spec\":{\"parentRef\":{"
+                          "\"resource\":\"services\",\"name\":\"s\"}}}"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

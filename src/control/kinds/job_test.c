@@ -340,7 +340,7 @@ static const struct row rows[] = {
     {"a claim that is lost: running pods are left alone", "\"numGPUs\":4", "RUN", "0R 1R",
      "uploaded svc pvcL syncR", "Running", "has lost its volume", 0, 0, 0, "warn+1"},
     {"a claim that is lost: what is done is done", "\"numGPUs\":4", "RUN", "0D 1D",
-     "uploaded svc pvcL syncR", "Succeeded", "all ranks", 0, 0, 0, "pod-1"},
+     "uploaded svc pvcL syncR", "Succeeded", "all ranks", 0, 0, 0, "pod~1"},
     {"a claim that is lost: a failure is counted", "\"numGPUs\":4", "RUN", "0R 1F7",
      "uploaded svc pvcL syncR", "Restarting", "exit status 7; restart 1 of 3", 1, 1, 0, "pod-2"},
     {"elastic: runs with the minimum", "\"numGPUs\":2,\"elastic\":{\"minNodes\":2,\"maxNodes\":4}",
@@ -364,7 +364,7 @@ static const struct row rows[] = {
      "svc syncR", "Running", "", 0, 1, 0, "pod-1"},
     {"elastic: one that is done means that all are",
      "\"numGPUs\":2,\"elastic\":{\"minNodes\":2,\"maxNodes\":4}", "RUN", "0D 1R 2R", "svc syncR",
-     "Succeeded", "", 0, 0, 0, "pod-3"},
+     "Succeeded", "", 0, 0, 0, "pod-2 pod~1"},
 };
 
 /* ---- the world of a row ---- */

@@ -185,7 +185,9 @@ TEST(a_further_object_is_kept_as_its_template_says_unless_immutable_or_going)
                              cases[i].immutable)
                       .p);
         scene_put(&scene, &kind_configmap,
-                  str_printf(&scene.arena, "{'metadata':{'name':'x'%s},'data':{'a':'old'}}",
+                  str_printf(&scene.arena,
+                             "{'metadata':{'name':'x','labels':{'torchrun.ai/queue':'dev'}%s},"
+                             "'data':{'a':'old'}}",
                              cases[i].deleted)
                       .p);
         struct control_input input = {.cache = scene.cache, .config = &config, .kinds = kinds};
