@@ -331,7 +331,8 @@ static bool review_is_of(struct request *request, struct json *root, size_t whic
     struct arena *arena = request_arena(request);
     struct str kind = json_str(json_get(root, "kind"));
     struct str version = json_str(json_get(root, "apiVersion"));
-    struct str ns = json_str_at(root, "metadata.namespace");
+    struct json *meta = json_get(root, "metadata");
+    struct str ns = json_str(json_get(meta, "namespace"));
     static const char *const names[] = {"apiVersion", "kind"};
     const char *group = reviews[which].group[0] ? reviews[which].group : "authentication.k8s.io";
     struct str wanted = str_printf(arena, "%s/v1", group);
@@ -360,8 +361,10 @@ static bool review_is_of(struct request *request, struct json *root, size_t whic
         json_add_c(arena, root, "kind", reviews[which].kind);
     if (!version.len)
         json_add_str(arena, root, "apiVersion", wanted);
-    if (json_is(json_get(root, "metadata"), JSON_OBJECT) && request->route.ns.len)
-        json_add_str(arena, json_get(root, "metadata"), "namespace", request->route.ns);
+    if (json_is(meta, JSON_OBJECT) && request->route.ns.len &&
+        (json_is_null(json_get(meta, "namespace")) ||
+         json_is(json_get(meta, "namespace"), JSON_STRING)))
+        json_set(meta, STR("namespace"), json_new_str(arena, request->route.ns));
     return true;
 }
 
