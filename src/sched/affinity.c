@@ -268,6 +268,7 @@ static void count_pod(struct affinity *affinity, const struct pod *other)
         if (affinity->spread.items[i].counts && str_eq(pod_ns(other), pod_ns(pod)) &&
             spec->spreads[i]
                 .selector.expression_count && /* of an empty one Kubernetes counts none */
+            !other->deleted_ms && /* nor those that are being deleted, however long they take */
             selector_matches(&spec->spreads[i].selector, other))
             term_count(arena, &affinity->spread.items[i], other);
     if (other->shape->spec.anti_affinity_count)
