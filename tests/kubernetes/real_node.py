@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""real_node.py: Muster installed by its chart on a real kubelet with containerd, a TorchrunJob trained by real torchrun from a
-workspace whose claim waits for its first consumer, a GPU shared by two pods. Run by test_node.py, alone.
+"""real_node.py STEP...: Muster installed by its chart on a real kubelet with containerd, and then what is named: `train`, a
+TorchrunJob trained by real torchrun from a workspace whose claim waits for its first consumer; `share`, a GPU shared by two pods;
+`upgrade`, and its removal. Run by test_node.py, alone.
 """
 
 import json
@@ -73,12 +74,8 @@ def main():
                  "--out", image, "--tag", "docker.io/" + IMAGE], limit=400)
             node.start(image)
             install(plane)
-            provisioner = Provisioner(plane, plane.folder)
-            provisioner.start()
-            train(plane, node, provisioner)
-            provisioner.stop()
-            share(plane, node)
-            upgrade_and_remove(plane)
+            for step in sys.argv[1:]:
+                {"train": train, "share": share, "upgrade": upgrade_and_remove}[step](plane, node)
         except BaseException:
             dump(plane)
             raise
@@ -110,8 +107,8 @@ def pods(plane, *where):
 
 def install(plane):
     """By the chart, as it is: two replicas with the shipped rights, as nobody, without a writable file."""
-    helm(plane, "install", "muster", CHART, "--create-namespace", "--wait", "--timeout", "150s", "--set",
-         "global.registry=docker.io/local,global.tag=1,global.gpuSharing=true")
+    helm(plane, "install", "muster", CHART, "--create-namespace", "--wait", "--timeout", "150s", "--set-string", "global.tag=1", "--set",
+         "global.registry=docker.io/local,global.gpuSharing=true")
     status = [s for p in pods(plane, "-n", "muster-system") for s in p["status"]["containerStatuses"]]
     check(len(status) == 2 and all(s["ready"] and not s["restartCount"] for s in status), f"two replicas are ready: {status}")
     wait_for(lambda: "its own parent" in plane.kubectl("create", "--dry-run=server", "-f", "-", input=WRONG, ok=False).stderr,
@@ -119,7 +116,9 @@ def install(plane):
     print("installed by helm: two replicas ready, webhooks answer through their Service")
 
 
-def train(plane, node, provisioner):
+def train(plane, node):
+    provisioner = Provisioner(plane, plane.folder)
+    provisioner.start()
     apply(plane, CLASS)
     apply(plane, QUEUE)
     source = tempfile.mkdtemp(dir=plane.folder)
@@ -142,6 +141,7 @@ def train(plane, node, provisioner):
     at = claim["metadata"]["annotations"].get(SELECTED)
     check(claim["status"]["phase"] == "Bound" and at == node.name and provisioner.made.get("default/t-workspace") == at,
           f"the workspace was made where the scheduler said: {claim}, {provisioner.made}")
+    provisioner.stop()
     print("its workspace is of a class that waits for its first consumer, and was made for the node of the gang")
     done = plane.kubectl("exec", "t-worker-0", "-c", "trainer", "--", "sh", "-c", "echo inside $HOSTNAME")
     check("inside t-worker-0" in done.stdout, done.stdout)
@@ -155,11 +155,15 @@ def train(plane, node, provisioner):
     print("hot reload: new code, same containers")
 
 
+def run_half(plane, name):
+    apply(plane, HALF.replace("NAME", name))
+    wait_for(lambda: pods(plane, f"--field-selector=metadata.name={name}")[0]["status"]["phase"] == "Running",
+             f"{name} to run", 90)
+
+
 def share(plane, node):
     """Two halves on one of the node's two GPUs, which the kubelet gave to a reservation pod."""
-    def running(name):
-        wait_for(lambda: pods(plane, f"--field-selector=metadata.name={name}")[0]["status"]["phase"] == "Running",
-                 f"{name} to run", 90)
+    def seen(name):
         return plane.kubectl("exec", name, "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES $GPU_PORTION").stdout.split()
 
     def reserved():
@@ -167,8 +171,8 @@ def share(plane, node):
                 for p in pods(plane, "-n", "kai-resource-reservation")}
     told = []
     for name in ("half-a", "half-b", "half-c"):
-        apply(plane, HALF.replace("NAME", name))
-        told.append(running(name))
+        run_half(plane, name)
+        told.append(seen(name))
     check(told[0] == told[1] and told[0][1] == "0.50", f"two halves see one device: {told}")
     check({told[0][0], told[2][0]} == set(node.gpus) == reserved(), f"the third has the other one: {told}, {reserved()}")
     plane.kubectl("delete", "pods", "half-a", "half-b", "half-c")
@@ -176,7 +180,9 @@ def share(plane, node):
     print("shares: reservation pods hold what the device plugin gave them, their pods see it, and it is given back")
 
 
-def upgrade_and_remove(plane):
+def upgrade_and_remove(plane, _):
+    run_half(plane, "stays")
+
     def holder():
         lease = json.loads(plane.kubectl("get", "lease", "muster-operator", "-n", "muster-system", "-o", "json").stdout)
         return lease["spec"].get("holderIdentity", "")
