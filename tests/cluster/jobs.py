@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import check, wait_for
+from harness import PATIENCE, check, wait_for
 from lab import GPUS
 from provisioner import SELECTED
 
@@ -76,7 +76,7 @@ def gone(lab, *what):
 
 
 def until(lab, what, condition, limit=200):
-    lab.kubectl("wait", what, f"--for=condition={condition}", f"--timeout={limit}s", limit=limit + 20)
+    lab.kubectl("wait", what, f"--for=condition={condition}", f"--timeout={limit * PATIENCE:.0f}s", limit=limit + 20)
 
 
 def guides(lab):

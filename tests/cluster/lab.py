@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [os.path.join(ROOT, "tests", folder) for folder in ("e2e", "kubernetes")]
 from controlplane import ControlPlane, binaries  # noqa: E402
-from harness import BUILD, EXAMPLES, binary, run, wait_for  # noqa: E402
+from harness import BUILD, EXAMPLES, PATIENCE, binary, run, wait_for  # noqa: E402
 from node import ADDRESS, Node, host_archive, stop_all  # noqa: E402
 from provisioner import CLASS, Provisioner  # noqa: E402
 from registry import Registry  # noqa: E402
@@ -81,7 +81,8 @@ class Lab:
         self.kubectl("apply", "-f", os.path.join(EXAMPLES, name))
 
     def helm(self, *argv):
-        return run([os.path.join(self.bin, "helm"), *argv, "--namespace", SYSTEM], limit=240,
+        wait = ["--wait", "--timeout", f"{200 * PATIENCE:.0f}s"]
+        return run([os.path.join(self.bin, "helm"), *argv, "--namespace", SYSTEM, *wait], limit=240,
                    env=dict(os.environ, KUBECONFIG=self.plane.kubeconfig, HOME=self.folder))
 
     def torchrun(self, *argv, kubeconfig=None, cwd=None, limit=240, ok=True):

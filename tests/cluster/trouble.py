@@ -6,9 +6,10 @@ import os
 import time
 import urllib.request
 
-from harness import Skip, check, wait_for
+from harness import PATIENCE, Skip, check, wait_for
 from jobs import QUEUE
 from lab import SYSTEM
+from upkeep import WRONG
 
 LONG = """
 import os, time, torch, torch.distributed as dist
@@ -61,7 +62,8 @@ def waits(lab, before):
 
 def drain(lab):
     node, before = beside_sync(lab), began(lab)
-    lab.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s", limit=150)
+    lab.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={120 * PATIENCE:.0f}s",
+                limit=150)
     lab.wait_until_led()
 
     said = wait_for(lambda: waits(lab, before), "new pods to wait, and the job to say for what", 90)
@@ -124,11 +126,33 @@ def compact(lab):
     etcd("kv/compaction", {"revision": revision, "physical": True})
 
 
+def nft(node, *words):
+    node.run(node.program("nft"), *words)
+
+
+def silent_webhooks(lab):
+    """What the API server sends to them is lost on the way, as to a node that is away."""
+    def written():
+        at = time.monotonic()
+        queue = QUEUE.replace("NAMESPACE", "default").replace("NAME", "silent")
+        lab.kubectl("create", "--dry-run=server", "-f", "-", input=queue)
+        return time.monotonic() - at
+    first = lab.nodes[0]  # where it runs
+    before = written()
+    nft(first, "add", "table", "ip", "silent")
+    nft(first, "add", "chain", "ip", "silent", "way", "{ type filter hook output priority 0 ; }")
+    nft(first, "add", "rule", "ip", "silent", "way", "tcp", "dport", "9443", "drop")
+    try:
+        took = [written() for _ in range(2)]
+    finally:
+        nft(first, "delete", "table", "ip", "silent")
+    lab.refused(WRONG, "its own parent")
+    lab.say(f"a queue was written after {before:.1f} s, and while no webhook answered after {took[0]:.1f} s and {took[1]:.1f} s")
+
+
 @contextlib.contextmanager
 def cut_off(lab, pods):
     """What these pods send to the API server is lost on the way."""
-    def nft(node, *words):
-        node.run(node.program("nft"), *words)
     for node in lab.nodes:
         nft(node, "add", "table", "ip", "cut")
         nft(node, "add", "chain", "ip", "cut", "way", "{ type filter hook prerouting priority -300 ; }")
@@ -165,11 +189,13 @@ def wrong_clock(lab):
     before = lab.long_pods()
     variables = [f"LD_PRELOAD=/host{FAKETIME}", "FAKETIME=+300", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
     lab.kubectl("set", "env", "deployment/muster-operator", "-n", SYSTEM, *variables)
-    lab.kubectl("rollout", "status", "deployment/muster-operator", "-n", SYSTEM, "--timeout=180s", limit=200)
+    lab.kubectl("rollout", "status", "deployment/muster-operator", "-n", SYSTEM, f"--timeout={180 * PATIENCE:.0f}s",
+                limit=200)
     lab.kubectl("delete", "secret", "muster-webhook", "-n", SYSTEM)
     lab.wait_until_led()
     lab.binds("after-clock")
     check(lab.long_pods() == before, "the gang trained on")
     lab.kubectl("set", "env", "deployment/muster-operator", "-n", SYSTEM, *[v.split("=")[0] + "-" for v in variables])
-    lab.kubectl("rollout", "status", "deployment/muster-operator", "-n", SYSTEM, "--timeout=180s", limit=200)
+    lab.kubectl("rollout", "status", "deployment/muster-operator", "-n", SYSTEM, f"--timeout={180 * PATIENCE:.0f}s",
+                limit=200)
     lab.say("a pod was bound by operators whose clock is five minutes ahead")

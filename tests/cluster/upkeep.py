@@ -23,7 +23,7 @@ LIFETIME = "3m"  # of the webhooks' certificate: it is replaced after two
 def install(lab):
     """By the chart as it is, with the image as `make image` and `ctr images import` leave it: no registry was told."""
     began = time.monotonic()
-    lab.helm("install", "muster", CHART, "--create-namespace", "--wait", "--timeout", "200s", "--set", "global.gpuSharing=true")
+    lab.helm("install", "muster", CHART, "--create-namespace", "--set", "global.gpuSharing=true")
     # Helm is content with one of them, as an upgrade is (maxUnavailable).
     replicas = wait_for(lambda: len(lab.operators()) == 2 and lab.operators(), "both replicas to be ready", 60)
     check(not any(lab.restarts().values()), f"none was restarted: {lab.restarts()}")
@@ -46,7 +46,7 @@ def secret(lab):
 
 def upgrade(lab):
     before, old = lab.long_pods(), {p["metadata"]["name"] for p in lab.operators()}
-    lab.helm("upgrade", "muster", CHART, "--reuse-values", "--wait", "--timeout", "200s", "--set",
+    lab.helm("upgrade", "muster", CHART, "--reuse-values", "--set",
              f"operator.logLevel=debug,admission.certificateLifetime={LIFETIME}")
     wait_for(lambda: not {p["metadata"]["name"] for p in lab.pods("-n", SYSTEM)} & old, "the old replicas to be gone", 90)
     lab.wait_until_led()
@@ -72,7 +72,7 @@ def certificates(lab):
 
 def uninstall(lab):
     before = lab.long_pods()
-    lab.helm("uninstall", "muster", "--wait", "--timeout", "90s")
+    lab.helm("uninstall", "muster")
     wait_for(lambda: not lab.pods("-n", SYSTEM), "the operator to be gone", 90)
     check(lab.long_pods() == before, "what runs goes on")
     check("torchrunjobs" in lab.kubectl("get", "crd", "-o", "name").stdout, "kinds stay")
