@@ -273,6 +273,8 @@ STRANGERS = {
     "python-lightkube": python("lightkube_objects.py", "lightkube==1.0.1", "lightkube-models==1.37.0.8"),
     "python-kopf": python("kopf_operator.py", "kopf==1.45.2", "kubernetes==37.0.2"),
     "python-dask": python("dask_cluster.py", "dask-kubernetes==2026.3.0", "distributed==2026.8.0", "dask==2026.8.0"),
+    "python-airflow": python("airflow_dag.py", "apache-airflow-core==3.3.2",
+                             "apache-airflow-providers-cncf-kubernetes==10.25.0", limit=SLOW_S),
     "python-skypilot": python("skypilot_check.py", "skypilot[kubernetes]==0.14.1", limit=SLOW_S, nodes=2, gpus_per_node=8,
                               programs=("socat", "libwrap0", "netcat-openbsd")),
     "node-client": alone(node),
