@@ -62,7 +62,8 @@ def waits(lab, before):
 
 def drain(lab):
     node, before = beside_sync(lab), began(lab)
-    lab.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={120 * PATIENCE:.0f}s",
+    lab.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force",
+                f"--timeout={120 * PATIENCE:.0f}s",
                 limit=150)
     lab.wait_until_led()
 

@@ -107,7 +107,8 @@ def pods(plane, *where):
 
 def install(plane):
     """By the chart, as it is: two replicas with the shipped rights, as nobody, without a writable file."""
-    helm(plane, "install", "muster", CHART, "--create-namespace", "--wait", "--timeout", "150s", "--set-string", "global.tag=1", "--set",
+    helm(plane, "install", "muster", CHART, "--create-namespace", "--wait", "--timeout", "150s",
+         "--set-string", "global.tag=1", "--set",
          "global.registry=docker.io/local,global.gpuSharing=true")
     status = [s for p in pods(plane, "-n", "muster-system") for s in p["status"]["containerStatuses"]]
     check(len(status) == 2 and all(s["ready"] and not s["restartCount"] for s in status), f"two replicas are ready: {status}")
