@@ -108,6 +108,20 @@ static void expect_no_room(const char *const *texts, size_t count, struct cel_va
     }
 }
 
+/* A mebibyte at a time, and then one by one. */
+static void fill(struct buf *text, struct str piece, size_t len)
+{
+    struct buf many = {0};
+
+    while (many.len < (size_t)1 << 20)
+        buf_add(&many, piece);
+    while (text->len + many.len < len)
+        buf_add(text, buf_str(&many));
+    while (text->len < len)
+        buf_add(text, piece);
+    buf_done(&many);
+}
+
 TEST(an_evaluation_that_would_copy_too_much_text_is_stopped)
 {
     static const char *const copies[] = {
@@ -130,11 +144,9 @@ TEST(an_evaluation_that_would_copy_too_much_text_is_stopped)
     struct buf text = {0};
 
     buf_add(&text, STR("/?"));
-    while (text.len < CEL_MEMORY_MAX / 100 + 10)
-        buf_addc(&text, 'a');
+    fill(&text, STR("a"), CEL_MEMORY_MAX / 100 + 10);
     expect_no_room(queries, COUNT_OF(queries), cel_string(buf_str(&text)));
-    while (text.len <= CEL_MEMORY_MAX)
-        buf_addc(&text, 'a');
+    fill(&text, STR("a"), CEL_MEMORY_MAX + 1);
     expect_no_room(copies, COUNT_OF(copies), cel_string(buf_str(&text)));
     buf_done(&text);
 }
@@ -151,8 +163,7 @@ TEST(an_evaluation_that_would_look_at_too_many_lists_is_stopped)
     struct json *json = NULL;
 
     buf_add(&text, STR("[[]"));
-    while (text.len < CEL_MEMORY_MAX / 10)
-        buf_add(&text, STR(",[]"));
+    fill(&text, STR(",[]"), CEL_MEMORY_MAX / 10);
     buf_addc(&text, ']');
     EXPECT(json_parse(&arena, buf_str(&text), &json, NULL) == 0);
     expect_no_room(texts, COUNT_OF(texts), cel_from_json(&arena, json, NULL));

@@ -141,8 +141,11 @@ static void bookmark_rules(struct harness *h)
 
     harness_watch(h, &watch,
                   &(struct api_watch_request){.kind = &kind_configmap, .bookmarks = true});
-    for (int i = 0; i < 12; i++)
-        harness_settle(h);
+    for (int i = 0; i < 600; i++)
+        EXPECT(harness_patch(h, &kind_namespace, "", "kube-public",
+                             i % 2 ? "{\"metadata\":{\"annotations\":{\"x\":\"a\"}}}"
+                                   : "{\"metadata\":{\"annotations\":{\"x\":\"b\"}}}") == 0);
+    harness_settle(h);
     EXPECT(strcmp(watch.heard, "= .") == 0);
     api_watch_stop(h->api, watch.watch);
 }
