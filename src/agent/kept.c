@@ -187,15 +187,28 @@ static void strip_run(struct agent_work *work)
     results_burial_run(&((struct burial *)work)->results, work->trash);
 }
 
+static void look_for_job(const struct pod *pod, struct burial *burial)
+{
+    burial->work.agent = pod->agent;
+    agent_call(pod->agent,
+               &(struct api_request){.verb = API_GET,
+                                     .kind = &kind_torchrunjob,
+                                     .ns = pod->ns,
+                                     .name = str_from(burial->results.job)},
+               on_job_looked, burial);
+}
+
 void kept_strip(const struct pod *pod)
 {
     struct burial *burial = MEM_NEW(struct burial);
 
     burial->work.run = strip_run;
-    if (!pod->deleted && !pod->object->deleted_ms && results_strip_prepare(pod, &burial->results))
-        agent_work(pod->agent, &burial->work);
-    else
+    if (pod->deleted || pod->object->deleted_ms || !results_strip_prepare(pod, &burial->results))
         mem_free(burial);
+    else if (burial->results.claim)
+        look_for_job(pod, burial);
+    else
+        agent_work(pod->agent, &burial->work);
 }
 
 void kept_bury(const struct pod *pod)
@@ -214,14 +227,8 @@ void kept_bury(const struct pod *pod)
         agent_work(agent, &burial->work);
         return;
     }
-    burial->work.agent = agent;
     agent->burials_open++;
-    agent_call(agent,
-               &(struct api_request){.verb = API_GET,
-                                     .kind = &kind_torchrunjob,
-                                     .ns = pod->ns,
-                                     .name = str_from(burial->results.job)},
-               on_job_looked, burial);
+    look_for_job(pod, burial);
 }
 
 /* "namespace_pod_generation_uid" of the one that is meant? */

@@ -99,9 +99,9 @@ bool results_claim_is_done(const struct results_burial *burial, const struct api
 
 bool results_strip_prepare(const struct pod *pod, struct results_burial *ret)
 {
-    if (!results_burial_prepare(pod, ret) || ret->claim)
+    if (!results_burial_prepare(pod, ret))
         return false;
-    ret->strip = true;
+    ret->strip = !ret->claim;
     return true;
 }
 

@@ -22,7 +22,7 @@ struct trash;
  *
  * What was shipped is on the disk while the job needs it: in the claim of its sync pod, from where pods get it, and
  * in the folder of each pod. What is as it was shipped goes from a pod's folder when the pod has ended, and from the claim when the
- * sync pod of a job goes that is over; who sent it has it.
+ * sync pod of a job ends that is over; who sent it has it.
  *
  * Kept are RESULTS_KEPT_BYTES_MAX a namespace, as much as `submit` copies home by itself, for RESULTS_KEPT_AGE_MS. The
  * oldest go first, and each is named RESULTS_KEPT_NOTICE_MS before in an event of its job: so nothing goes that is
@@ -55,7 +55,8 @@ struct results_burial {
 
 /* False: nothing of this pod is kept. */
 bool results_burial_prepare(const struct pod *pod, struct results_burial *ret);
-/* For a pod that has ended, and stays: what is as it was shipped goes. False: it has nothing of that kind. */
+/* For a pod that has ended, and stays: what is as it was shipped goes, from a claim when its job is over. False: it has
+ * nothing of that kind. */
 bool results_strip_prepare(const struct pod *pod, struct results_burial *ret);
 /* What a look for the job of a claim says: it was sent by somebody, and nobody needs it any more. */
 bool results_claim_is_done(const struct results_burial *burial, const struct api_result *result);
