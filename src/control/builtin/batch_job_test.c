@@ -396,7 +396,7 @@ TEST(what_ran_when_a_job_failed_has_failed)
         const char *why;
         const char *end;
         const char *status;
-    } rows[] = {
+    } ends[] = {
         {"it failed", "Failed",
          "'failed':2,'terminating':0,'completedIndexes':'',"
          "'failedIndexes':'0,1'"},
@@ -405,10 +405,10 @@ TEST(what_ran_when_a_job_failed_has_failed)
          "'failedIndexes':''"},
     };
 
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
         _cleanup_(scene_close) struct scene scene;
 
-        test_case(rows[i].why);
+        test_case(ends[i].why);
         scene_open(&scene);
         scene_put(&scene, &kind_job,
                   JOB("'completionMode':'Indexed','completions':2,'parallelism':2,"
@@ -417,7 +417,7 @@ TEST(what_ran_when_a_job_failed_has_failed)
         scene_patch(&scene, &kind_job, "j",
                     str_printf(&scene.arena,
                                "{'status':{'conditions':[{'type':'%s','status':'True'}]}}",
-                               rows[i].end)
+                               ends[i].end)
                         .p);
         for (int pod = 0; pod < 2; pod++)
             scene_patch(&scene, &kind_pod, nth_pod(&scene, pod).p,
@@ -425,7 +425,7 @@ TEST(what_ran_when_a_job_failed_has_failed)
         scene_run(&scene, &batch_job_controller, "j");
         struct str status =
             json_text(&scene.arena, json_get(scene_get(&scene, &kind_job, "j"), "status"));
-        EXPECT(str_contains(status, scene_text(&scene, rows[i].status)));
+        EXPECT(str_contains(status, scene_text(&scene, ends[i].status)));
     }
 }
 
