@@ -28,6 +28,7 @@
 #define POLLS_MAX     (3 + 2 * SHIM_CONTAINERS_MAX + EXECS_MAX)
 #define DRAIN_TURNS   1024 /* of SHIM_LINE_BYTES: 16 MiB, more than a pipe can be made to hold */
 #define END_BYTES     512  /* of an exit file: five numbers and 256 bytes of words */
+#define OOM_MOMENT_MS 1000 /* between the ends of two that the kernel killed at once */
 #define SETTLE_MIN_MS 50   /* before an exit file that could not be written is tried again; */
 #define SETTLE_MAX_MS 2000 /* doubles up to this: soon after there is room it is there */
 
@@ -47,6 +48,7 @@ struct container {
     bool input_once;
     char oom_path[PATH_MAX / 4];
     long oom_before;
+    int64_t oom_beside_ms; /* when another instance in its group was killed for memory; 0: never */
     struct logfile log;
     struct log_stream streams[2];
 };
@@ -290,6 +292,26 @@ static bool runtime_words(const struct container *c, char words[static 256])
     return n > 0;
 }
 
+/* Did the kernel kill it for memory? The kernel counts kills for a group, and a container and its next instance, which
+ * waits, share one. The one whose end is seen first is charged with them. The other one was killed too when it ended
+ * by SIGKILL in the same moment: with memory.oom.group the whole group goes at once. Else its end has another reason. */
+static bool container_oom(struct container *c)
+{
+    long kills = oom_kills(c->oom_path);
+    bool killed = WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGKILL;
+    bool together = killed && c->oom_beside_ms && c->ended_ms - c->oom_beside_ms <= OOM_MOMENT_MS;
+    if (kills <= c->oom_before)
+        return together;
+    for (size_t i = 0; i < shim.container_count; i++) {
+        struct container *other = &shim.containers[i];
+        if (other == c || strcmp(other->oom_path, c->oom_path) != 0)
+            continue;
+        other->oom_before = kills;
+        other->oom_beside_ms = killed ? c->ended_ms : 0;
+    }
+    return true;
+}
+
 /* A container is over when its process is and its output has been read to the end. A process that it left behind may
  * hold the pipe, where it shares processes with another container, and write on: so much is read as a pipe holds. */
 static void container_finish(struct container *c)
@@ -309,11 +331,7 @@ static void container_finish(struct container *c)
     if (c->input_fd >= 0)
         close(c->input_fd);
     c->input_fd = -1;
-    long kills = oom_kills(c->oom_path);
-    bool oom = kills > c->oom_before;
-    for (size_t i = 0; oom && i < shim.container_count; i++) /* that was not the next one's */
-        if (strcmp(shim.containers[i].oom_path, c->oom_path) == 0)
-            shim.containers[i].oom_before = kills;
+    bool oom = container_oom(c);
     char words[256] = "", path[SHIM_PATH_BYTES];
     bool never_started = runtime_words(c, words);
     container_path(c, "spec", path);

@@ -285,6 +285,37 @@ def torture_shim(failing, program, stay):
         shutil.rmtree(top)
 
 
+def killed_for_memory(program):
+    """Of two instances in one group the kernel kills both at once: whichever is seen first, both say so. One that it killed
+    alone does not make the other's later end one for memory."""
+    def ends(first, last, together):
+        top = tempfile.mkdtemp(prefix="muster-torture-")
+        shim = Shim(program, os.path.join(top, "pod"), {}, "exec sleep 60")
+        try:
+            shim.put("events", "oom_kill 0")
+            pids = []
+            for instance in (0, 1):
+                shim.put(f"c/main/{instance}.spec", "arg=/bin/sleep", "arg=60", "env=PATH=/bin",
+                         f"cgroup.oom={os.path.join(shim.folder, 'events')}")
+                shim.say(f"start main {instance}")
+                pids.append(int(shim.hear("started").split()[3]))
+            shim.put("events", "oom_kill 2")
+            os.kill(pids[first], signal.SIGKILL)
+            shim.hear("exited")
+            os.kill(pids[last], signal.SIGKILL if together else signal.SIGTERM)
+            shim.hear("exited")
+            return [shim.read(f"c/main/{i}.exit").split()[4] for i in (first, last)]
+        finally:
+            shim.kill()
+            shutil.rmtree(top)
+
+    for first, last in ((0, 1), (1, 0)):
+        for together, flags in ((True, ["o", "o"]), (False, ["o", "-"])):
+            if ends(first, last, together) != flags:
+                raise Broken(f"instance {first} ended before {last}, together {together}: {ends(first, last, together)}, not {flags}")
+    return "4 orders"
+
+
 def main(argv):
     failing, store, shim, build = (os.path.abspath(a) for a in argv)
     passed, failed = 0, 0
@@ -292,6 +323,7 @@ def main(argv):
                         ("store, all calls fail from then on", lambda: torture_store(failing, store, "1")),
                         ("shim, one call fails", lambda: torture_shim(failing, shim, "0")),
                         ("shim, all calls fail from then on", lambda: torture_shim(failing, shim, "1")),
+                        ("shim, killed for memory", lambda: killed_for_memory(shim)),
                         ("memory ends", lambda: torture_memory(store)),
                         ("client, connection lost", lambda: torture_client(failing, build)),
                         ("server, connection lost", lambda: torture_server(failing, build))):
