@@ -27,7 +27,9 @@ struct hollow_node {
     char name[NAME_BYTES];
     size_t index;
     struct timer *heartbeat;
-    uint64_t lease_revision; /* 0: the lease has to be made */
+    bool leased;      /* the lease is there, made by this run or an earlier one */
+    int64_t heard_ms; /* when the server took a heartbeat last */
+    bool told;        /* the server has the status, and was not without a heartbeat since */
     uint64_t devices; /* GPUs that pods have, a bit each, as a device plugin hands them out */
     bool registered;
 };
@@ -126,6 +128,7 @@ static void on_untainted(void *user, const struct api_result *result)
         log_warn(hollow->options.log, "hollow.taint", LOG_C("node", node->name),
                  LOG_ERR(result->err));
     node->registered = true;
+    node->heard_ms = clock_now_ms();
     hollow->registered++;
     if (hollow->options.heartbeat_ms > 0)
         timer_every(node->heartbeat,
@@ -162,6 +165,7 @@ static void on_status(void *user, const struct api_result *result)
 
     if (!came_back(node->hollow))
         return;
+    node->told = result->code == 0;
     if (result->code)
         log_warn(node->hollow->options.log, "hollow.status", LOG_C("node", node->name),
                  LOG_ERR(result->err));
@@ -202,6 +206,7 @@ static void on_registered(void *user, const struct api_result *result)
     if (!came_back(hollow))
         return;
     if (result->code == 0) {
+        node->told = true;
         node_untaint(node);
     } else if (result->err->http_status == 409) {
         send_status(node); /* a node of an earlier run: alive again */
@@ -236,12 +241,23 @@ static void register_more(struct hollow *hollow)
 static void on_lease(void *user, const struct api_result *result)
 {
     struct hollow_node *node = user;
+    int64_t silent_ms = clock_now_ms() - node->heard_ms;
+    int status = result->code ? result->err->http_status : 0;
 
     if (!came_back(node->hollow))
         return;
-    /* Made by an earlier run, or changed by somebody: patches need no revision, so only "is there"
-     * counts. */
-    node->lease_revision = result->code == 0 || result->err->http_status == 409;
+    if (result->code == 0 || status == 409)
+        node->leased = true;
+    else if (status == 404)
+        node->leased = false;
+    if (result->code || silent_ms > 2 * node->hollow->options.heartbeat_ms)
+        node->told = false;
+    if (result->code)
+        return;
+    node->heard_ms += silent_ms;
+    /* It may have been called not ready meanwhile, and is so until it says otherwise. */
+    if (!node->told)
+        send_status(node);
 }
 
 static void on_heartbeat(void *user)
@@ -249,7 +265,7 @@ static void on_heartbeat(void *user)
     struct hollow_node *node = user;
     struct arena arena = {0};
     struct json *body = hollow_lease(&arena, str_from(node->name), clock_now_ms());
-    bool there = node->lease_revision > 0;
+    bool there = node->leased;
 
     hollow_call(node->hollow,
                 &(struct api_request){.verb = there ? API_PATCH : API_CREATE,

@@ -172,6 +172,19 @@ def test_a_server_that_stands_still_costs_no_process_and_no_decision():
         lives.check_once([f"{name}-worker-{i}" for name in ("before", "after") for i in range(2)])
 
 
+def test_hollow_nodes_that_were_silent_are_ready_again():
+    with Cluster(nodes=2, gpus_per_node=8, operators=0) as m:
+        def ready():
+            return [c["status"] for n in m.get("nodes") for c in n["status"]["conditions"] if c["type"] == "Ready"]
+        wait_for(lambda: ready() == ["True", "True"], "the nodes to be ready", 30)
+        os.kill(m.hollow.process.pid, signal.SIGSTOP)
+        try:
+            wait_for(lambda: ready() == ["Unknown", "Unknown"], "the nodes to be given up", 120)
+        finally:
+            os.kill(m.hollow.process.pid, signal.SIGCONT)
+        wait_for(lambda: ready() == ["True", "True"], "the nodes to be ready again", 60)
+
+
 def test_a_leader_cut_off_decides_nothing_before_another_leads():
     with Proxy(Cluster.plane) as proxy, Cluster(nodes=1, gpus_per_node=8, kubeconfig=proxy.kubeconfig) as m:
         cut = m.operators[0]
