@@ -359,12 +359,14 @@ static bool sees_own_writes(struct work *work, int64_t now_ms)
 static void back_off(struct work *work, const struct executor_result *result)
 {
     const struct runner *runner = work->unit->runner;
+    bool busy = result->err && result->err->http_status == 429;
+    int64_t max_ms = busy ? RUNNER_BUSY_MAX_MS : RUNNER_BACKOFF_MAX_MS;
     int64_t delay = RUNNER_BACKOFF_MIN_MS;
 
-    for (uint32_t i = 0; i < work->failures && delay < RUNNER_BACKOFF_MAX_MS; i++)
+    for (uint32_t i = 0; i < work->failures && delay < max_ms; i++)
         delay *= 2;
-    if (delay > RUNNER_BACKOFF_MAX_MS)
-        delay = RUNNER_BACKOFF_MAX_MS;
+    if (delay > max_ms)
+        delay = max_ms;
     work->failures++;
     work->dirty = true;
     work->not_before_ms = runner_clock(runner) + delay;

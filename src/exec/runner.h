@@ -27,6 +27,8 @@ struct object;
  * soon as the cache moves. "Look again at T" is a timer. */
 #define RUNNER_BACKOFF_MIN_MS 50
 #define RUNNER_BACKOFF_MAX_MS 30000
+#define RUNNER_BUSY_MAX_MS \
+    2000 /* after a 429: the server says when, and the client keeps to that */
 #define RUNNER_UNDER_WAY_MAX  512  /* keys whose actions are under way; the rest waits its turn */
 #define RUNNER_TURN_KEYS_MAX  1024 /* reconciles of one turn, so that others get the loop */
 #define RUNNER_TURN_MS        20   /* of them as well, where the clock goes on meanwhile */

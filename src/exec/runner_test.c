@@ -543,7 +543,7 @@ TEST(trainings_learn_of_a_new_authority_while_they_run)
     close_bench(&bench);
 }
 
-/* An API that writes no Jobs while its disk is full. */
+/* An API that writes no Jobs for a while. */
 struct refusal {
     api_done_fn *done;
     void *user;
@@ -553,6 +553,7 @@ struct refusing {
     struct api api;
     struct api *below;
     bool full;
+    int status;
     VEC(struct refusal) due; /* answers come later, as all of them do */
 };
 
@@ -571,11 +572,11 @@ static void refusing_call(struct api *api,
 
 static void refusing_answer(struct refusing *refusing)
 {
-    struct err err = {.text = "the disk is full", .http_status = 503};
+    struct err err = {.text = "not now", .http_status = refusing->status};
 
     for (size_t i = 0; i < refusing->due.count; i++)
         refusing->due.items[i].done(refusing->due.items[i].user,
-                                    &(struct api_result){.code = -ENOSPC, .err = &err});
+                                    &(struct api_result){.code = -EBUSY, .err = &err});
     refusing->due.count = 0;
 }
 
@@ -592,39 +593,66 @@ static void refusing_watch_stop(struct api *api, struct api_watch *watch)
     api_watch_stop(((struct refusing *)api)->below, watch);
 }
 
-/* Its deadline comes while the runner waits before it tries again, and the pause goes on beyond it. */
-TEST(a_moment_to_look_again_within_a_pause_does_not_end_the_pause_for_ever)
+/* A Job of 20 seconds, whose pod runs, and what is written of it is refused. */
+static void refusing_open(struct bench *bench, struct refusing *refusing)
 {
     static const struct api_ops ops = {
         .call = refusing_call, .watch = refusing_watch, .watch_stop = refusing_watch_stop};
-    struct bench bench = {.now_ms = 1000000};
-    struct refusing refusing = {0};
 
-    harness_open(&bench.h, NULL);
-    refusing.below = bench.h.api;
-    refusing.api = (struct api){.ops = &ops, .kinds = bench.h.api->kinds};
-    EXPECT(runner_start(NULL, &refusing.api,
-                        &(struct runner_options){
-                            .now = now, .now_user = &bench, .seed = 1, .embedded = true},
-                        &bench.runner, NULL) == 0);
-    settle(&bench);
-    EXPECT(harness_create(&bench.h, &kind_job, "default",
+    harness_open(&bench->h, NULL);
+    refusing->below = bench->h.api;
+    refusing->api = (struct api){.ops = &ops, .kinds = bench->h.api->kinds};
+    EXPECT(runner_start(
+               NULL, &refusing->api,
+               &(struct runner_options){.now = now, .now_user = bench, .seed = 1, .embedded = true},
+               &bench->runner, NULL) == 0);
+    settle(bench);
+    EXPECT(harness_create(&bench->h, &kind_job, "default",
                           "{\"metadata\":{\"name\":\"j\"},\"spec\":{\"activeDeadlineSeconds\":20,"
                           "\"template\":{\"spec\":{\"restartPolicy\":\"Never\",\"containers\":[{"
                           "\"name\":\"c\",\"image\":\"x\"}]}}}}") == 0);
-    settle(&bench);
-    EXPECT(harness_list(&bench.h, &kind_pod, "default") == 0 && bench.h.item_count == 1);
-    refusing.full = true;
-    pod_phase(&bench, bench.h.names, "Running", 0);
-    for (int i = 0; i < 240; i++) {
-        bench.now_ms += 250;
-        refusing.full = i < 76; /* for 19 seconds */
-        settle(&bench);
-        refusing_answer(&refusing);
-    }
+    settle(bench);
+    EXPECT(harness_list(&bench->h, &kind_pod, "default") == 0 && bench->h.item_count == 1);
+    refusing->full = true;
+    pod_phase(bench, bench->h.names, "Running", 0);
+}
+
+/* A quarter of a second. */
+static void refusing_step(struct bench *bench, struct refusing *refusing, bool full)
+{
+    bench->now_ms += 250;
+    refusing->full = full;
+    settle(bench);
+    refusing_answer(refusing);
+}
+
+/* Its deadline comes while the runner waits before it tries again, and the pause goes on beyond it. */
+TEST(a_moment_to_look_again_within_a_pause_does_not_end_the_pause_for_ever)
+{
+    struct bench bench = {.now_ms = 1000000};
+    struct refusing refusing = {.status = 503};
+
+    refusing_open(&bench, &refusing);
+    for (int i = 0; i < 240; i++)
+        refusing_step(&bench, &refusing, i < 76); /* for 19 seconds */
     EXPECT(harness_get(&bench.h, &kind_job, "default", "j") == 0);
     EXPECT(strstr(harness_text(&bench.h, "status.conditions.0.reason"), "DeadlineExceeded") ||
            strstr(harness_text(&bench.h, "status.conditions.1.reason"), "DeadlineExceeded"));
+    close_bench(&bench);
+    VEC_DONE(&refusing.due);
+}
+
+/* It said when to ask again, and the client keeps to that: whoever waits longer is late when it is well. */
+TEST(what_a_busy_server_refused_is_tried_again_within_two_seconds)
+{
+    struct bench bench = {.now_ms = 1000000};
+    struct refusing refusing = {.status = 429};
+
+    refusing_open(&bench, &refusing);
+    for (int i = 0; i < 128; i++)
+        refusing_step(&bench, &refusing, i < 120); /* for half a minute */
+    EXPECT(harness_get(&bench.h, &kind_job, "default", "j") == 0);
+    EXPECT(strstr(harness_text(&bench.h, "status"), "DeadlineExceeded"));
     close_bench(&bench);
     VEC_DONE(&refusing.due);
 }

@@ -36,7 +36,9 @@ struct uv_loop_s;
 #define KUBE_BIND_MS        10000 /* a gang that is not whole by then is undone */
 #define KUBE_BACKOFF_MIN_MS 200
 #define KUBE_BACKOFF_MAX_MS 30000
-#define KUBE_RELIST_MS      5000 /* a kind the server does not have is asked for again */
+/* A server that says 429 says when it may be asked again, and the limiter keeps to that. */
+#define KUBE_BUSY_MAX_MS 2000
+#define KUBE_RELIST_MS   5000 /* a kind the server does not have is asked for again */
 
 #define KUBE_PER_SECOND 1000
 #define KUBE_BURST      2000

@@ -72,6 +72,8 @@ void kube_settles(struct kube *kube);
 
 /* 0.5 to 1.5 times `ms`. */
 int64_t kube_jitter(struct kube *kube, int64_t ms);
+/* How long to wait after an answer of this status (0: none); `backoff_ms` is what comes after it. */
+int64_t kube_back_off(int64_t *backoff_ms, int status);
 
 /* ---- the files that serve struct api: call.c, watch.c, bind.c, learn.c ---- */
 void kube_call(struct api *api, const struct api_request *request, api_done_fn *done, void *user);

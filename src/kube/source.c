@@ -178,13 +178,11 @@ static void again_in(struct source *source, int64_t wait_ms)
     timer_in(source->timer, wait_ms, on_timer);
 }
 
-static void back_off(struct source *source)
+static void back_off(struct source *source, const struct err *err)
 {
     source->kube->stats.watch_failures++;
-    again_in(source, kube_jitter(source->kube, source->backoff_ms));
-    source->backoff_ms *= 2;
-    if (source->backoff_ms > KUBE_BACKOFF_MAX_MS)
-        source->backoff_ms = KUBE_BACKOFF_MAX_MS;
+    again_in(source, kube_jitter(source->kube,
+                                 kube_back_off(&source->backoff_ms, err ? err->http_status : 0)));
 }
 
 void source_hurry(struct source *source)
@@ -302,14 +300,14 @@ static void on_list(void *user, const struct transport_reply *reply)
             if (reply->status != 410) /* the continue token is too old: from the first page */
                 log_failure(source, &err);
             list_again(source);
-            back_off(source);
+            back_off(source, &err);
         }
     } else {
         source->missing_since_ms = 0;
         if (take_page(source, reply->body, &err) < 0) {
             log_failure(source, &err);
             list_again(source);
-            back_off(source);
+            back_off(source, &err);
         } else if (!source->stopped) {
             if (source->page.continue_token.len == 0) {
                 source->kube->stats.listed++;
@@ -430,7 +428,7 @@ static void follow_failed(struct source *source, int r, const struct err *err)
         log_failure(source, err);
     if (r == -ESTALE || source->phase == PHASE_INITIAL)
         list_again(source);
-    back_off(source);
+    back_off(source, err);
 }
 
 /* The server does not begin a watch with what there is: it lists. */
@@ -508,10 +506,10 @@ static void on_follow_end(void *user, const struct transport_reply *reply)
     } else if (source->phase == PHASE_INITIAL) {
         feed_stream_reset(&source->stream);
         list_again(source);
-        back_off(source);
+        back_off(source, NULL);
     } else if (clock_monotonic_ms() - source->started_ms < FOLLOW_SHORT_MS) {
         feed_stream_reset(&source->stream);
-        back_off(source);
+        back_off(source, NULL);
     } else {
         feed_stream_reset(&source->stream);
         again_in(source, 0);

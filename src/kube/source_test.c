@@ -376,3 +376,28 @@ TEST(waits_are_spread_so_that_replicas_do_not_come_together)
     }
     EXPECT(alike < 10);
 }
+
+/* It is well again when it no longer says so, and nobody tells of that. */
+TEST(who_is_told_that_the_server_is_busy_asks_again_within_two_seconds)
+{
+    static const struct {
+        const char *why;
+        int statuses[10];
+        int64_t last_ms;
+    } rows[] = {
+        {"busy for long", {429, 429, 429, 429, 429, 429, 429, 429, 429, 429}, 2000},
+        {"away for long", {0, 0, 0, 0, 503, 503, 503, 503, 503, 503}, KUBE_BACKOFF_MAX_MS},
+        {"away, then busy", {0, 0, 0, 0, 0, 0, 0, 0, 0, 429}, 2000},
+        {"busy, then away", {429, 429, 429, 429, 429, 429, 429, 429, 0, 0}, 4000},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        int64_t backoff_ms = KUBE_BACKOFF_MIN_MS;
+        int64_t wait_ms = 0;
+
+        test_case(rows[i].why);
+        for (size_t n = 0; n < COUNT_OF(rows[i].statuses); n++)
+            wait_ms = kube_back_off(&backoff_ms, rows[i].statuses[n]);
+        EXPECT(wait_ms == rows[i].last_ms);
+    }
+}
