@@ -9,7 +9,7 @@ import tempfile
 
 from cluster import RBAC, ROOT, Cluster, Operator
 from controlplane import ACCOUNT, binaries
-from harness import check, free_port, run, wait_for
+from harness import Failure, check, free_port, run, wait_for
 from test_rbac import said_by, shipped, stream
 
 CHART = os.path.join(ROOT, "deploy", "chart", "muster")
@@ -150,6 +150,68 @@ def test_commands_are_run_in_the_namespaces_that_are_named():
     check(bound == {("RoleBinding", "a"), ("RoleBinding", "b")}, f"there and nowhere else: {bound}")
     done = render("--set", "operator.controllers={mpijob}")
     check(done.returncode != 0 and "global.mpi" in done.stderr, f"MPI without its rights: {done.stderr[-300:]}")
+
+
+NAMESPACES = ("default", "muster-system", "kai-resource-reservation", "a")
+
+
+def may(plane, namespace, account):
+    """{(resource, verb)} that `kubectl auth can-i --list` says; of named objects the resource is RESOURCE=NAME."""
+    said = plane.kubectl("auth", "can-i", "--list", "--no-headers", f"--as={account}", "-n", namespace).stdout
+    found = set()
+    for line in said.splitlines():
+        resource, names, verbs = re.fullmatch(r"(\S*) +\[.*?\] +\[(.*?)\] +\[(.*?)\]", line.rstrip()).groups()
+        found |= {(f"{resource}={name}" if name else resource, verb)
+                  for name in names.split(" ") for verb in verbs.split() if resource}
+    return found
+
+
+def rights(plane):
+    """{"WHERE RESOURCE: VERBS"}, WHERE a namespace or `everywhere`, of the operator; what everybody may do left out."""
+    of = {name: may(plane, name, ACCOUNT) - may(plane, name, "system:serviceaccount:default:nobody") for name in NAMESPACES}
+    of["everywhere"] = set.intersection(*of.values())
+    return {(where, *right) for where, held in of.items() for right in held
+            if where == "everywhere" or right not in of["everywhere"]}
+
+
+def rows(held, sign=""):
+    by_resource = {}
+    for where, resource, verb in sorted(held):
+        by_resource.setdefault((where, resource), []).append(verb)
+    return [f"{sign}{where} {resource}: {' '.join(verbs)}" for (where, resource), verbs in by_resource.items()]
+
+
+def expected_rights():
+    """{values of the chart: rows}; the first has all of them, the others what is more and less than there."""
+    with open(os.path.join(ROOT, "tests", "expected", "rights.txt")) as f:
+        sections = re.split(r"^== (.*)\n", re.sub(r"^#.*\n|^\n", "", f.read(), flags=re.M), flags=re.M)[1:]
+    return {values: listed.splitlines() for values, listed in zip(sections[::2], sections[1::2])}
+
+
+def test_the_operator_may_do_what_its_values_ask_for_and_no_more():
+    plane, default, held, found = Cluster.plane, set(), set(), []
+    for name in NAMESPACES:
+        plane.kubectl("create", "namespace", name, ok=False)
+    take_every_right_away(plane)
+    for values, listed in expected_rights().items():
+        text = render(*(part for value in values.split() if value != "default" for part in ("--set", value))).stdout
+        roles = "---\n".join(part for part in re.split(r"^---\n", text, flags=re.M)
+                            if re.search(r"^kind: (Cluster)?Role(Binding)?$", part, re.M))
+        plane.kubectl("apply", "-f", "-", input=roles)
+
+        def as_listed():  # the server reads roles a moment later
+            held.clear()
+            held.update(rights(plane))
+            found[:] = rows(held - default, "+ ") + rows(default - held, "- ")
+            return found == listed
+        try:
+            wait_for(as_listed, f"the rights with {values}", 10)
+        except Failure:
+            check(False, f"with {values} the operator has other rights than tests/expected/rights.txt says:\n== {values}\n" +
+                  "\n".join(found))
+        finally:
+            plane.kubectl("delete", "--ignore-not-found", "-f", "-", input=roles)
+        default = default or set(held)
 
 
 MADE_BY_EDITORS = """
