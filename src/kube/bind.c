@@ -23,7 +23,7 @@
  *
  * An answer that does not come is asked for until it does: while the server cannot be reached the
  * gang can be neither completed nor undone. Answers that keep saying "not now" count against
- * KUBE_BIND_MS. */
+ * KUBE_BIND_MS, from the first of them behind such a time: a server that has just started says so. */
 
 #define RETRY_MIN_MS 50
 #define RETRY_MAX_MS 1000
@@ -52,7 +52,7 @@ struct kube_gang {
     api_done_fn *done;
     void *user;
     struct timer *timer;
-    int64_t started_ms;
+    int64_t not_now_ms; /* since when answers say so; 0: they do not */
     int64_t retry_ms;
     bool refused;
     struct err err; /* of the first refusal */
@@ -103,13 +103,21 @@ static bool will_pass(const struct transport_reply *reply)
     return reply->code || reply->status == 429 || reply->status >= 500 || reply->status == 401;
 }
 
+bool kube_bind_is_late(int64_t *not_now_ms, bool answered, int64_t now_ms)
+{
+    if (!answered)
+        *not_now_ms = 0;
+    else if (!*not_now_ms)
+        *not_now_ms = now_ms;
+    return *not_now_ms && now_ms - *not_now_ms >= KUBE_BIND_MS;
+}
+
 static void after_bind(struct member *member, const struct transport_reply *reply)
 {
     struct kube_gang *gang = member->gang;
     struct arena arena = {0};
     struct api_result result = {0};
     struct err err = {0};
-    bool late = !reply->code && clock_monotonic_ms() - gang->started_ms >= KUBE_BIND_MS;
 
     if (!reply->code && reply->status >= 200 && reply->status < 300) {
         member->step = STEP_BOUND;
@@ -120,7 +128,8 @@ static void after_bind(struct member *member, const struct transport_reply *repl
         member->step = STEP_CHECK;
         return;
     }
-    if (will_pass(reply) && !late)
+    if (will_pass(reply) &&
+        !kube_bind_is_late(&gang->not_now_ms, !reply->code, clock_monotonic_ms()))
         return;
     kube_failure(&arena, reply, &result, &err);
     refuse(member, &result);
@@ -298,7 +307,6 @@ void kube_bind(struct api *api,
     gang->done = done;
     gang->user = user;
     gang->count = count;
-    gang->started_ms = clock_monotonic_ms();
     gang->retry_ms = RETRY_MIN_MS;
     for (size_t i = 0; i < count; i++)
         gang->members[i] = (struct member){

@@ -74,6 +74,9 @@ void kube_settles(struct kube *kube);
 int64_t kube_jitter(struct kube *kube, int64_t ms);
 /* How long to wait after an answer of this status (0: none); `backoff_ms` is what comes after it. */
 int64_t kube_back_off(int64_t *backoff_ms, int status);
+/* Whether a gang that is not bound has been told "not now" for too long; `not_now_ms`: since when, 0 at
+ * first. What has no answer begins anew. */
+bool kube_bind_is_late(int64_t *not_now_ms, bool answered, int64_t now_ms);
 
 /* ---- the files that serve struct api: call.c, watch.c, bind.c, learn.c ---- */
 void kube_call(struct api *api, const struct api_request *request, api_done_fn *done, void *user);

@@ -401,3 +401,28 @@ TEST(who_is_told_that_the_server_is_busy_asks_again_within_two_seconds)
         EXPECT(wait_ms == rows[i].last_ms);
     }
 }
+
+TEST(a_gang_is_undone_for_what_the_server_says_and_not_for_the_time_it_was_away)
+{
+    static const struct {
+        const char *why;
+        const char *answers; /* one a second: n "not now", . none */
+        size_t late;         /* so many of them came too late */
+    } rows[] = {
+        {"away for long, and then starting", "...................n", 0},
+        {"a busy server gets ten seconds", "nnnnnnnnnn", 0},
+        {"and no more", "nnnnnnnnnnnn", 2},
+        {"away between", "nnnnnnnn...nnnnnnnn", 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        int64_t not_now_ms = 0;
+        size_t late = 0;
+
+        test_case(rows[i].why);
+        for (size_t n = 0; rows[i].answers[n]; n++)
+            late += kube_bind_is_late(&not_now_ms, rows[i].answers[n] == 'n',
+                                      1000000 + (int64_t)n * 1000);
+        EXPECT(late == rows[i].late);
+    }
+}
