@@ -19,7 +19,7 @@ import upkeep
 from harness import Failure, Skip
 from node import own_namespaces
 
-DAY = [upkeep.install, jobs.guides, jobs.submit, jobs.restricted, jobs.tenant, trouble.start_long, trouble.drain,
+DAY = [upkeep.install, jobs.guides, jobs.debian, jobs.submit, jobs.restricted, jobs.tenant, trouble.start_long, trouble.drain,
        trouble.stopped_kubelet, trouble.killed_leader, trouble.killed_server, trouble.silent_webhooks, trouble.too_old_watch,
        upkeep.upgrade, upkeep.certificates, trouble.wrong_clock, upkeep.uninstall]
 NEEDED = (upkeep.install, trouble.start_long)

@@ -3,7 +3,7 @@
 import json
 import os
 
-from harness import PATIENCE, check, wait_for
+from harness import PATIENCE, Skip, check, wait_for
 from lab import GPUS
 from provisioner import SELECTED
 
@@ -14,6 +14,7 @@ t = torch.ones(1) * (dist.get_rank() + 1)
 dist.all_reduce(t)
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}: sum {int(t.item())} WORD", flush=True)
 """
+DEBIAN = "/usr/bin/torchrun"
 # NAME in NAMESPACE: a pod is a whole node.
 QUEUE = """
 apiVersion: torchrun.ai/v1alpha1
@@ -104,6 +105,30 @@ def guides(lab):
              "the PyTorchTrainingJob with torchrun to succeed", 200)
     lab.kubectl("delete", "pytorchtrainingjob", "ddp-torchrun", "--wait=false")
     lab.say("PyTorchJob, TrainJob on 4 GPUs, PyTorchJob with GPUs, a shared GPU, PyTorchTrainingJob")
+
+
+def debian(lab):
+    """PyTorchJob and TrainJob with the torchrun of Debian 12, told what docs/kinds/pytorchjob.md says."""
+    if not os.path.exists(DEBIAN):
+        raise Skip(f"there is no {DEBIAN} (Debian 12: python3-torch)")
+    own = [{"name": name, "value": "9:1"} for name in ("PET_REDIRECTS", "PET_TEE")]
+    command = [DEBIAN, "--no_python", "/usr/bin/python3", "-c", TRAIN.replace("WORD", "debian")]
+    container = {"image": "debian:12", "command": command, "env": own}
+    role = {"replicas": 1, "template": {"spec": {"containers": [{"name": "pytorch", **container}]}}}
+    named = {"name": "debian", "namespace": "default"}
+    lab.apply(json.dumps({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": named,
+                          "spec": {"nprocPerNode": "2", "pytorchReplicaSpecs": {"Master": role, "Worker": role}}}))
+    until(lab, "pytorchjob/debian", "Succeeded")
+    check("rank 0 of 4: sum 10 debian" in lab.logs("debian-master-0"), lab.logs("debian-master-0"))
+    lab.apply(json.dumps({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": named,
+                          "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {
+                              **container, "numNodes": 2, "numProcPerNode": 1}}}))
+    until(lab, "trainjob/debian", "Complete")
+    logs = lab.logs("-l", "jobset.sigs.k8s.io/jobset-name=debian", "--tail=-1")
+    check("rank 1 of 2: sum 3 debian" in logs, logs)
+    for kind in ("pytorchjob", "trainjob"):
+        lab.kubectl("delete", kind, "debian", "--wait=false")
+    lab.say("PyTorch 1.13 of Debian 12: four ranks of a PyTorchJob and two of a TrainJob reduced")
 
 
 def submit(lab):

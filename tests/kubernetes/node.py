@@ -129,6 +129,9 @@ def docker_archive(path, tag, files, entrypoint=None, env=()):
 def host_archive(path):
     """The image whose system is this machine's /usr."""
     links = {d: f"{MOUNTED_USR}/{d}" for d in ("bin", "sbin", "lib", "lib64")}
+    chosen = "etc/alternatives"  # where Debian's libraries of linear algebra are links to
+    links.update({f"{chosen}/{name}": os.readlink(f"/{chosen}/{name}") for name in
+                  (os.listdir("/" + chosen) if os.path.isdir("/" + chosen) else ()) if os.path.islink(f"/{chosen}/{name}")})
     docker_archive(path, HOST, {
         **links, "usr": MOUNTED_USR, "etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/nsswitch.conf": b"hosts: files dns\n",
         "tmp": None, "root/.keep": b""},
