@@ -232,8 +232,10 @@ static void apply_one(struct store *store, const struct crd_builtin *builtin)
 
 void custom_apply_builtin(struct store *store)
 {
+    store->compiled_in = true;
     for (size_t i = 0; i < crd_builtin_count; i++)
         apply_one(store, &crd_builtins[i]);
+    store->compiled_in = false;
 }
 
 static void drop_cleanup(struct json *root, const void *what)

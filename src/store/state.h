@@ -117,5 +117,6 @@ struct store {
     const struct schema *meta_shape;
     struct custom_block *customs;  /* what registered CRDs point into */
     VEC(struct kind *) made_kinds; /* kinds that only CRDs define */
+    bool compiled_in; /* what is written comes with the program: units hold it against the rules */
     bool closing;
 };
