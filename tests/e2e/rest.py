@@ -14,7 +14,8 @@ import tempfile
 import threading
 import urllib.parse
 
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+# v2beta1: before Kubernetes 1.30
+AGGREGATED = ", ".join(f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1"))
 LOST = (http.client.HTTPException, ConnectionError, ssl.SSLError)  # a connection that was kept, and whose server is gone
 
 

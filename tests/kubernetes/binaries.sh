@@ -11,6 +11,7 @@ set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 kubernetes=${MUSTER_KUBE_VERSION:-v1.33.13}
 case $kubernetes in # sample: of k8s.io/sample-*: only types of it are used, and not every version of it can be had
+v1.28.*) sample=v0.${kubernetes#v1.} etcd=v3.5.21 ;; # the oldest of which every module can be had
 v1.33.*) sample=v0.33.4 etcd=v3.5.21 ;;
 v1.37.*) sample=v0.37.1 etcd=v3.7.0 ;;
 *)
