@@ -6,6 +6,7 @@
         p.heal()
         p.faults(percent=10, seed=1) # a tenth of the requests fail, before or after they took effect
         p.clear()
+        p.late = 10                  # what is asked is done at once, and answered that many seconds later, or when late is 0
 
 It ends TLS itself and speaks HTTP/1.1 on both sides, one upstream connection a request, as the user whose
 certificate it holds.
@@ -36,6 +37,7 @@ class Proxy:
                                            f"https://127.0.0.1:{self.port}", user)
         self.loop = asyncio.new_event_loop()
         self.flowing = None
+        self.late = 0
         self.percent, self.kinds, self.random = 0, FAULTS, random.Random(0)
         self.only = lambda method, path: True
         self.look = lambda method, path, body: None  # sees every request
@@ -127,15 +129,19 @@ class Proxy:
             await asyncio.sleep(3600)
         kept = [l for l in lines[1:-2] if not l.lower().startswith(("connection:", "host:"))]
         request = "\r\n".join([lines[0], f"Host: 127.0.0.1:{self.plane.port}", "Connection: close", *kept])
-        return await self._forward(request.encode("latin-1") + b"\r\n\r\n" + body, writer, fault)
+        return await self._forward(request.encode("latin-1") + b"\r\n\r\n" + body, writer, fault, "watch=true" in path)
 
-    async def _forward(self, request, writer, fault):
+    async def _forward(self, request, writer, fault, watching):
+        answered = False
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.plane.port, ssl=self.client_tls)
         try:
             up_writer.write(request)
             while True:
                 piece = await up_reader.read(1 << 16)
                 await self.flowing.wait()
+                if watching or not answered:
+                    await self._wait()
+                answered = True
                 if fault:  # something-after: the answer is read to its end and lost
                     if piece:
                         continue
@@ -151,6 +157,11 @@ class Proxy:
                 await writer.drain()
         finally:
             up_writer.transport.abort()
+
+    async def _wait(self):
+        began = self.loop.time()
+        while self.loop.time() < began + self.late:
+            await asyncio.sleep(0.1)
 
     def _fault(self, method, path):
         if not self.percent or not self.only(method, path) or self.random.random() * 100 >= self.percent:

@@ -29,10 +29,12 @@ def workers(m, name, count):
 
 
 class Lives:
-    """Every pod there ever was, by a watch of its own at the API server: {name: {uid}}, and who was bound."""
+    """Every pod there ever was, by a watch of its own at the API server: {name: {uid}}, who was bound, and who had a node
+    while another was there."""
 
     def __init__(self, plane):
         self.plane, self.uids, self.bound, self.over = plane, {}, set(), False
+        self.on, self.crowded = {}, []
         self.context = ssl.create_default_context(cafile=plane.certs.path("ca.crt"))
         self.context.load_cert_chain(plane.certs.path("admin.crt"), plane.certs.path("admin.key"))
         self.thread = threading.Thread(target=self._follow, daemon=True)
@@ -47,13 +49,25 @@ class Lives:
     def _stream(self):
         url = f"{self.plane.server}/api/v1/namespaces/default/pods?watch=true&timeoutSeconds=300"
         with urllib.request.urlopen(url, context=self.context, timeout=20) as answer:
+            self.on.clear()
             for line in answer:
-                pod = json.loads(line)["object"]
+                event = json.loads(line)
+                pod = event["object"]
                 if pod.get("kind") != "Pod":
                     return
-                self.uids.setdefault(pod["metadata"]["name"], set()).add(pod["metadata"]["uid"])
-                if pod["spec"].get("nodeName"):
-                    self.bound.add(pod["metadata"]["uid"])
+                self._see(event["type"], pod["metadata"]["name"], pod["metadata"]["uid"], pod["spec"].get("nodeName"))
+
+    def _see(self, what, name, uid, node):
+        self.uids.setdefault(name, set()).add(uid)
+        if not node:
+            return
+        self.bound.add(uid)
+        there = self.on.setdefault(node, {})
+        there[uid] = name
+        if what == "DELETED":
+            del there[uid]
+        if len(there) > 1:
+            self.crowded.append((node, sorted(there.values())))
 
     def __enter__(self):
         self.thread.start()
@@ -62,10 +76,14 @@ class Lives:
     def __exit__(self, *unused):
         self.over = True
 
-    def check_once(self, names):
-        """These pods, each made once and bound: nothing was lost, nothing ran twice, no gang is there in part."""
-        wait_for(lambda: {u for uids in self.uids.values() for u in uids} == self.bound, "every pod to be bound", 60)
+    def check_once(self, names, again=0):
+        """These pods, each made once and bound: nothing was lost, nothing ran twice, no gang is there in part. `again`: so many
+        were made again, of gangs that were undone."""
+        wait_for(lambda: {u for uids in self.uids.values() for u in uids} == self.bound and set(self.uids) >= set(names),
+                 "every pod to be bound", 90)
         twice = {name: uids for name, uids in self.uids.items() if len(uids) != 1}
+        if sum(len(uids) - 1 for uids in twice.values()) <= again:
+            twice = {}
         check(set(self.uids) == set(names) and not twice, f"each pod once: {sorted(self.uids)}, twice: {twice}")
 
 
@@ -170,6 +188,54 @@ def test_a_server_that_stands_still_costs_no_process_and_no_decision():
         check(first.alive() and second.alive() and first.leading(), f"the leader leads as before:\n{first.tail(40)}")
         check("event=lease.doubt" in first.tail(1000), "it says that it was in doubt")
         lives.check_once([f"{name}-worker-{i}" for name in ("before", "after") for i in range(2)])
+
+
+def test_a_server_that_is_late_and_refuses_costs_no_process_and_no_second_bind():
+    """Two minutes of answers ten seconds late, then 40 s of 429s, each with a restart in the middle, for two replicas. A pod is a
+    whole node."""
+    with Proxy(Cluster.plane) as proxy, Cluster(nodes=20, gpus_per_node=8, kubeconfig=proxy.kubeconfig) as m, \
+            Lives(m.plane) as lives:
+        operators = [m.operators[0], m.start_operator(1)]
+        m.apply(QUEUE)
+        names = []
+
+        def more(name):
+            m.apply(job(name, 16))
+            names.extend(f"{name}-worker-{i}" for i in range(2))
+
+        def trouble(name):
+            for i in range(4):  # the length of the trouble is what is tested
+                more(f"{name}-{i}")
+                time.sleep(30 if name == "late" else 10)
+                if i == 1:
+                    m.plane.apiserver.kill()
+                    m.plane.start_apiserver()
+
+        def first_bind(name):
+            began, before = time.monotonic(), set(lives.bound)
+            more(name)
+            wait_for(lambda: lives.bound - before, "a pod to be bound", 60, slowest=0.05)
+            return time.monotonic() - began
+        proxy.late = 10
+        trouble("late")
+        proxy.late = 0
+        after_late = first_bind("after-late")
+        lives.check_once(names)
+        proxy.faults(percent=60, seed=3, kinds=("429",), only=lambda method, path: True)
+        trouble("refused")
+        refused = proxy.injected.get("429", 0)
+        proxy.clear()
+        well = time.monotonic()
+        after_refused = first_bind("after-refused")
+        check(refused > 0, "requests were refused")
+        check(all(o.alive() for o in operators), "no replica ended")
+        undone = sum(o.metric("muster_gangs_undone_total") for o in operators)
+        lives.check_once(names, again=2 * undone)
+        check(not lives.crowded, f"no node has two: {lives.crowded}")
+        print(f"first bind {after_late:.1f} s after two minutes of late answers, {after_refused:.1f} s after {refused} answers "
+              f"of 429; all {time.monotonic() - well:.1f} s after those; {undone:.0f} gangs were undone; "
+              f"load {os.getloadavg()[0]:.0f}")
+        check(sum(o.leading() for o in operators) == 1, "one of them leads")
 
 
 def test_hollow_nodes_that_were_silent_are_ready_again():
