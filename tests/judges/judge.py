@@ -111,10 +111,13 @@ class Case:
             return None
 
     def others_have_room_kept(self, group):
-        """A gang that has waited long enough has room kept: what others find idle may be that."""
+        """A gang that has waited long enough has room kept: what others find idle may be that. It starts once all others have
+        ended, or all but those whom it has to be near."""
         for other, pods in self.waiting():
+            company = {n: at for n, at in self.where.items()
+                       if any(selected(self.cluster, term, p, self.cluster.pods[n]) for p in pods for term in p.near)}
             if (other is not group and other.age + self.outcome["cycles"] >= self.cluster.reserve_after and
-                    self.room_for(other, pods, {}) is not False):
+                    any(self.room_for(other, pods, where) is not False for where in ({}, company))):
                 return True
         return False
 
@@ -232,6 +235,11 @@ def judge_gangs(case):
             before, after = case.running(group, step.before), case.running(group, step.after)
             if not before and after and not group.whole(after):
                 yield "hard-gang", group.name, f"{len(after)} pods of {group.name} were started, which are too few"
+    for group in case.cluster.groups.values() if case.settled and not case.events else ():
+        if case.running(group) and not group.whole(case.running(group)) and not any(p.times["fails"] for p in group.pods):
+            was = [p for p in group.pods if p.node]
+            if not was or group.whole(was):
+                yield "hard-torn", group.name, f"{group.name} was left with too few pods"
     for name in case.cluster.held & {b["pod"].rsplit("-", 1)[0] for b in case.outcome["binds"]}:
         yield "hard-held", name, f"{name} is held and was started"
 
@@ -513,23 +521,28 @@ def judge_needless(case):
                     gone = ", ".join(p.name for p in victims)
                     yield "victim-for-nothing", name, f"{gone} had to go for {name}, which never started"
                 continue
-            where = start.after | gone_later(case, step, start)
+            where = start.after | gone_later(case, step, start) | coming_back(case, step, start)
             state = case.state(where)
             for group in {p.group for p in victims}:
                 unit = [p for p in victims if p.group == group]
-                if could_stay(case, state, where, step, unit):
+                if could_stay(case, state, where, step, unit, by):
                     yield ("victim-needless", group,
                            f"{', '.join(p.name for p in unit)} had to go for {name}, and would fit beside it where it was")
 
 
 def went_to_better(case, index, by, victims):
-    """Did somebody start where the victims were who comes before the one that they had to go for? That is who is before it in its
-    own queue, and who is within its quota where the other one is not: what is guaranteed goes before what is only due. Asked are
-    the queues at the first level where the two differ (KAI 4.3)."""
+    """Did somebody start where the victims were, or in what they had of a limit, who comes before the one that they had to go
+    for? That is who is before it in its own queue, and who is within its quota where the other one is not: what is guaranteed
+    goes before what is only due. Asked are the queues at the first level where the two differ (KAI 4.3)."""
     nodes = {case.steps[index].before[p.name] for p in victims}
+    limited = {q.name for p in victims for q in case.cluster.ancestors(case.cluster.groups[p.group].queue)
+               if any(limit is not None for limit in q.limit.values())}
+
+    def took(b):
+        group = case.cluster.groups.get(case.cluster.pods[b["pod"]].group) if b["pod"] in case.cluster.pods else None
+        return group and (b["node"] in nodes or any(q.name in limited for q in case.cluster.ancestors(group.queue)))
     for step in case.steps[index + 1:]:
-        for name in {case.cluster.pods[b["pod"]].group for b in step.bound
-                     if b["node"] in nodes and b["pod"] in case.cluster.pods}:
+        for name in {case.cluster.pods[b["pod"]].group for b in step.bound if took(b)}:
             group = case.cluster.groups.get(name)
             if not group or group is by:
                 continue
@@ -560,8 +573,15 @@ def gone_later(case, step, start):
             if e["pod"] in s.before}
 
 
-def could_stay(case, state, where, step, unit):
-    """Back where they were, beside all that runs once the other has started."""
+def coming_back(case, step, start):
+    """Pods that were moved in that step and are not there yet: their room, and what they count in their queues, is their own."""
+    moved = {e["pod"] for e in step.evicted if e["moved"]} - set(start.after)
+    return {b["pod"]: b["node"] for b in reversed(case.outcome["binds"]) if b["pod"] in moved and b["cycle"] > start.cycle}
+
+
+def could_stay(case, state, where, step, unit, by):
+    """Back where they were, beside all that runs once the other has started; which may be where it is beside them, too: a spread
+    counts who is there before a pod comes, and not after it."""
     group = case.cluster.groups[unit[0].group]
     if any(p.name in where or p.times["lingers"] for p in unit) or not case.admitted(group, unit, where):
         return False
@@ -574,7 +594,7 @@ def could_stay(case, state, where, step, unit):
                 return False
             state.put(pod, node, choices[0])
             done.append(pod)
-        return True
+        return all(state.spread_allows(p, where[p.name]) for p in by.pods if p.name in where)
     finally:
         for pod in done:
             state.take(pod)

@@ -21,12 +21,14 @@ BASE = [{"config": {}}, scenes.topology(("zone", "rack"))]
 
 
 def outcome(docs, binds=(), evictions=(), cycles=5):
-    """What the simulator would say: binds [(cycle, pod, node)], evictions [(cycle, pod, action, by)]."""
+    """What the simulator would say: binds [(cycle, pod, node)], evictions [(cycle, pod, action, by)], and True of
+    those that are only moved."""
     pods = [d["metadata"] for d in docs if d.get("kind") == "Pod"]
     return {"pods": [{"name": p["name"]} for p in pods], "waiting": [], "cycles": cycles,
             "binds": [{"cycle": c, "pod": p, "node": n} for c, p, n in binds],
-            "evictions": [{"cycle": c, "pod": p, "action": a, "moved": False, "message": f"{a}ed for default/{by} of queue q"}
-                          for c, p, a, by in evictions]}
+            "evictions": [{"cycle": c, "pod": p, "action": a, "moved": bool(moved),
+                           "message": f"{a}ed for default/{by} of queue q"}
+                          for c, p, a, by, *moved in evictions]}
 
 
 def kinds(docs, *, scene="mixed", **said):
@@ -193,6 +195,38 @@ class Judges(unittest.TestCase):
         docs = two + gang("v", [1], "r", at="a") + gang("w", [1], "r", at="a") + gang("g", [1])
         back = [*evicted, (2, "w-0", "reclaim", "v")]
         self.assertNotIn("victim-needless", kinds(docs, evictions=back, binds=[(2, "g-0", "a"), (3, "v-0", "a")]))
+
+    def test_who_had_to_go_is_asked_beside_those_who_come_back_and_by_those_who_came(self):
+        two = [node("a", 2), node("b", 0), queue("q"), queue("r", gpu=(0, -1))]
+        docs = two + gang("v", [1], "r", at="a") + gang("m", [1], "r", at="a") + gang("g", [1])
+        said = {"evictions": [(1, "v-0", "reclaim", "g"), (1, "m-0", "reclaim", "g", True)],
+                "binds": [(2, "g-0", "a"), (3, "m-0", "a")]}
+        self.assertNotIn("victim-needless", kinds(docs, **said))
+        labels = {"labels": {"app": "x"}}
+        spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+                   "labelSelector": {"matchLabels": labels["labels"]}}]
+        said = {"evictions": [(1, "v-0", "reclaim", "g")], "binds": [(2, "g-0", "a")]}
+        for more, needless in (({}, True), ({"topologySpreadConstraints": spread}, False)):
+            docs = two + gang("v", [1], "r", at="a", **labels) + gang("g", [1], **labels, **more)
+            self.assertEqual("victim-needless" in kinds(docs, **said), needless)
+
+    def test_room_of_a_limit_is_on_no_node(self):
+        docs = [node("a", 4), node("b", 4), queue("d", gpu=(-1, 4)), queue("l", "d"), queue("m", "d", gpu=(0, -1)),
+                *gang("v", [2], "m", at="a"), *gang("g", [2], "l"), *gang("h", [4], "l", priority="build-preemptible")]
+        said = {"evictions": [(1, "v-0", "reclaim", "g")]}
+        self.assertNotIn("victim-for-nothing", kinds(docs, binds=[(2, "h-0", "b")], **said))
+        self.assertIn("victim-for-nothing", kinds(docs, **said))
+
+    def test_a_gang_goes_as_a_whole(self):
+        docs = self.plain + gang("v", [1, 1], at="a") + gang("g", [3], priority="build")
+        self.assertIn("hard-torn", kinds(docs, evictions=[(1, "v-0", "preempt", "g")], binds=[(2, "g-0", "a")]))
+
+    def test_room_is_kept_beside_those_whom_a_gang_has_to_be_near(self):
+        near = required(podAffinity=[{"topologyKey": "zone", "labelSelector": {"matchLabels": {"gang": "y"}}}])
+        for more, waits in (({"affinity": near}, False), ({"nodeSelector": {"zone": "z"}}, True)):
+            docs = [node("a", 4, labels={"zone": "x"}), queue("q"), *gang("y", [1], at="a"), *gang("v", [1], at="a"),
+                    *gang("old", [3], age=2000, **more), *gang("g", [1])]
+            self.assertEqual("waits-beside-room" in kinds(docs), waits)
 
     def test_devices_of_the_end_say_nothing_of_where_a_pod_was_before(self):
         share = {"gpu-fraction": "0.75"}
