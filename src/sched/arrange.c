@@ -96,6 +96,9 @@ struct step {
     int64_t least[SCHED_RESOURCES]; /* and the least that any of them does */
     bool like_last;                 /* pod: to nobody does it matter which of the two is where */
     bool entered;
+    uint32_t kind; /* pod, in any order: alike are those of one kind */
+    size_t swap;   /* the step whose pod it has instead of its own; 0: it has its own */
+    uint64_t key;  /* what it put where */
 };
 
 struct arranging {
@@ -104,13 +107,12 @@ struct arranging {
     struct node_set *chosen; /* by set */
     struct step *steps;
     size_t count;
-    int64_t looks;  /* at nodes, that are left */
-    bool plain;     /* one node is as good as another that has the same */
-    uint32_t kinds; /* of pods, that are tried in every order; at most KINDS_MAX */
-    uint32_t order; /* the number of this one */
+    int64_t looks; /* at nodes, that are left */
+    bool plain;    /* one node is as good as another that has the same */
+    uint64_t
+        *seen; /* in any order: states that led nowhere, ARRANGE_SEEN at most; NULL: one order */
+    uint64_t placed; /* the keys of all steps that were taken, in sum */
 };
-
-#define KINDS_MAX 4
 
 static const uint32_t resources[SCHED_RESOURCES] = {RES_CPU, RES_MEMORY, RES_GPU};
 
@@ -155,56 +157,6 @@ static bool interchangeable(const struct sched *sched, const struct pod *a, cons
            ((a->shape->local && !sched->anti_pods) || same_labels(a, b));
 }
 
-/* Puts the kinds of pods, which are beside each other, into another order: which of them is the first
- * is the number's last digit, with as many digits as there are kinds, and so on. */
-static void reorder(struct pod **pods, size_t count, uint32_t kinds, uint32_t order)
-{
-    for (uint32_t left = kinds; left > 1 && count; left--) {
-        uint32_t skip = order % left;
-        size_t from = 0;
-        size_t end = 0;
-
-        order /= left;
-        for (uint32_t kind = 0; kind <= skip && end < count; kind++)
-            for (from = end; end < count && pods[end]->shape == pods[from]->shape;)
-                end++;
-        for (size_t i = from; i < end; i++) {
-            struct pod *pod = pods[i];
-            size_t at = i - from;
-
-            memmove(pods + at + 1, pods + at, (i - at) * sizeof(*pods));
-            pods[at] = pod;
-        }
-        pods += end - from;
-        count -= end - from;
-    }
-}
-
-/* One of each kind in turn: a spread over domains where each kind can be in some only. */
-static void deal(struct arena *arena, struct pod **pods, size_t count)
-{
-    struct pod **left = ARENA_ARRAY(arena, struct pod *, count);
-    size_t dealt = 0;
-
-    memcpy(left, pods, count * sizeof(*pods));
-    while (dealt < count) {
-        const struct shape *last = NULL;
-
-        for (size_t i = 0; i < count; i++) {
-            if (!left[i] || left[i]->shape == last)
-                continue;
-            last = left[i]->shape;
-            pods[dealt++] = left[i];
-            left[i] = NULL;
-        }
-    }
-}
-
-static uint32_t orders_of(uint32_t kinds)
-{
-    return kinds < 2 ? 1 : kinds * orders_of(kinds - 1);
-}
-
 static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *tasks)
 {
     struct sched *sched = a->attempt->sched;
@@ -213,16 +165,12 @@ static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *ta
 
     memcpy(pods, tasks->items, tasks->count * sizeof(*pods));
     qsort(pods, tasks->count, sizeof(*pods), by_size);
-    reorder(pods, tasks->count, a->kinds, a->order % orders_of(a->kinds));
-    if (a->order >= orders_of(a->kinds))
-        deal(sched->arena, pods, tasks->count);
     for (size_t i = 0; i < tasks->count; i++) {
         struct step *step = &a->steps[a->count++];
 
         *step = (struct step){
             .pod = pods[i],
             .set = set,
-            .choices = step->choices, /* of the order before: each has its own */
             .like_last = i && interchangeable(sched, pods[i - 1], pods[i]),
         };
     }
@@ -280,19 +228,6 @@ struct child {
     struct pod_vec tasks;
 };
 
-/* Their order by its number, as that of pods: see reorder(). */
-static void reorder_children(struct child *children, size_t count, uint32_t kinds, uint32_t order)
-{
-    for (size_t i = 0; i + 1 < count && i + 1 < kinds; i++) {
-        size_t left = count < kinds ? count - i : kinds - i;
-        struct child first = children[i + order % left];
-
-        memmove(children + i + 1, children + i, order % left * sizeof(*children));
-        children[i] = first;
-        order /= (uint32_t)left;
-    }
-}
-
 /* The steps of a set and of all below it; where nothing below it has a domain of its own, its pods
  * are one lot. */
 static void add_set(struct arranging *a, uint32_t set, const struct pod_vec *tasks, bool parts)
@@ -301,9 +236,7 @@ static void add_set(struct arranging *a, uint32_t set, const struct pod_vec *tas
     struct child *children = NULL;
     size_t count = 0;
 
-    a->steps[a->count] =
-        (struct step){.set = set, .tasks = *tasks, .choices = a->steps[a->count].choices};
-    a->count++;
+    a->steps[a->count++] = (struct step){.set = set, .tasks = *tasks};
     if (group->sets[set].leaf || !parts) {
         add_pods(a, set, tasks);
         return;
@@ -320,9 +253,94 @@ static void add_set(struct arranging *a, uint32_t set, const struct pod_vec *tas
             children[at] = children[at - 1];
         children[at] = (struct child){.set = child, .size = size, .tasks = some};
     }
-    reorder_children(children, count, a->kinds, a->order);
     for (size_t i = 0; i < count; i++)
         add_set(a, children[i].set, &children[i].tasks, parts);
+}
+
+/* ---- in any order ---- */
+/* Domains are chosen first, and then each step takes a pod of any kind that is left: where a pod may go
+ * depends on who is there already, of whatever set. */
+static void any_order(struct arranging *a)
+{
+    struct sched *sched = a->attempt->sched;
+    struct step *steps = ARENA_ARRAY(sched->arena, struct step, a->count);
+    size_t count = 0;
+
+    for (int pods = 0; pods < 2; pods++)
+        for (size_t i = 0; i < a->count; i++)
+            if (!a->steps[i].pod == !pods)
+                steps[count++] = a->steps[i];
+    for (size_t i = 1; i < count; i++) {
+        steps[i].kind =
+            steps[i - 1].kind + !(steps[i].like_last && steps[i].set == steps[i - 1].set);
+        steps[i].like_last = false;
+        memset(steps[i].need, 0, sizeof(steps[i].need)); /* whoever is behind it */
+    }
+    a->steps = steps;
+    a->seen = ARENA_ARRAY(sched->arena, uint64_t, ARRANGE_SEEN);
+}
+
+static void swap_pods(struct step *a, struct step *b)
+{
+    struct step was = *a;
+
+    a->pod = b->pod;
+    a->set = b->set;
+    a->kind = b->kind;
+    b->pod = was.pod;
+    b->set = was.set;
+    b->kind = was.kind;
+}
+
+/* Gives the step a pod of another kind, of those behind it; false: all have been there, and it has its
+ * own again. */
+static bool other_kind(struct arranging *a, struct step *step)
+{
+    struct step *end = a->steps + a->count;
+    struct step *next = step->swap ? a->steps + step->swap : step;
+
+    if (!a->seen || !step->pod)
+        return false;
+    if (step->swap)
+        swap_pods(step, next);
+    step->swap = 0;
+    while (++next < end) {
+        const struct step *same = step;
+
+        while (same->kind != next->kind)
+            same++;
+        if (same < next)
+            continue;
+        swap_pods(step, next);
+        step->swap = (size_t)(next - a->steps);
+        return true;
+    }
+    return false;
+}
+
+static uint64_t mixed(uint64_t key, uint64_t more)
+{
+    key = (key * 31 + more + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return key ^ key >> 29;
+}
+
+/* Whether the same pods were in the same places before, in whatever order they came there. */
+static bool was_seen(struct arranging *a, struct step *step, const struct placement *at)
+{
+    uint64_t key = mixed(mixed(0, step->kind), at->node->slot);
+    uint64_t *seen = NULL;
+
+    if (!a->seen)
+        return false;
+    for (uint8_t i = 0; i < at->share_count; i++)
+        key = mixed(key, at->shares[i]);
+    seen = &a->seen[mixed(a->placed + key, 1) % ARRANGE_SEEN];
+    if (*seen == a->placed + key)
+        return true;
+    *seen = a->placed + key;
+    step->key = key;
+    a->placed += key;
+    return false;
 }
 
 /* ---- trying them ---- */
@@ -419,15 +437,25 @@ static bool step_next(struct arranging *a, struct step *step)
 
         if (!step->pod) {
             a->chosen[step->set] = step->domains.items[at];
+            step->key = mixed(mixed(1, step->set), at); /* what was seen was seen there */
+            a->placed += step->key;
             return true;
         }
-        if (known_in_vain(step, &step->choices[at].placement))
+        if (known_in_vain(step, &step->choices[at].placement) ||
+            was_seen(a, step, &step->choices[at].placement))
             continue;
         struct placement placement = step->choices[at].placement;
         attempt_put(a->attempt, step->pod, &placement);
         return true;
     }
     return false;
+}
+
+static void step_undo(struct arranging *a, struct step *step)
+{
+    journal_rollback(a->attempt->sched, step->mark);
+    a->placed -= step->key;
+    step->key = 0;
 }
 
 /* All have a place: whoever else has to be placed beside them says whether it will do. */
@@ -453,7 +481,7 @@ static bool steps_take(struct arranging *a)
         if (!step->entered)
             step_enter(a, step);
         else
-            journal_rollback(a->attempt->sched, step->mark);
+            step_undo(a, step);
         if (a->looks < 0) {
             a->attempt->failure->cut = true;
             return false;
@@ -463,7 +491,7 @@ static bool steps_take(struct arranging *a)
             continue;
         }
         step->entered = false;
-        if (!at--)
+        if (!other_kind(a, step) && !at--)
             return false;
     }
 }
@@ -515,18 +543,13 @@ static bool all_plain(const struct arranging *a, const struct pod_vec *tasks, bo
            !queue_has_models(a->attempt->group->queue);
 }
 
-/* How many kinds of pods are tried in every order: one, unless where a pod may go depends on who went
- * before it. */
-static uint32_t kinds_of(const struct sched *sched, const struct pod_vec *tasks)
+/* Whether where a pod may go depends on who went before it. */
+static bool order_matters(const struct sched *sched, const struct pod_vec *tasks)
 {
-    uint32_t kinds = 1;
-    bool matters = false;
-
-    for (size_t i = 0; i < tasks->count; i++) {
-        kinds += i && tasks->items[i]->shape != tasks->items[i - 1]->shape;
-        matters = matters || affinity_in_order(sched, tasks->items[i]->shape);
-    }
-    return !matters ? 1 : kinds < KINDS_MAX ? kinds : KINDS_MAX;
+    for (size_t i = 0; i < tasks->count; i++)
+        if (affinity_in_order(sched, tasks->items[i]->shape))
+            return true;
+    return false;
 }
 
 bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct node_set *within)
@@ -554,15 +577,10 @@ bool arrange(struct attempt *attempt, const struct pod_vec *tasks, const struct 
     a.steps = ARENA_ARRAY(sched->arena, struct step, tasks->count + group->set_count + 1);
     a.plain = all_plain(&a, tasks, parts);
     struct mark mark = journal_mark(sched);
-    a.kinds = kinds_of(sched, tasks);
-    uint32_t orders = orders_of(a.kinds) * (a.kinds > 1 ? 2 : 1);
-    bool placed = false;
-    for (; !placed && a.order < orders && a.looks >= 0; a.order++) {
-        journal_rollback(sched, mark);
-        a.count = 0;
-        add_set(&a, 0, tasks, parts);
-        placed = steps_take(&a);
-    }
+    add_set(&a, 0, tasks, parts);
+    if (order_matters(sched, tasks))
+        any_order(&a);
+    bool placed = steps_take(&a);
     sched->arrange_left -= looks - i64_max(a.looks, 0);
     if (!placed)
         journal_rollback(sched, mark);

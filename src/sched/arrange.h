@@ -17,9 +17,10 @@ struct sched;
  * pod each node, best first, what asks for most before what asks for less. Left out is only what
  * cannot help: what pods still ask for is more than what is left in sum, another node just like one
  * that did not help, and a node that did not help a pod just like this one. Where it matters who is
- * placed first, as with affinity and topology spread, up to four kinds of pods are tried in every
- * order, one kind after the other and one of each in turn. So the answer is certain for gangs of ARRANGE_CERTAIN pods on as many nodes, and nearly always far above; where it is not,
- * failure->cut says so. */
+ * placed first, as with affinity and topology spread, pods are taken in every order, and nowhere that
+ * led to the same pods in the same places before. So the answer is certain for gangs of
+ * ARRANGE_CERTAIN pods on as many nodes, and nearly always far above; where it is not, failure->cut
+ * says so. */
 #define ARRANGE_CERTAIN 8
 #define ARRANGE_CHOICES 64 /* nodes of a pod that differ */
 /* Nodes looked at for one gang: the pods of a small one on every node it could go to, thousands of
@@ -28,6 +29,8 @@ struct sched;
 #define ARRANGE_LOOKS 100000
 #define ARRANGE_LARGE 400000
 #define ARRANGE_CYCLE 1000000
+/* States remembered by a gang whose order matters: the last ones, 32 KB. */
+#define ARRANGE_SEEN 4096
 /* Of those that move others, so many in a cycle are placed in every way beside them. */
 #define ARRANGE_BESIDE 128
 
