@@ -35,13 +35,14 @@ struct spot {
     uint32_t endless; /* pods that may run for ever */
     bool blocked;     /* by these or others */
     bool sticky;      /* kept for this group before */
+    bool fresh;       /* among those without an end are some that began since */
     int64_t ends_ms;  /* when the last of them has ended; INT64_MAX: not known */
     int64_t idle;     /* GPUs, or CPUs of a group without, that nobody else gets meanwhile */
 };
 
 struct choice {
     struct spot *spots;
-    size_t count;
+    size_t count, all;   /* the best of them, and how many there are */
     int64_t *most;       /* by resource: what one of the pods asks for at most */
     struct node **nodes; /* by task: where the trial put it */
     bool unbounded;      /* its queues are not asked */
@@ -103,6 +104,11 @@ static int64_t spot_holds(const struct sched *sched,
     return i64_max(1, needed);
 }
 
+static int64_t began_ms(const struct pod *pod)
+{
+    return pod->started_ms || !pod->group ? pod->started_ms : pod->group->last_start_ms;
+}
+
 /* In the way is who holds something of which there is not enough for all that the node could hold. */
 static void weigh_spot(const struct sched *sched,
                        const struct group *group,
@@ -131,6 +137,7 @@ static void weigh_spot(const struct sched *sched,
         int64_t ends_ms = pod_ends_ms(sched, pod);
         spot->blocked = true;
         spot->endless += ends_ms == INT64_MAX;
+        spot->fresh = spot->fresh || (ends_ms == INT64_MAX && began_ms(pod) > group->kept_since_ms);
         spot->ends_ms = i64_max(spot->ends_ms, ends_ms);
     }
 }
@@ -198,6 +205,7 @@ static void find_spots(struct sched *sched,
         weigh_spot(sched, group, choice, (int64_t)tasks->count, spot);
         choice->count++;
     }
+    choice->all = choice->count;
     if (choice->count > 1)
         qsort(choice->spots, choice->count, sizeof(*choice->spots), by_worth);
 }
@@ -362,15 +370,6 @@ static bool is_among(const struct node *node, struct node *const *nodes, size_t 
     return false;
 }
 
-/* Whether it is among the fewest of the best nodes. */
-static bool is_best(const struct choice *choice, const struct node *node)
-{
-    for (size_t i = 0; i < choice->count; i++)
-        if (choice->spots[i].node == node)
-            return true;
-    return false;
-}
-
 /* What each task has to find, with every claim they share found once. Claims change hands, so this
  * is a copy. */
 static const struct want *task_wants(struct sched *sched, const struct pod_vec *tasks, size_t index)
@@ -452,8 +451,10 @@ static void choice_weigh(const struct sched *sched,
             continue;
         ret->in_use++;
         for (size_t i = 0; i < choice->count; i++)
-            if (choice->spots[i].node == slots[from].node)
+            if (choice->spots[i].node == slots[from].node) {
                 ret->ends_ms = i64_max(ret->ends_ms, choice->spots[i].ends_ms);
+                ret->fresh = ret->fresh || choice->spots[i].fresh;
+            }
     }
     if (ret->ends_ms == INT64_MIN)
         ret->ends_ms = INT64_MAX;
@@ -461,8 +462,35 @@ static void choice_weigh(const struct sched *sched,
         ret->ends_ms = sched->now_ms;
 }
 
+/* The nodes that were the tasks' own in the last cycle; false: one of them is none for it any more. */
+static bool spots_kept(struct sched *sched,
+                       const struct group *group,
+                       const struct choice *choice,
+                       size_t count,
+                       struct choice *ret)
+{
+    size_t found = 0;
+
+    if (count > SPOTS_STAY || group->kept_count != count || group->kept_in + 1 != sched->cycle)
+        return false;
+    *ret = (struct choice){.spots = ARENA_ARRAY(sched->arena, struct spot, count),
+                           .most = choice->most,
+                           .nodes = ARENA_ARRAY(sched->arena, struct node *, count),
+                           .unbounded = choice->unbounded};
+    for (size_t n = 0; n < choice->all; n++) {
+        size_t before = found;
+
+        for (size_t i = 0; i < count; i++)
+            found += group->kept_at[i] == choice->spots[n].node;
+        if (found > before)
+            ret->spots[ret->count++] = choice->spots[n];
+    }
+    return found == count;
+}
+
 /* Each pod stays on the node that was its own in the last cycle: what lies beside it there counted on
- * that. On other nodes than the best it does as long as no more is in the way there, and no longer. */
+ * that. On other nodes than the best it does as long as no more is in the way there, and no longer; and
+ * where those who are in the way on the best came after it, who may stay for as long as they like. */
 static void spots_stay(struct sched *sched,
                        struct group *group,
                        const struct pod_vec *tasks,
@@ -470,24 +498,21 @@ static void spots_stay(struct sched *sched,
                        struct spot_choice *ret)
 {
     size_t count = tasks->count;
-    bool before =
-        count <= SPOTS_STAY && group->kept_count == count && group->kept_in + 1 == sched->cycle;
-    bool same = true;
     struct node **nodes = choice->nodes;
+    struct choice kept;
 
-    for (size_t i = 0; before && i < count; i++) {
-        same = same && is_among(group->kept_at[i], nodes, count) &&
-               is_among(nodes[i], group->kept_at, count);
-        before = is_best(choice, group->kept_at[i]);
-    }
-    choice->nodes = ARENA_ARRAY(sched->arena, struct node *, count);
-    if (before && spots_try(sched, group, tasks, choice, choice->count, true)) {
-        struct spot_choice old = {.slots = slots_make(sched, tasks, choice)};
+    if (spots_kept(sched, group, choice, count, &kept) &&
+        spots_try(sched, group, tasks, &kept, kept.count, true)) {
+        struct spot_choice old = {.slots = slots_make(sched, tasks, &kept)};
+        bool same = true;
 
-        choice_weigh(sched, group, choice, count, &old);
-        if (same || (old.in_use <= ret->in_use && old.ends_ms <= ret->ends_ms)) {
+        for (size_t i = 0; i < count; i++)
+            same = same && is_among(group->kept_at[i], nodes, count) &&
+                   is_among(nodes[i], group->kept_at, count);
+        choice_weigh(sched, group, &kept, count, &old);
+        if (same || ret->fresh || (old.in_use <= ret->in_use && old.ends_ms <= ret->ends_ms)) {
             *ret = old;
-            nodes = choice->nodes;
+            nodes = kept.nodes;
         }
     }
     mem_free(group->kept_at);

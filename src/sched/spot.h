@@ -19,7 +19,8 @@ struct spot_choice {
     struct keep_slot *slots;          /* one a task, by node */
     int64_t blocked[SCHED_RESOURCES]; /* what others still hold of them */
     uint32_t in_use;                  /* nodes of which they do */
-    int64_t ends_ms;                  /* by when they have ended; INT64_MAX: not known */
+    bool fresh;      /* some began since room was kept, and nobody knows their end */
+    int64_t ends_ms; /* by when they have ended; INT64_MAX: not known */
 };
 
 /* Whether the gang would fit if all that we placed were gone, whatever its queues still let in. */
