@@ -433,11 +433,22 @@ static bool consolidate_could(const struct group *group, struct taking *last)
     return !least_asked(group, least) || enough_in_sum(group, least);
 }
 
+/* What goes along with what the queue names is due to a gang, and to none of its pods alone. */
+static bool names_not_all(const struct queue *queue)
+{
+    bool unset = false;
+
+    for (int r = 0; r < SCHED_RESOURCES; r++)
+        unset = unset || queue->spec.unset[r];
+    return unset;
+}
+
 static bool reclaim_could(const struct group *group, struct taking *last)
 {
     int64_t least[SCHED_RESOURCES];
 
-    return group_policy(group)->without_proportion || !least_asked(group, least) ||
+    return group_policy(group)->without_proportion || names_not_all(group->queue) ||
+           !least_asked(group, least) ||
            (within_fair_share(group, least) &&
             (enough_in_sum(group, least) || queue_could_take(group, least, last)));
 }
