@@ -44,13 +44,11 @@ static bool comes_for_room(const struct sched *sched, const struct pod *pod)
            pod->status == ST_PENDING;
 }
 
-/* Whether it was only promised its room. Who lost a promise breaks another's by right only, too. */
+/* Whether it was only promised its room. */
 static bool was_promised(const struct search *search, const struct pod *pod)
 {
-    const struct group *group = search->group;
-
-    return group->robbed_in && group->robbed_in < search->sched->cycle &&
-           pod->was == ST_PIPELINED && pod->status == ST_PENDING;
+    return !QUIRK(search->sched, NO_RESERVATION) && pod->was == ST_PIPELINED &&
+           pod->status == ST_PENDING;
 }
 
 /* The pods that the group takes the room of. A promise is broken by right only, or groups that take
