@@ -270,6 +270,25 @@ bool allocate_at(struct sched *sched,
     return tasks_allocate(&attempt, tasks, NULL, nodes);
 }
 
+bool pods_stay(struct sched *sched, struct group *group, const struct pod_vec *pods)
+{
+    struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, pods->count);
+    struct mark mark = journal_mark(sched);
+    struct failure failure;
+    bool good = true;
+
+    for (size_t i = 0; i < pods->count; i++) {
+        nodes[i] = pods->items[i]->node;
+        good = good && nodes[i];
+    }
+    good = good && allocate_at(sched, group, pods, nodes, &failure);
+    for (size_t i = 0; i < pods->count; i++)
+        good = good && pods->items[i]->status == pods->items[i]->was && !pods->items[i]->left;
+    if (!good)
+        journal_rollback(sched, mark);
+    return good;
+}
+
 void explain_failure(struct sched *sched, struct group *group, const struct failure *failure)
 {
     if (!group->failure)

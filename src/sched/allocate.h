@@ -56,6 +56,10 @@ bool allocate_at(struct sched *sched,
                  struct node **nodes,
                  struct failure *ret);
 
+/* Whether these pods of a group, which were told to go in this cycle, can all stay where they are.
+ * They are placed as anybody is, so that their queue has to have room for them too. */
+bool pods_stay(struct sched *sched, struct group *group, const struct pod_vec *pods);
+
 /* Whether one of its shape, and so it, found no room in this round: in whatever order such groups
  * are tried, each fails, by its queue or for want of room. */
 bool allocate_in_vain(const struct sched *sched, const struct group *group);

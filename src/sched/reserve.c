@@ -330,25 +330,6 @@ static void call_back_lent(struct recall *recall)
     }
 }
 
-bool pods_stay(struct sched *sched, struct group *group, const struct pod_vec *pods)
-{
-    struct node **nodes = ARENA_ARRAY(sched->arena, struct node *, pods->count);
-    struct mark mark = journal_mark(sched);
-    struct failure failure;
-    bool good = true;
-
-    for (size_t i = 0; i < pods->count; i++) {
-        nodes[i] = pods->items[i]->node;
-        good = good && nodes[i];
-    }
-    good = good && allocate_at(sched, group, pods, nodes, &failure);
-    for (size_t i = 0; i < pods->count; i++)
-        good = good && pods->items[i]->status == pods->items[i]->was && !pods->items[i]->left;
-    if (!good)
-        journal_rollback(sched, mark);
-    return good;
-}
-
 /* Groups whose room was not needed in the end stay. */
 static void spare_unneeded(struct recall *recall)
 {

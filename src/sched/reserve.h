@@ -37,6 +37,3 @@ void promises_forgotten(struct sched *sched);
 void action_reserve(struct sched *sched);
 /* The group did not fit: there is a cycle when it has waited long enough. */
 void keep_wake(struct sched *sched, const struct group *group);
-/* Whether these pods of a group, which were told to go in this cycle, can all stay where they are.
- * They are placed as anybody is, so that their queue has to have room for them too. */
-bool pods_stay(struct sched *sched, struct group *group, const struct pod_vec *pods);

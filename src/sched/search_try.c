@@ -184,6 +184,29 @@ static bool tasks_start(struct search *search,
     return tasks_hold(search, tasks) && tasks_hold_alone(search, tasks, evicted);
 }
 
+/* Puts a victim anywhere. Once the group that it had to go for has its place, nobody is moved who can
+ * stay where it was: the next one may need that room. */
+static bool victim_placed(struct search *search,
+                          struct group *group,
+                          const struct pod_vec *own,
+                          bool placed,
+                          struct failure *failure)
+{
+    struct mark mark = journal_mark(search->sched);
+    bool moved = false;
+
+    if (!allocate_tasks(search->sched, group, own, true, failure))
+        return false;
+    for (size_t i = 0; placed && i < own->count; i++)
+        moved = moved || !search_in_place(search->sched, own->items[i]);
+    if (!moved || search->action == SCHED_ACTION_CONSOLIDATE ||
+        QUIRK(search->sched, NO_RESERVATION))
+        return true;
+    journal_rollback(search->sched, mark);
+    return pods_stay(search->sched, group, own) ||
+           allocate_tasks(search->sched, group, own, true, failure);
+}
+
 /* Places the group's first pods, where it has no place yet, and whoever was evicted for them. */
 static bool place_in_order(struct search *search,
                            const struct pod_vec *tasks,
@@ -227,7 +250,7 @@ static bool place_in_order(struct search *search,
         if (!own.count)
             continue;
         struct mark mark = journal_mark(sched);
-        if (!allocate_tasks(sched, group, &own, true, &failure)) {
+        if (!victim_placed(search, group, &own, placed, &failure)) {
             note_failed(&order, group, &own, &failure);
             continue;
         }
