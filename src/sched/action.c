@@ -178,18 +178,6 @@ static bool reclaim_for(struct sched *sched, struct group *group)
     return search_run(&search);
 }
 
-/* Takes back what the group was promised in this cycle. */
-static void promise_undone(struct sched *sched, struct group *group)
-{
-    for (size_t i = 0; i < group->pods.count; i++) {
-        struct pod *pod = group->pods.items[i];
-
-        if (pod->status == ST_PIPELINED && pod->placed_in == sched->cycle)
-            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
-    }
-    group->reserved = group->count[ST_PIPELINED] > 0;
-}
-
 static int by_group(const void *a, const void *b)
 {
     const struct pod *l = *(struct pod *const *)a;

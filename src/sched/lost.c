@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "sched/group.h"
+#include "sched/journal.h"
 #include "sched/pod.h"
 #include "sched/queue.h"
 #include "sched/reclaim.h"
@@ -156,6 +157,17 @@ void promise_lost(const struct search *search, struct group *group)
     group->robbed_in = search->sched->cycle;
     if (search->action == SCHED_ACTION_RECLAIM)
         group->robbed_by = search->group->id;
+}
+
+void promise_undone(struct sched *sched, struct group *group)
+{
+    for (size_t i = 0; i < group->pods.count; i++) {
+        struct pod *pod = group->pods.items[i];
+
+        if (pod->status == ST_PIPELINED && pod->placed_in == sched->cycle)
+            pod_set(sched, pod, ST_PENDING, NULL, NULL, 0);
+    }
+    group->reserved = group->count[ST_PIPELINED] > 0;
 }
 
 bool reclaim_lasts(const struct sched *sched,

@@ -18,6 +18,8 @@ bool reclaim_allowed(struct search *search, const struct pod_vec *evicted);
 
 /* The group had been promised the room that the search found. */
 void promise_lost(const struct search *search, struct group *group);
+/* Takes back what the group was promised in this cycle. */
+void promise_undone(struct sched *sched, struct group *group);
 /* Whether the group would keep what it reclaims. The room that it was promised last was reclaimed by
  * another one: while that waits it would be so again, unless the room is guaranteed. Else three that
  * each have a better right than the next, by share, by quota and by priority, take turns for ever. */

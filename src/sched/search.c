@@ -142,6 +142,22 @@ static bool worth_a_look(const struct proposals *proposals)
     return proposals->scattered || !pod->node || proposals_could_hold(proposals, pod->node);
 }
 
+/* Whether it is one of a gang that goes as a whole, of which others are not where they were: who is
+ * moved now may be lost for the next pod, and then it would be left alone. */
+static bool goes_with_others(const struct search *search,
+                             const struct pod *pod,
+                             const struct pod_vec *evicted)
+{
+    if (QUIRK(search->sched, NO_RESERVATION) || pod->group->pods.count == 1 ||
+        group_elastic(pod->group) > 0)
+        return false;
+    for (size_t i = 0; i < evicted->count; i++)
+        if (evicted->items[i]->group == pod->group &&
+            !search_in_place(search->sched, evicted->items[i]))
+            return true;
+    return false;
+}
+
 /* On success search->recorded is who had to go, evicted in the journal. */
 static void victims_record(struct search *search, const struct pod_vec *evicted)
 {
@@ -150,7 +166,7 @@ static void victims_record(struct search *search, const struct pod_vec *evicted)
     search->recorded.count = 0;
     for (size_t i = 0; i < evicted->count; i++) {
         struct pod *pod = evicted->items[i];
-        if (search_in_place(search->sched, pod)) {
+        if (search_in_place(search->sched, pod) && !goes_with_others(search, pod, evicted)) {
             pod->victim = false;
             continue;
         }
@@ -527,7 +543,7 @@ static void search_finish(struct search *search, bool solved)
         struct pod *pod = search->recorded.items[i];
         pod->recorded = false;
         pod->victim = false;
-        if (!solved)
+        if (!solved || search_in_place(search->sched, pod))
             continue;
         if (pod->was == ST_BINDING && pod->placed_in == search->sched->cycle)
             search->sched->undone = true; /* nobody's end frees that room */
@@ -696,6 +712,8 @@ static bool search_once(struct search *search)
     bool solved = quick == QUICK_SOLVED ||
                   (quick == QUICK_UNSURE && (solve_stepwise(search) || solve_few(search)));
 
+    if (solved && !QUIRK(search->sched, NO_RESERVATION))
+        search_undo_moves(search);
     search_finish(search, solved);
     return solved;
 }

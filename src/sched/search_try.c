@@ -465,3 +465,55 @@ bool search_attempt(struct search *search,
            (few_enough(search, tasks, more) &&
             attempt_once(search, tasks, more, TURN_EVERY_WAY, ret));
 }
+
+/* Whether the pod was to be moved for another group and has lost the room that it was to have. */
+static bool lost_its_move(const struct pod *pod)
+{
+    return pod->was == ST_PIPELINED && pod->status == ST_RELEASING &&
+           pod->action == SCHED_ACTION_CONSOLIDATE && pod->evicted_for;
+}
+
+/* Whether those who are not where they were have a place, or may be lost for the search's own group. */
+static bool undoing_will_do(struct search *search, size_t moved)
+{
+    const struct pod_vec *all = &search->recorded;
+
+    for (size_t i = all->count - moved; i < all->count; i++)
+        if (!ST_IN(all->items[i]->status, ST_ACTIVE))
+            return false;
+    return victims_acceptable(search, all);
+}
+
+void search_undo_moves(struct search *search)
+{
+    struct sched *sched = search->sched;
+    struct pod_vec *all = &search->recorded;
+    struct mark mark = journal_mark(sched);
+    size_t count = all->count;
+    bool any = false;
+
+    sched->mark_now++;
+    for (size_t i = 0; i < count; i++)
+        if (lost_its_move(all->items[i])) {
+            all->items[i]->evicted_for->mark = sched->mark_now;
+            promise_undone(sched, all->items[i]->evicted_for);
+            any = true;
+        }
+    for (size_t i = 0; any && i < sched->touched.count; i++) {
+        struct pod *pod = sched->touched.items[i].pod;
+
+        if (pod->status == ST_PIPELINED && pod->action == SCHED_ACTION_CONSOLIDATE &&
+            pod->evicted_for && pod->evicted_for->mark == sched->mark_now)
+            pod_evict(search, pod, all);
+    }
+    if (!any)
+        return;
+    if (place_in_order(search, &search->tasks, all, true) &&
+        undoing_will_do(search, all->count - count)) {
+        sched->undone = true; /* what was to be had by moving may be had in another way */
+        return;
+    }
+    journal_rollback(sched, mark);
+    while (all->count > count)
+        all->items[--all->count]->victim = false;
+}

@@ -17,6 +17,10 @@ bool search_attempt(struct search *search,
                     const struct pod_vec *more,
                     struct pod_vec *ret);
 
+/* Where the victims were to be moved for another group in this cycle, and now are lost: that is undone, and
+ * all who can go back where they were. Nobody is moved, and then lost for a third one. */
+void search_undo_moves(struct search *search);
+
 /* Whether a victim is where it was before the search. One that had only been promised room may have
  * been promised other room: the others can start only if it moves. */
 bool search_in_place(const struct sched *sched, const struct pod *pod);
