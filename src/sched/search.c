@@ -609,25 +609,45 @@ static size_t few_units(struct search *search, struct pod_vec units[static FEW_U
     return more ? 0 : count;
 }
 
-static bool solve_with(struct search *search, const struct pod_vec *a, const struct pod_vec *b)
+/* Of a group the last unit is all of the others, too. */
+static bool solve_with(struct search *search, const struct pod_vec *const *units, size_t count)
 {
     struct pod_vec more = {0};
     struct pod_vec evicted = {0};
 
-    if (a != b && a->items[0]->group == b->items[0]->group)
-        return false;
-    for (size_t i = 0; i < a->count; i++)
-        VEC_PUSH(search->sched->arena, &more, a->items[i]);
-    for (size_t i = 0; a != b && i < b->count; i++)
-        VEC_PUSH(search->sched->arena, &more, b->items[i]);
+    for (size_t u = 0; u < count; u++)
+        for (size_t other = u + 1; other < count; other++)
+            if (units[other]->items[0]->group == units[u]->items[0]->group)
+                return false;
+    for (size_t u = 0; u < count; u++)
+        for (size_t i = 0; i < units[u]->count; i++)
+            VEC_PUSH(search->sched->arena, &more, units[u]->items[i]);
     if (!search_attempt(search, &search->tasks, &more, &evicted))
         return false;
     victims_record(search, &evicted);
     return true;
 }
 
+/* The last unit of each group. */
+static bool solve_with_all(struct search *search, const struct pod_vec *units, size_t count)
+{
+    const struct pod_vec *last[FEW_UNITS];
+    size_t groups = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+
+        while (at < groups && last[at]->items[0]->group != units[i].items[0]->group)
+            at++;
+        last[at] = &units[i];
+        groups += at == groups;
+    }
+    return groups > 2 && solve_with(search, last, groups);
+}
+
 /* Step by step a victim that helped the first pods stays one, and whoever is proposed is tried with
- * those before it. Where that led nowhere, and there are few, each is tried alone, then any two. */
+ * those before it. Where that led nowhere, and there are few, each is tried alone, then any two, then
+ * all, of whom those stay that can. */
 static bool solve_few(struct search *search)
 {
     struct pod_vec units[FEW_UNITS];
@@ -641,13 +661,13 @@ static bool solve_few(struct search *search)
         return false;
     size_t count = few_units(search, units);
     for (size_t i = 0; i < count; i++)
-        if (solve_with(search, &units[i], &units[i]))
+        if (solve_with(search, (const struct pod_vec *[]){&units[i]}, 1))
             return true;
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < i; j++)
-            if (solve_with(search, &units[i], &units[j]))
+            if (solve_with(search, (const struct pod_vec *[]){&units[i], &units[j]}, 2))
                 return true;
-    return false;
+    return solve_with_all(search, units, count);
 }
 
 /* ---- many groups that are all alike ---- */
