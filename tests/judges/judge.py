@@ -235,11 +235,14 @@ def judge_gangs(case):
             before, after = case.running(group, step.before), case.running(group, step.after)
             if not before and after and not group.whole(after):
                 yield "hard-gang", group.name, f"{len(after)} pods of {group.name} were started, which are too few"
-    for group in case.cluster.groups.values() if case.settled and not case.events else ():
-        if case.running(group) and not group.whole(case.running(group)) and not any(p.times["fails"] for p in group.pods):
-            was = [p for p in group.pods if p.node]
-            if not was or group.whole(was):
-                yield "hard-torn", group.name, f"{group.name} was left with too few pods"
+    for step in case.steps:
+        lost = {e["pod"] for e in step.evicted if not e["moved"]}
+        for group in (case.cluster.groups[name] for name in sorted({case.cluster.pods[n].group for n in lost
+                                                                    if n in case.cluster.pods} & set(case.cluster.groups))):
+            before = case.running(group, step.before)
+            left = [p for p in before if p.name not in lost]
+            if left and group.whole(before) and not group.whole(left):
+                yield "hard-torn", group.name, f"{group.name} was left with {len(left)} pods, which are too few"
     for name in case.cluster.held & {b["pod"].rsplit("-", 1)[0] for b in case.outcome["binds"]}:
         yield "hard-held", name, f"{name} is held and was started"
 
