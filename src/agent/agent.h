@@ -47,6 +47,7 @@ struct agent_options {
     const char
         *gpu_library; /* holds containers to their share of a GPU (agent/limit.h); NULL: none */
     bool images_oci;  /* run containers from their images (image/image.h) */
+    bool images_fit;  /* else: images are taken for ones whose user runAsNonRoot allows */
     bool unobserved;  /* nobody looks at ranks: pods tell of them, as where a kubelet runs them */
     bool allow_privileged; /* pods may ask for what sees through everything else */
     /* Once, when all that became of its pods while it was not there is told, or cannot be had soon

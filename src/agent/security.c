@@ -145,7 +145,8 @@ static int add_user(struct pod *pod,
     if (asked)
         gid = 0;
     (void)json_i64(context_setting(shared, own, "runAsGroup"), &gid);
-    if (json_bool_or(context_setting(shared, own, "runAsNonRoot"), false) && uid == 0)
+    bool fits = !image && !asked && pod->agent->options.images_fit;
+    if (json_bool_or(context_setting(shared, own, "runAsNonRoot"), false) && uid == 0 && !fits)
         return err_set(err, -EPERM, "container has runAsNonRoot and would run as root");
     if (uid < 0 || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
         return err_set(err, -EINVAL, "runAsUser and runAsGroup must be user and group ids");
