@@ -1,4 +1,5 @@
-"""Ranks that hang are named, and a hang that is proven restarts the gang."""
+"""Ranks that hang are named, and a hang that is proven restarts the gang. The ranks have PyTorch; but for the elastic gang their
+torchrun has none (torchrun_alone.py), as it only starts and ends them."""
 
 import json
 import os
@@ -23,7 +24,7 @@ spec:
   jobQueue: q
   numNodes: 2
   nprocPerNode: 2
-  command: python3 {script} 20 {file}
+  command: {python} {script} 20 {file}
   env:
   - {{name: MUSTER_TEST_FOLDER, value: {folder}}}
   - {{name: MUSTER_TEST_FAULT, value: "{fault}"}}
@@ -38,8 +39,8 @@ class Training:
             raise Skip("no Python here can import torch")
         self.m = m
         self.file = f"/tmp/{os.path.basename(m.folder)}.go"  # in the pod
-        m.apply(JOB.format(script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder, fault=fault, mode=mode,
-                           observe=observe))
+        m.apply(JOB.format(python=torch_pythons()[-1][0], script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder,
+                           fault=fault, mode=mode, observe=observe))
 
     def status(self):
         return (self.m.get("torchrunjob", "t") or {}).get("status", {})
@@ -101,7 +102,7 @@ class Training:
 
 @needs("a node agent that looks at the ranks")
 def test_a_stopped_rank_is_named_and_the_gang_starts_again():
-    with Muster(nodes=2, gpus_per_node=1, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
         training = Training(m)
         training.wait_training()
         os.kill(training.pid(2), signal.SIGSTOP)
@@ -120,7 +121,7 @@ def test_a_stopped_rank_is_named_and_the_gang_starts_again():
 
 @needs("a node agent that looks at the ranks")
 def test_a_gang_restarts_in_place_after_a_hang_and_after_a_failure():
-    with Muster(nodes=2, gpus_per_node=1, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
         training = Training(m, mode="InPlace")
         training.wait_training()
         pods = {p["metadata"]["uid"] for p in m.get("pods")}
@@ -165,7 +166,7 @@ def test_an_elastic_gang_restarts_in_place_after_a_hang_and_when_a_torchrun_ends
 
 @needs("a node agent that looks at the ranks")
 def test_a_rank_that_waits_for_data_is_named_and_nothing_is_restarted():
-    with Muster(nodes=2, gpus_per_node=1, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
         training = Training(m, "loader")
         training.wait_suspected("waits in the data loader")
         wait_for(lambda: "Suspected: rank 3" in m.torchrun("status", "t").stdout, "the plugin to say so")
@@ -176,14 +177,14 @@ def test_a_rank_that_waits_for_data_is_named_and_nothing_is_restarted():
 
 @needs("a node agent that looks at the ranks")
 def test_a_rank_that_waits_for_its_own_lock_is_named():
-    with Muster(nodes=2, gpus_per_node=1, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
         Training(m, "lock").wait_suspected("waits for a lock in its own code")
 
 
 @needs("a node agent that looks at the ranks")
 def test_a_rank_that_is_a_fifth_slower_is_named():
     """It works a fifth longer outside of the collective; the steps of all ranks take the same time."""
-    with Muster(nodes=2, gpus_per_node=2, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=2, flags=NODES) as m:
         training = Training(m, "slow")
 
         def named():
@@ -199,7 +200,7 @@ def test_a_rank_that_is_a_fifth_slower_is_named():
 
 @needs("a node agent that looks at the ranks")
 def test_a_spare_takes_the_place_of_a_pod_whose_node_is_lost():
-    with Muster(nodes=3, gpus_per_node=1, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=3, gpus_per_node=1, flags=NODES) as m:
         training = Training(m, mode="InPlace, spares: 1")
         training.wait_training()
 

@@ -5,7 +5,7 @@ import re
 import signal
 import time
 
-from harness import PORT_OF_TRAINJOBS, Muster, Skip, apart, check, needs, torch_pythons, wait_for
+from harness import PORT_OF_TRAINJOBS, Muster, Skip, apart, check, needs, torch_pythons, torchrun_of_pods, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "ddp.py")  # without an end until it is restarted, then of 20 steps
@@ -32,8 +32,8 @@ spec:
             containers:
             - name: main
               image: pytorch
-              command: [sh, -c, "exec %(python)s -m torch.distributed.run --nnodes 2 --nproc_per_node 2 --node_rank $NODE \\
-                --master_addr t-w-0-0.t --master_port 29500 %(program)s 20"]
+              command: [sh, -c, "exec %(torchrun)s -m torch.distributed.run --nnodes 2 --nproc_per_node 2 --node_rank $NODE \\
+                --master_addr t-w-0-0.t --master_port 29500 --no_python %(python)s %(program)s 20"]
               env:
               - {name: NODE, valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/job-index']"}}}
               - {name: MUSTER_TEST_FOLDER, value: %(folder)s}
@@ -51,17 +51,21 @@ spec:
   trainer:
     numNodes: 2
     numProcPerNode: 2
-    command: [%(python)s, -m, torch.distributed.run, %(program)s, "20"]
+    command: [%(torchrun)s, -m, torch.distributed.run, --no_python, %(python)s, %(program)s, "20"]
     env: [{name: MUSTER_TEST_FOLDER, value: %(folder)s}]
     resourcesPerNode: {limits: {nvidia.com/gpu: 1}}
 """
 
 
 def apply(m, text, which=0):
-    """`which` of the Pythons that have torch: the first has a current one, the last an old one, which starts in half the time."""
+    """`which` of the Pythons that have torch: the first has a current one, of which torchrun is, too; the last an old one, which
+    starts in half the time, and torchrun is without the rest of it."""
     if not torch_pythons():
         raise Skip("no Python here can import torch")
-    m.apply(text % {"python": torch_pythons()[which][0], "program": PROGRAM, "folder": m.folder})
+    python = torch_pythons()[which][0]
+    alone = which and torchrun_of_pods(pytorch=False)
+    m.apply(text % {"python": python, "torchrun": os.path.join(alone, "python3") if alone else python, "program": PROGRAM,
+                    "folder": m.folder})
 
 
 def status(m, kind="jobset"):

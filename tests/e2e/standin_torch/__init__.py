@@ -4,7 +4,8 @@ not one to three (../torchrun_alone.py).
 
 What torchrun takes of the compiled part, its stores, is in distributed/__init__.py and speaks the same protocol. Real torchrun on
 real PyTorch is in the tests that train: test_skeleton, test_torchrun_jobs, test_torchrun_examples, test_torchrun_trouble,
-test_hang, test_place, test_warm, test_trainjob, test_pytorchjob, test_frameworks, test_kind_examples and the suite journeys."""
+test_warm, test_trainjob, test_pytorchjob, test_frameworks, test_kind_examples, one each of test_hang and test_place, whose
+other ranks have PyTorch and a torchrun that is alone, and the suite journeys."""
 
 import pkgutil
 import types
