@@ -311,8 +311,9 @@ def killed_for_memory(program):
 
     for first, last in ((0, 1), (1, 0)):
         for together, flags in ((True, ["o", "o"]), (False, ["o", "-"])):
-            if ends(first, last, together) != flags:
-                raise Broken(f"instance {first} ended before {last}, together {together}: {ends(first, last, together)}, not {flags}")
+            seen = ends(first, last, together)
+            if seen != flags:
+                raise Broken(f"instance {first} ended before {last}, together {together}: {seen}, not {flags}")
     return "4 orders"
 
 
