@@ -93,6 +93,7 @@ static const struct {
     {"must", " | TYPE_MUST"},
     {"either", " | TYPE_EITHER"},
     {"choice", " | TYPE_CHOICE"},
+    {"said", " | TYPE_SAID"},
     {"in=", ""},
     {"form=", ""},
     {"min=", ""},

@@ -89,6 +89,17 @@ void admit_duplicate(struct admit *admit, struct str field, const struct json *v
         str_printf(admit->arena, "Duplicate value: " STR_FMT, STR_ARG(text)));
 }
 
+void admit_not_found(struct admit *admit,
+                     struct str field,
+                     const struct json *value,
+                     const char *why)
+{
+    struct str text = str_sub(json_text(admit->arena, value), 0, 200);
+
+    add(admit, field, "FieldValueNotFound",
+        str_printf(admit->arena, "Not found: " STR_FMT ": %s", STR_ARG(text), why));
+}
+
 void admit_too_many(struct admit *admit, struct str field, size_t count, size_t max)
 {
     add(admit, field, "FieldValueTooMany",

@@ -70,6 +70,11 @@ void admit_unsupported(struct admit *admit,
 /* Admitted with a word. */
 void admit_warn(struct admit *admit, struct str text);
 void admit_duplicate(struct admit *admit, struct str field, const struct json *value);
+/* What is named is not in this object. */
+void admit_not_found(struct admit *admit,
+                     struct str field,
+                     const struct json *value,
+                     const char *why);
 void admit_too_many(struct admit *admit, struct str field, size_t count, size_t max);
 void admit_too_long(struct admit *admit, struct str field, size_t max);
 
@@ -79,6 +84,7 @@ void admit_fill_i64(struct admit *admit, struct json *object, const char *key, i
 
 /* admit_meta.c */
 void admit_metadata(struct admit *admit);
+void admit_annotations(struct admit *admit, const struct json *annotations, struct str path);
 /* An owner that is named twice in the same words is one. */
 void admit_owners(struct admit *admit);
 /* admit_names.c: the texts that the items of a list have as `key`, compared in n log n: a list may
@@ -105,6 +111,8 @@ void admit_template_default(struct admit *admit, struct json *spec);
 void admit_pod_add(struct admit *admit);
 void admit_pod_account(struct admit *admit, struct json *spec);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
+/* Of resources, by name. */
+void admit_amounts(struct admit *admit, const struct json *amounts, struct str path);
 void admit_pod_update(struct admit *admit);
 /* Fields of a later Kubernetes that are known, but not acted on: a pod must not run without what it
  * asks for. */

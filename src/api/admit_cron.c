@@ -67,6 +67,12 @@ void admit_cronjob_validate(struct admit *admit)
         admit_required(admit, STR("spec.jobTemplate.spec.template"), "");
         return;
     }
+    if (!json_is_null(json_get(job, "selector")))
+        admit_invalid(admit, STR("spec.jobTemplate.spec.selector"), json_get(job, "selector"),
+                      "`selector` will be auto-generated");
+    if (json_bool_or(json_get(job, "manualSelector"), false))
+        admit_unsupported(admit, STR("spec.jobTemplate.spec.manualSelector"),
+                          json_get(job, "manualSelector"), "nil, false");
     admit_job_spec(admit, job, STR("spec.jobTemplate.spec"));
     if (json_is_null(json_at(job, "template.spec.restartPolicy")))
         admit_required(admit, STR("spec.jobTemplate.spec.template.spec.restartPolicy"),

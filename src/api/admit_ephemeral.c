@@ -63,8 +63,8 @@ static void check_names(struct admit *admit,
         admit_duplicate(admit, path_at(admit, index, "name"), name);
     if (json_str(target).len && !named(json_get(spec, "containers"), json_str(target)) &&
         !named(json_get(spec, "initContainers"), json_str(target)))
-        admit_invalid(admit, path_at(admit, index, "targetContainerName"), target,
-                      "not found: the pod has no container of that name");
+        admit_not_found(admit, path_at(admit, index, "targetContainerName"), target,
+                        "the pod has no container of that name");
 }
 
 void admit_ephemeral_validate(struct admit *admit)

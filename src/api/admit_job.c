@@ -60,9 +60,9 @@ void admit_job_add(struct admit *admit)
     struct json *spec = json_get(admit->object, "spec");
     struct json *meta = json_get(admit->object, "metadata");
 
-    if (admit->old || !json_is(json_get(spec, "template"), JSON_OBJECT))
+    if (!json_is(json_get(spec, "template"), JSON_OBJECT))
         return;
-    if (!json_bool_or(json_get(spec, "manualSelector"), false) &&
+    if (!admit->old && !json_bool_or(json_get(spec, "manualSelector"), false) &&
         json_is_null(json_get(spec, "selector")))
         select_pods(admit, spec);
     /* A job without labels has those of its pods. */
@@ -305,8 +305,11 @@ void admit_job_spec(struct admit *admit, const struct json *spec, struct str pat
     check_mode(admit, spec, path);
     check_policies(admit, spec, path);
     admit_job_scheduling(admit, spec, NULL, at(admit, path, "scheduling"));
-    if (!json_is_null(restart) && !str_is(json_str(restart), "Never") &&
-        !str_is(json_str(restart), "OnFailure"))
+    if (str_is(json_str(restart), "Always"))
+        admit_required(admit, at(admit, path, "template.spec.restartPolicy"),
+                       "valid values: \"OnFailure\", \"Never\"");
+    else if (!json_is_null(restart) && !str_is(json_str(restart), "Never") &&
+             !str_is(json_str(restart), "OnFailure"))
         admit_unsupported(admit, at(admit, path, "template.spec.restartPolicy"), restart,
                           "\"OnFailure\", \"Never\"");
     admit_pod_validate(admit, json_get(template, "spec"), at(admit, path, "template.spec"));

@@ -65,7 +65,7 @@ static void check_labels(struct admit *admit, const struct json *labels)
     }
 }
 
-static void check_annotations(struct admit *admit, const struct json *annotations)
+void admit_annotations(struct admit *admit, const struct json *annotations, struct str path)
 {
     size_t bytes = 0;
 
@@ -78,13 +78,12 @@ static void check_annotations(struct admit *admit, const struct json *annotation
         const char *rule = names_qualified(str_from(key));
         bytes += json_key(item).len + json_str(item).len;
         if (rule)
-            admit_invalid(admit, STR("metadata.annotations"),
-                          json_new_str(admit->arena, json_key(item)), rule);
-        if (!json_is(item, JSON_STRING))
-            admit_invalid(admit, STR("metadata.annotations"), item, "must be a string; quote it");
+            admit_invalid(admit, path, json_new_str(admit->arena, json_key(item)), rule);
+        if (!json_is_null(item) && !json_is(item, JSON_STRING))
+            admit_invalid(admit, path, item, "must be a string; quote it");
     }
     if (bytes > ANNOTATION_BYTES_MAX)
-        admit_too_long(admit, STR("metadata.annotations"), ANNOTATION_BYTES_MAX);
+        admit_too_long(admit, path, ANNOTATION_BYTES_MAX);
 }
 
 void admit_owners(struct admit *admit)
@@ -212,9 +211,10 @@ void admit_metadata(struct admit *admit)
         admit_required(admit, STR("metadata.name"), "name or generateName is required");
     else if (rule)
         admit_invalid(admit, STR("metadata.name"), name, rule);
-    check_prefix(admit, json_get(meta, "generateName"));
+    if (!admit->old)
+        check_prefix(admit, json_get(meta, "generateName"));
     check_labels(admit, json_get(meta, "labels"));
-    check_annotations(admit, json_get(meta, "annotations"));
+    admit_annotations(admit, json_get(meta, "annotations"), STR("metadata.annotations"));
     check_owners(admit, json_get(meta, "ownerReferences"));
     check_finalizers(admit, meta);
 }

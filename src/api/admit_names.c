@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/names.h"
 #include "base/arena.h"
+#include "base/count.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -166,19 +167,38 @@ static bool is_sysctl(struct str name)
     return name.len > 0 && name.len <= 253;
 }
 
+/* A setting of the node's own network or messages, which the pod shares. */
+static bool is_of_the_host(const struct json *spec, struct str name)
+{
+    static const char *const messages[] = {"kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."};
+    bool shared = false;
+
+    for (size_t i = 0; i < COUNT_OF(messages); i++)
+        shared |= str_starts(name, str_from(messages[i]));
+    return (shared && json_bool_or(json_get(spec, "hostIPC"), false)) ||
+           (str_starts(name, STR("net.")) && json_bool_or(json_get(spec, "hostNetwork"), false));
+}
+
 /* Whether a node sets it is the node's to say; what could be no kernel setting is refused here. */
 static void check_sysctls(struct admit *admit, const struct json *spec, struct str path)
 {
+    struct admit_names names =
+        admit_names(admit->arena, json_at(spec, "securityContext.sysctls"), "name");
     size_t index = 0;
 
     JSON_FOREACH(json_at(spec, "securityContext.sysctls"), item) {
         const struct json *name = json_get(item, "name");
+        struct str where = str_printf(admit->arena, STR_FMT ".securityContext.sysctls[%zu].name",
+                                      STR_ARG(path), index);
 
-        if (!is_sysctl(json_str(name)))
-            admit_invalid(admit,
-                          str_printf(admit->arena, STR_FMT ".securityContext.sysctls[%zu].name",
-                                     STR_ARG(path), index),
-                          name,
+        if (names.again[index])
+            admit_duplicate(admit, where, name);
+        else if (is_of_the_host(spec, json_str(name)))
+            admit_invalid(
+                admit, where, name,
+                "may not be specified when the pod shares what it is about with its node");
+        else if (json_str(name).len && !is_sysctl(json_str(name)))
+            admit_invalid(admit, where, name,
                           "must be parts of lower case letters and digits, with - or _ inside, and "
                           "'.' or '/' between them");
         index++;

@@ -108,6 +108,8 @@ void admit_template_default(struct admit *admit, struct json *spec)
 {
     static const char *const lists[] = {"containers", "initContainers", "ephemeralContainers"};
 
+    if (json_i64_or(json_get(spec, "terminationGracePeriodSeconds"), 0) < 0)
+        json_add_i64(admit->arena, spec, "terminationGracePeriodSeconds", 1);
     for (size_t i = 0; i < COUNT_OF(lists); i++)
         JSON_FOREACH(json_get(spec, lists[i]), container)
             default_container(admit, container);
@@ -212,7 +214,7 @@ static bool is_extended(struct str resource)
     return str_find(resource, '/') < resource.len && !str_contains(resource, STR("kubernetes.io/"));
 }
 
-static void check_amounts(struct admit *admit, const struct json *amounts, struct str path)
+void admit_amounts(struct admit *admit, const struct json *amounts, struct str path)
 {
     JSON_FOREACH(amounts, amount) {
         struct quantity quantity = {0};
@@ -237,8 +239,8 @@ static void check_resources(struct admit *admit, const struct json *resources, s
     const struct json *limits = json_get(resources, "limits");
     _cleanup_(json_names_done) struct json_names limited = {.object = limits};
 
-    check_amounts(admit, limits, at(admit, path, "limits"));
-    check_amounts(admit, json_get(resources, "requests"), at(admit, path, "requests"));
+    admit_amounts(admit, limits, at(admit, path, "limits"));
+    admit_amounts(admit, json_get(resources, "requests"), at(admit, path, "requests"));
     JSON_FOREACH(json_get(resources, "requests"), request) {
         const struct json *limit = json_names_get(&limited, json_key(request));
         struct quantity a = {0};
@@ -323,8 +325,8 @@ static void check_mounts(struct admit *admit,
         if (!json_str(name).len)
             admit_required(admit, at(admit, field, "name"), "");
         else if (!admit_names_have(volumes, json_str(name)))
-            admit_invalid(admit, at(admit, field, "name"), name,
-                          "not found: there is no volume of that name in spec.volumes");
+            admit_not_found(admit, at(admit, field, "name"), name,
+                            "there is no volume of that name in spec.volumes");
         if (!json_str(where).len)
             admit_required(admit, at(admit, field, "mountPath"), "");
         else if (places.again[index])
@@ -339,12 +341,16 @@ static void check_ports(struct admit *admit, const struct json *container, struc
 {
     size_t index = 0;
 
+    struct admit_names names = admit_names(admit->arena, json_get(container, "ports"), "name");
+
     JSON_FOREACH(json_get(container, "ports"), port) {
-        struct str field = str_printf(admit->arena, STR_FMT ".ports[%zu]", STR_ARG(path), index++);
+        struct str field = str_printf(admit->arena, STR_FMT ".ports[%zu]", STR_ARG(path), index);
         int64_t number = json_i64_or(json_get(port, "containerPort"), 0);
         const struct json *name = json_get(port, "name");
 
-        if (json_is_null(json_get(port, "containerPort")))
+        if (names.again[index++])
+            admit_duplicate(admit, at(admit, field, "name"), name);
+        if (!number)
             admit_required(admit, at(admit, field, "containerPort"), "");
         else if (number < 1 || number > 65535)
             admit_invalid(admit, at(admit, field, "containerPort"), json_get(port, "containerPort"),
@@ -464,7 +470,6 @@ static void check_counts(struct admit *admit, const struct json *spec, struct st
 
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path)
 {
-    const struct json *grace = json_get(spec, "terminationGracePeriodSeconds");
     struct admit_names volumes = admit_names(admit->arena, json_get(spec, "volumes"), "name");
 
     if (!json_count(json_get(spec, "containers")))
@@ -479,7 +484,7 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
                         "it is there, with kubectl debug");
     check_volumes(admit, spec, &volumes, path);
     /* It counts against quotas: less than nothing would make room in them. */
-    check_amounts(admit, json_get(spec, "overhead"), at(admit, path, "overhead"));
+    admit_amounts(admit, json_get(spec, "overhead"), at(admit, path, "overhead.limits"));
     check_resources(admit, json_get(spec, "resources"), at(admit, path, "resources"));
     admit_pod_names(admit, spec, path);
     admit_pod_group(admit, spec, path);
@@ -487,9 +492,6 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
                "Always, OnFailure, Never");
     check_enum(admit, json_get(spec, "dnsPolicy"), at(admit, path, "dnsPolicy"),
                "ClusterFirst, ClusterFirstWithHostNet, Default, None");
-    if (json_i64_or(grace, 0) < 0)
-        admit_invalid(admit, at(admit, path, "terminationGracePeriodSeconds"), grace,
-                      "must be greater than or equal to 0");
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -554,12 +556,88 @@ static void check_tolerations(struct admit *admit, const struct json *before)
         }
 }
 
+/* It comes, and then only nearer. */
+static void check_deadline(struct admit *admit, const struct json *now, const struct json *before)
+{
+    const struct json *new = json_get(now, "activeDeadlineSeconds");
+    const struct json *old = json_get(before, "activeDeadlineSeconds");
+
+    if (json_is_null(new) && !json_is_null(old))
+        admit_invalid(admit, STR("spec.activeDeadlineSeconds"), new,
+                      "must not update from a positive integer to nil value");
+    else if (!json_is_null(old) && json_i64_or(new, 0) > json_i64_or(old, 0))
+        admit_invalid(admit, STR("spec.activeDeadlineSeconds"), new,
+                      "must be less than or equal to previous value");
+}
+
+/* The items of `before` are the first ones of `now`. */
+static bool begins_with(const struct json *now, const struct json *before)
+{
+    const struct json *each = json_first(now);
+
+    JSON_FOREACH(before, item) {
+        if (!each || !json_equal(each, item))
+            return false;
+        each = json_next(each);
+    }
+    return true;
+}
+
+#define NODE_TERMS "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+/* Nobody has looked for a node yet: where a pod may go is made narrower until it is ready. */
+static void check_gated(struct admit *admit, struct json *now, struct json *before)
+{
+    static const char *const parts[] = {"matchExpressions", "matchFields"};
+    const struct json *selector = json_get(now, "nodeSelector");
+    struct json *old = json_at(before, "affinity.nodeAffinity");
+    struct json *new = json_at(now, "affinity.nodeAffinity");
+    const struct json *term = json_first(json_at(new, NODE_TERMS));
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(before, "nodeSelector"), label)
+        if (!json_equal(label, json_get_str(selector, json_key(label)))) {
+            admit_invalid(admit, STR("spec.nodeSelector"), selector,
+                          "only additions to spec.nodeSelector are allowed (no mutations or "
+                          "deletions)");
+            break;
+        }
+    if (json_count(json_at(old, NODE_TERMS)) &&
+        json_count(json_at(old, NODE_TERMS)) != json_count(json_at(new, NODE_TERMS)))
+        admit_invalid(admit, STR("spec.affinity.nodeAffinity." NODE_TERMS), NULL,
+                      "no additions/deletions to non-empty NodeSelectorTerms list are allowed");
+    else
+        JSON_FOREACH(json_at(old, NODE_TERMS), each) {
+            bool none =
+                !json_count(json_get(each, parts[0])) && !json_count(json_get(each, parts[1]));
+            bool some =
+                json_count(json_get(term, parts[0])) || json_count(json_get(term, parts[1]));
+
+            if ((none && some) ||
+                !begins_with(json_get(term, parts[0]), json_get(each, parts[0])) ||
+                !begins_with(json_get(term, parts[1]), json_get(each, parts[1])))
+                admit_invalid(admit,
+                              str_printf(admit->arena,
+                                         "spec.affinity.nodeAffinity." NODE_TERMS "[%zu]", index),
+                              term, "only additions are allowed (no mutations or deletions)");
+            term = json_next(term);
+            index++;
+        }
+    json_remove(now, STR("nodeSelector"));
+    json_remove(before, STR("nodeSelector"));
+    json_remove(json_get(now, "affinity"), STR("nodeAffinity"));
+    json_remove(json_get(before, "affinity"), STR("nodeAffinity"));
+    if (!json_count(json_get(now, "affinity")) && !json_count(json_get(before, "affinity"))) {
+        json_remove(now, STR("affinity"));
+        json_remove(before, STR("affinity"));
+    }
+}
+
 /* What may change in the spec of a pod that exists. */
 void admit_pod_update(struct admit *admit)
 {
-    static const char *const free_fields[] = {"activeDeadlineSeconds",
-                                              "terminationGracePeriodSeconds", "tolerations",
-                                              "schedulingGates", "priority"};
+    static const char *const free_fields[] = {"activeDeadlineSeconds", "tolerations",
+                                              "schedulingGates"};
     struct json *now = json_clone(admit->arena, json_get(admit->object, "spec"));
     struct json *before = json_clone(admit->arena, json_get(admit->old, "spec"));
     static const char *const lists[] = {"containers", "initContainers"};
@@ -572,6 +650,11 @@ void admit_pod_update(struct admit *admit)
         (void)schema_default(admit->arena, shape, before, NULL);
     pod_default(admit, before);
     check_tolerations(admit, before);
+    check_deadline(admit, now, before);
+    if (json_is_null(json_get(now, "priority")))
+        json_remove(before, STR("priority"));
+    if (json_count(json_get(before, "schedulingGates")))
+        check_gated(admit, now, before);
     for (size_t i = 0; i < COUNT_OF(free_fields); i++) {
         json_remove(now, str_from(free_fields[i]));
         json_remove(before, str_from(free_fields[i]));

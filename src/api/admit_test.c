@@ -409,7 +409,7 @@ TEST(pods_do_not_make_room_in_a_quota_nor_leave_a_volume)
     } rows[] = {
         {POD_WITH("", ""), ""},
         {POD_WITH("'overhead':{'cpu':'1'},", ",'subPath':'a/..b'"), ""},
-        {POD_WITH("'overhead':{'cpu':'-1'},", ""), "spec.overhead[cpu]"},
+        {POD_WITH("'overhead':{'cpu':'-1'},", ""), "spec.overhead.limits[cpu]"},
         {POD_WITH("'resources':{'requests':{'cpu':'1'},'limits':{'cpu':'2'}},", ""), ""},
         {POD_WITH("'resources':{'requests':{'cpu':'-3'}},", ""), "spec.resources.requests[cpu]"},
         {POD_WITH("'resources':{'limits':{'memory':'-1Gi'}},", ""),

@@ -184,12 +184,60 @@ static void check_variable(const struct look *look)
         look_wrong(look, "valueFrom", "may not be specified when `value` is not empty");
 }
 
+/* What a pod can be told about itself: as a variable, in a file, or neither. */
+static void check_pod_field(const struct look *look)
+{
+    static const struct {
+        const char *path;
+        bool variable;
+        bool file;
+        bool subscript;
+    } rows[] = {
+        {"metadata.annotations", false, true, true},
+        {"metadata.labels", false, true, true},
+        {"metadata.name", true, true, false},
+        {"metadata.namespace", true, true, false},
+        {"metadata.uid", true, true, false},
+        {"spec.nodeName", true, false, false},
+        {"spec.restartPolicy", false, false, false},
+        {"spec.serviceAccountName", true, false, false},
+        {"spec.schedulerName", false, false, false},
+        {"status.phase", false, false, false},
+        {"status.hostIP", true, false, false},
+        {"status.hostIPs", true, false, false},
+        {"status.podIP", true, false, false},
+        {"status.podIPs", true, false, false},
+    };
+    struct str path = look_text(look, "fieldPath");
+    size_t key = str_find(path, '[');
+    bool variable = is_below(look, "valueFrom");
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (!str_is(str_sub(path, 0, key), rows[i].path) || (key < path.len && !rows[i].subscript))
+            continue;
+        if (key == path.len && !(variable ? rows[i].variable : rows[i].file))
+            admit_unsupported(look->admit, look_at(look, "fieldPath"),
+                              json_get(look->object, "fieldPath"),
+                              variable ? "\"metadata.name\", \"metadata.namespace\", "
+                                         "\"metadata.uid\", \"spec.nodeName\", "
+                                         "\"spec.serviceAccountName\", \"status.hostIP\", "
+                                         "\"status.hostIPs\", \"status.podIP\", \"status.podIPs\""
+                                       : "\"metadata.annotations\", \"metadata.labels\", "
+                                         "\"metadata.name\", \"metadata.namespace\", "
+                                         "\"metadata.uid\"");
+        return;
+    }
+    look_wrong(look, "fieldPath", "error converting fieldPath: field label not supported");
+}
+
 static void check_field_path(const struct look *look)
 {
     struct str version = look_text(look, "apiVersion");
 
     if (version.len && !str_is(version, "v1"))
         look_wrong(look, "fieldPath", "error converting fieldPath: unsupported pod version");
+    else if (look_text(look, "fieldPath").len)
+        check_pod_field(look);
 }
 
 /* 1 is what nobody has said. */
@@ -260,9 +308,34 @@ static void check_mount(const struct look *look)
         look_wrong(look, "subPathExpr", "subPathExpr and subPath are mutually exclusive");
 }
 
-/* Of init containers alone: a sidecar. */
+/* An item that has the same `key` as one before. */
+static void check_again(const struct look *look, const char *list, const char *key)
+{
+    struct admit_names names = admit_names(look->admit->arena, json_get(look->object, list), key);
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(look->object, list), item) {
+        if (names.again[index])
+            admit_duplicate(look->admit, look_at_item(look, list, index), json_get(item, key));
+        index++;
+    }
+}
+
+/* Of init containers alone: a sidecar, which has what only it needs. */
 static void check_container(const struct look *look)
 {
+    static const char *const lasting[] = {"lifecycle", "livenessProbe", "readinessProbe",
+                                          "startupProbe"};
+    bool first = is_below(look, "initContainers");
+
+    for (size_t i = 0; first && i < COUNT_OF(lasting); i++)
+        if (!str_is(look_text(look, "restartPolicy"), "Always") &&
+            !json_is_null(json_get(look->object, lasting[i])))
+            admit_forbidden(look->admit, look_at(look, lasting[i]),
+                            "may not be set for init containers without restartPolicy=Always");
+    if (first && json_count(json_get(look->object, "resizePolicy")))
+        look_wrong(look, "resizePolicy", "must not be set for init containers");
+    check_again(look, "resizePolicy", "resourceName");
     if (is_below(look, "containers") && !json_is_null(json_get(look->object, "restartPolicy")))
         admit_forbidden(look->admit, look_at(look, "restartPolicy"),
                         "may not be set for non-init containers");
@@ -288,9 +361,65 @@ static void check_capacity(const struct look *look)
 
 static void check_probe(const struct look *look)
 {
+    const struct json *times = json_get(look->object, "successThreshold");
+
+    if (!is_below(look, "readinessProbe") && json_i64_or(times, 0) > 1)
+        look_wrong(look, "successThreshold", "must be 1");
     if (is_below(look, "readinessProbe") &&
         !json_is_null(json_get(look->object, "terminationGracePeriodSeconds")))
         look_wrong(look, "terminationGracePeriodSeconds", "must not be set for readinessProbes");
+}
+
+/* Labels and annotations of the pods that are made. */
+static void check_template(const struct look *look)
+{
+    struct look meta = *look;
+
+    meta.object = json_get(look->object, "metadata");
+    look_labels(&meta, "labels");
+    admit_annotations(look->admit, json_get(meta.object, "annotations"),
+                      look_at(&meta, "annotations"));
+}
+
+/* One source each, and no file twice. */
+static void check_projected(const struct look *look)
+{
+    static const char *const of_items[] = {"secret", "configMap", "downwardAPI"};
+    static const char *const single[] = {"serviceAccountToken", "clusterTrustBundle"};
+    _cleanup_(map_done) struct map paths = {.seed = (uintptr_t)look->object};
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(look->object, "sources"), source) {
+        size_t count = 0;
+
+        for (size_t i = 0; i < COUNT_OF(single); i++) {
+            const struct json *path = json_at(json_get(source, single[i]), "path");
+
+            count += json_is_null(json_get(source, single[i])) ? 0 : 1;
+            if (json_str(path).len && map_set(&paths, json_str(path), source))
+                admit_invalid(look->admit, look_here(look), path, "conflicting duplicate paths");
+        }
+        for (size_t i = 0; i < COUNT_OF(of_items); i++) {
+            count += json_is_null(json_get(source, of_items[i])) ? 0 : 1;
+            JSON_FOREACH(json_at(json_get(source, of_items[i]), "items"), item)
+                if (json_str(json_get(item, "path")).len &&
+                    map_set(&paths, json_str(json_get(item, "path")), source))
+                    admit_invalid(look->admit, look_here(look), json_get(item, "path"),
+                                  "conflicting duplicate paths");
+        }
+        if (count > 1)
+            admit_forbidden(look->admit, look_at_item(look, "sources", index),
+                            "may not specify more than 1 volume type per source");
+        index++;
+    }
+}
+
+static void check_iscsi(const struct look *look)
+{
+    if ((json_bool_or(json_get(look->object, "chapAuthDiscovery"), false) ||
+         json_bool_or(json_get(look->object, "chapAuthSession"), false)) &&
+        json_is_null(json_get(look->object, "secretRef")))
+        admit_required(look->admit, look_at(look, "secretRef"), "");
 }
 
 static void check_pod_spec(const struct look *look)
@@ -298,6 +427,7 @@ static void check_pod_spec(const struct look *look)
     const struct json *dns = json_get(look->object, "dnsConfig");
 
     look_labels(look, "nodeSelector");
+    check_again(look, "schedulingGates", "name");
     if (!str_is(look_text(look, "dnsPolicy"), "None"))
         return;
     if (json_is_null(dns))
@@ -511,6 +641,8 @@ const struct message_rule message_common[] = {
     {"v1", "Container", check_container},
     {"v1", "EnvVar", check_variable},
     {"networking.k8s.io/v1", "HTTPIngressPath", check_ingress_path},
+    {"v1", "ISCSIPersistentVolumeSource", check_iscsi},
+    {"v1", "ISCSIVolumeSource", check_iscsi},
     {"networking.k8s.io/v1", "IngressBackend", check_ingress_backend},
     {"networking.k8s.io/v1", "IngressClassParametersReference", check_class_reference},
     {"meta.k8s.io/v1", "LabelSelector", check_selector},
@@ -523,8 +655,10 @@ const struct message_rule message_common[] = {
     {"v1", "PersistentVolumeSpec", check_capacity},
     {"v1", "PodAffinityTerm", check_near},
     {"v1", "PodSpec", check_pod_spec},
+    {"v1", "PodTemplateSpec", check_template},
     {"rbac.authorization.k8s.io/v1", "PolicyRule", check_rule},
     {"v1", "Probe", check_probe},
+    {"v1", "ProjectedVolumeSource", check_projected},
     {"v1", "ResourceFieldSelector", check_resource_field},
     {"v1", "SeccompProfile", check_seccomp},
     {"rbac.authorization.k8s.io/v1", "Subject", check_subject},

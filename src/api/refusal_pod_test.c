@@ -215,8 +215,6 @@ TEST(a_pod_is_what_kubernetes_takes_for_one)
         {"two of one name", &kind_pod, NULL,
          WITH("'volumes':[{'name':'a','emptyDir':{}},{'name':'a','emptyDir':{}}]"),
          "spec.volumes[1].name"},
-        {"an end in no time", &kind_pod, NULL, WITH("'terminationGracePeriodSeconds':-1"),
-         "spec.terminationGracePeriodSeconds"},
         {"other addresses", &kind_pod, NULL,
          WITH("'hostAliases':[{'ip':'10.0.0.1','hostnames':['a.b']},{'ip':'FE80::1aF'},"
               "{'ip':'::ffff:1.2.3.4'}]"),

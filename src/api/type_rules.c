@@ -189,6 +189,59 @@ static const char *form_domain_path(struct str text)
     return text.len > DRIVER_BYTES_MAX ? "may not be more than 63 bytes" : NULL;
 }
 
+/* A domain to look names up in: with underscores, and a dot at its end. */
+static const char *form_search(struct str text)
+{
+    char plain[253];
+    size_t len = text.len && text.p[text.len - 1] == '.' ? text.len - 1 : text.len;
+
+    if (str_is(text, "."))
+        return NULL;
+    for (size_t i = 0; i < len && i < sizeof(plain); i++)
+        plain[i] = text.p[i] == '_' && i && i + 1 < len ? '-' : text.p[i];
+    return len > sizeof(plain) ? "must be no more than 253 characters"
+                               : names_dns_subdomain((struct str){plain, len});
+}
+
+/* The name of a target of iSCSI. */
+static const char *form_iscsi(struct str text)
+{
+    return str_starts(text, STR("iqn.")) || str_starts(text, STR("eui.")) ||
+                   str_starts(text, STR("naa."))
+               ? NULL
+               : "must be valid format starting with iqn, eui, or naa";
+}
+
+/* The name of a kind: a label but for its capital letters. */
+static const char *form_kind(struct str text)
+{
+    char lower[DRIVER_BYTES_MAX];
+
+    if (text.len > sizeof(lower))
+        return "must be no more than 63 characters";
+    for (size_t i = 0; i < text.len; i++)
+        lower[i] = text.p[i] >= 'A' && text.p[i] <= 'Z' ? (char)(text.p[i] | 0x20) : text.p[i];
+    return names_dns_1035_label((struct str){lower, text.len})
+               ? "may have mixed case, but should otherwise match a DNS-1035 label"
+               : NULL;
+}
+
+/* "example.com", "*.example.com" */
+static const char *form_host(struct str text)
+{
+    if (is_address(text))
+        return "must be a DNS name, not an IP address";
+    return names_dns_subdomain(str_starts(text, STR("*.")) ? str_sub(text, 2, text.len) : text);
+}
+
+/* "acme.io/foo", at most 250 characters */
+static const char *form_controller(struct str text)
+{
+    const char *why = text.len > 250 ? "may not be more than 250 characters" : NULL;
+
+    return why ? why : form_domain_path(text);
+}
+
 static const struct form {
     const char *word;
     const char *(*wrong)(struct str text);
@@ -215,6 +268,11 @@ static const struct form {
     {"header", form_header, 0, 0},
     {"driver", form_driver, 0, 0},
     {"domain-path", form_domain_path, 0, 0},
+    {"search", form_search, 0, 0},
+    {"iscsi", form_iscsi, 0, 0},
+    {"kind", form_kind, 0, 0},
+    {"host", form_host, 0, 0},
+    {"controller", form_controller, 0, 0},
 };
 
 /* "label!" is the form label. */
@@ -348,8 +406,9 @@ static void check_value(struct admit *admit,
 struct choice {
     size_t fields; /* that the message has to choose from */
     size_t there;
-    bool hard; /* TYPE_CHOICE */
-    bool must; /* each of the fields: of what is inline */
+    bool hard;         /* TYPE_CHOICE */
+    bool must;         /* each of the fields: of what is inline */
+    const char *shape; /* of each of them, said or not; NULL: its own */
 };
 
 /* What is chosen; a second one is wrong where it stands, or the message as a whole is. */
@@ -419,11 +478,15 @@ static void check_inside(struct admit *admit,
         return;
     }
     JSON_FOREACH(value, item) {
+        const struct json *entry = item;
+
         where.name = json_key(item);
-        if (whole && json_is(item, JSON_OBJECT))
+        if (json_is_null(item) && field->form == TYPE_STRING)
+            entry = json_new_str(admit->arena, STR("")); /* as Go reads it */
+        if (whole && (json_is(item, JSON_OBJECT) || json_is_null(item)))
             check_message(admit, field->type, item, NULL, &where);
         else if (!whole)
-            check_value(admit, field, item, &where);
+            check_value(admit, field, entry, &where);
         where.index++;
     }
 }
@@ -454,6 +517,7 @@ static void check_fields(struct admit *admit,
 {
     for (size_t i = 0; i < type->field_count; i++) {
         const struct type_field *field = &type->fields[i];
+        struct type_field as = *field;
         struct schema_path where = {.up = path, .name = str_from(field->name)};
         const struct json *value = json_get(object, field->name);
         const struct json *before = json_get(old, field->name);
@@ -462,16 +526,25 @@ static void check_fields(struct admit *admit,
             return;
         if (field->flags & TYPE_INLINE) {
             choice->must = (field->flags & TYPE_MUST) != 0;
+            choice->shape = field->shape;
             check_fields(admit, field->type, object, old, path, choice);
             choice->must = false;
+            choice->shape = NULL;
             continue;
         }
         if (!path && (str_is(where.name, "status") || str_is(where.name, "metadata")))
             continue;
+        if (choice->shape) {
+            as.shape = choice->shape;
+            as.flags |= TYPE_REQUIRED;
+            field = &as;
+        }
         choose(admit, field, value, &where, choice);
         if (old && (value ? before && json_equal(value, before) : !before))
             continue;
-        if ((choice->must || (field->flags & TYPE_MUST)) && says_nothing(value))
+        if ((choice->must || (field->flags & TYPE_MUST) ||
+             (!json_is_null(value) && (field->flags & TYPE_SAID))) &&
+            says_nothing(value))
             missing(admit, &where, "");
         else if (json_is_null(value))
             check_absent(admit, field, &where);

@@ -68,6 +68,8 @@ enum type_form {
  * same, and the message is what is wrong then */
 #define TYPE_EITHER 16384u
 #define TYPE_CHOICE 32768u
+/* said: where it is there it is not empty */
+#define TYPE_SAID 65536u
 /* set, key=a,b: both of them. A set has no keys; of the keys the first one counts in a merge. */
 /* default=JSON: what is there where nothing is said, without blanks
  * when=field:A|B, unless=field:A|B: the default holds where the text of a field with a lower number
@@ -83,7 +85,7 @@ struct type_field {
     const struct type *type; /* TYPE_MESSAGE */
     uint16_t number;
     uint8_t form; /* enum type_form */
-    uint16_t flags;
+    uint32_t flags;
     const char *keys;    /* "containerPort,protocol"; NULL: none */
     const char *initial; /* its default as JSON; NULL: none */
     const char *when;    /* "type:A|B", for unless "!type:A|B"; NULL: always */
