@@ -65,7 +65,11 @@ static void check_names(struct admit *admit)
     for (size_t i = 0; i < COUNT_OF(required); i++)
         if (!json_str_at(admit->object, required[i]).len)
             admit_required(admit, str_from(required[i]), "");
-    if (!str_eq(json_str_at(admit->object, "metadata.name"), wanted))
+    for (size_t i = 0; admit->old && i < 2; i++) /* its name follows from them */
+        if (!json_equal(json_at(admit->object, required[i]), json_at(admit->old, required[i])))
+            admit_invalid(admit, str_from(required[i]), json_at(admit->object, required[i]),
+                          "field is immutable");
+    if (!admit->old && !str_eq(json_str_at(admit->object, "metadata.name"), wanted))
         admit_invalid(admit, STR("metadata.name"), json_at(admit->object, "metadata.name"),
                       "must be spec.names.plural+\".\"+spec.group");
     if (scope.len && !str_is(scope, "Namespaced") && !str_is(scope, "Cluster"))
@@ -75,6 +79,11 @@ static void check_names(struct admit *admit)
         admit_invalid(admit, STR("spec.preserveUnknownFields"),
                       json_at(admit->object, "spec.preserveUnknownFields"),
                       "must be false: use x-kubernetes-preserve-unknown-fields in the schema");
+}
+
+static struct str below(struct admit *admit, struct str path, const char *field)
+{
+    return str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), field);
 }
 
 static void check_conversion(struct admit *admit)
@@ -108,6 +117,102 @@ static void check_conversion(struct admit *admit)
                          STR("spec.conversion.webhook.clientConfig"));
 }
 
+static bool is_word(struct str text, const char *words)
+{
+    struct str rest = str_from(words);
+    struct str word;
+
+    while (str_cut(&rest, '|', &word))
+        if (str_eq(word, text))
+            return true;
+    return false;
+}
+
+static void check_columns(struct admit *admit, const struct json *version, struct str path)
+{
+    static const char types[] = "integer|number|string|boolean|date";
+    static const char formats[] = "int32|int64|float|double|byte|date|date-time|password";
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(version, "additionalPrinterColumns"), column) {
+        static const char *const needed[] = {"name", "type", "jsonPath"};
+        struct str where = str_printf(admit->arena, STR_FMT ".additionalPrinterColumns[%zu]",
+                                      STR_ARG(path), index++);
+        struct str type = json_str(json_get(column, "type"));
+        struct str format = json_str(json_get(column, "format"));
+        struct str at = json_str(json_get(column, "jsonPath"));
+
+        for (size_t i = 0; i < COUNT_OF(needed); i++)
+            if (!json_str(json_get(column, needed[i])).len)
+                admit_required(admit, below(admit, where, needed[i]), "a text");
+        if (type.len && !is_word(type, types))
+            admit_invalid(admit, below(admit, where, "type"), json_get(column, "type"),
+                          "must be one of boolean,date,integer,number,string");
+        if (format.len && !is_word(format, formats))
+            admit_invalid(admit, below(admit, where, "format"), json_get(column, "format"),
+                          "must be one of byte,date,date-time,double,float,int32,int64,password");
+        if (at.len && at.p[0] != '.')
+            admit_invalid(admit, below(admit, where, "jsonPath"), json_get(column, "jsonPath"),
+                          "must be a simple json path starting with .");
+    }
+}
+
+/* Where replicas are wanted, told and selected. */
+static void check_scale(struct admit *admit, const struct json *version, struct str path)
+{
+    static const struct {
+        const char *field;
+        const char *in[2];
+        bool needed;
+    } rows[] = {{"specReplicasPath", {".spec.", ".spec."}, true},
+                {"statusReplicasPath", {".status.", ".status."}, true},
+                {"labelSelectorPath", {".spec.", ".status."}, false}};
+    const struct json *scale = json_at(version, "subresources.scale");
+
+    for (size_t i = 0; !json_is_null(scale) && i < COUNT_OF(rows); i++) {
+        const struct json *said = json_get(scale, rows[i].field);
+        struct str where = below(admit, below(admit, path, "subresources.scale"), rows[i].field);
+
+        if (!json_str(said).len && rows[i].needed)
+            admit_required(admit, where, "");
+        else if (json_str(said).len && !str_starts(json_str(said), str_from(rows[i].in[0])) &&
+                 !str_starts(json_str(said), str_from(rows[i].in[1])))
+            admit_invalid(admit, where, said,
+                          i == 0   ? "should be a json path under .spec"
+                          : i == 1 ? "should be a json path under .status"
+                                   : "should be a json path under either .spec or .status");
+    }
+}
+
+#define WARNING_BYTES_MAX 256
+
+static void check_rest(struct admit *admit, const struct json *version, struct str path)
+{
+    const struct json *warning = json_get(version, "deprecationWarning");
+    const struct json *fields = json_get(version, "selectableFields");
+    struct admit_names names = admit_names(admit->arena, fields, "jsonPath");
+    const char *why = json_is_null(warning) ? NULL
+                      : !json_bool_or(json_get(version, "deprecated"), false)
+                          ? "can only be set for "
+                            "deprecated versions"
+                      : !json_str(warning).len                    ? "must not be an empty string"
+                      : json_str(warning).len > WARNING_BYTES_MAX ? "must be <= 256 characters long"
+                                                                  : NULL;
+    size_t index = 0;
+
+    if (why)
+        admit_invalid(admit, below(admit, path, "deprecationWarning"), warning, why);
+    JSON_FOREACH(fields, field) {
+        struct str where = str_printf(admit->arena, STR_FMT ".selectableFields[%zu].jsonPath",
+                                      STR_ARG(path), index);
+
+        if (names.again[index++])
+            admit_duplicate(admit, where, json_get(field, "jsonPath"));
+        if (!json_str(json_get(field, "jsonPath")).len)
+            admit_required(admit, where, "");
+    }
+}
+
 static void check_version(struct admit *admit, const struct json *version, size_t index)
 {
     struct str path = str_printf(admit->arena, "spec.versions[%zu]", index);
@@ -119,18 +224,9 @@ static void check_version(struct admit *admit, const struct json *version, size_
     if (names_dns_1035_label(json_str(name)))
         admit_invalid(admit, str_printf(admit->arena, STR_FMT ".name", STR_ARG(path)), name,
                       names_dns_1035_label(json_str(name)));
-    size_t index_of_column = 0;
-    JSON_FOREACH(json_get(version, "additionalPrinterColumns"), column) {
-        static const char *const needed[] = {"name", "type", "jsonPath"};
-
-        for (size_t i = 0; i < COUNT_OF(needed); i++)
-            if (!json_str(json_get(column, needed[i])).len)
-                admit_required(admit,
-                               str_printf(admit->arena, STR_FMT ".additionalPrinterColumns[%zu].%s",
-                                          STR_ARG(path), index_of_column, needed[i]),
-                               "a text");
-        index_of_column++;
-    }
+    check_columns(admit, version, path);
+    check_scale(admit, version, path);
+    check_rest(admit, version, path);
     struct str where = str_printf(admit->arena, STR_FMT ".schema.openAPIV3Schema", STR_ARG(path));
     if (!schema)
         admit_required(admit, where, "schemas are required");
