@@ -81,11 +81,21 @@ static bool review_spec_is_good(struct request *request, const struct json *spec
                         "Invalid value: exactly one of nonResourceAttributes or "
                         "resourceAttributes must be specified");
     else if (local && !str_eq(json_str(json_get(resource, "namespace")), ns))
-        request_fail(request, 400, "BadRequest",
-                     "spec.resourceAttributes.namespace must match namespace: " STR_FMT,
-                     STR_ARG(ns));
+        request_invalid(request, "spec.resourceAttributes.namespace",
+                        "Invalid value: must match the namespace of the request: " STR_FMT,
+                        STR_ARG(ns));
     else
         return true;
+    return false;
+}
+
+/* A question has no name and no labels. */
+static bool has_metadata(const struct json *root)
+{
+    JSON_FOREACH(json_get(root, "metadata"), member)
+        if (!str_is(json_key(member), "namespace") && !str_is(json_key(member), "managedFields") &&
+            (json_count(member) || json_str(member).len || json_i64_or(member, 0)))
+            return true;
     return false;
 }
 
@@ -98,6 +108,10 @@ static void access_review(struct request *request, struct json *root)
     bool self = str_starts(request->route.plural, STR("self"));
     struct user user = request->user;
 
+    if (has_metadata(root)) {
+        request_invalid(request, "metadata", "Invalid value: must be empty except for namespace");
+        return;
+    }
     if (!review_spec_is_good(request, spec) || (!self && !review_subject(request, spec, &user)))
         return;
     struct str sub = json_str(json_get(resource, "subresource"));
@@ -139,6 +153,8 @@ static void rules_review(struct request *request, struct json *root)
     buf_add(&buf, STR(",\"incomplete\":false}"));
     if (json_parse(arena, str_dup(arena, buf_str(&buf)), &status, NULL) == 0)
         json_set(root, STR("status"), status);
+    json_remove(root, STR("metadata")); /* the answer says what may be done, and nothing else */
+    json_remove(root, STR("spec"));
     reply(request, root);
 }
 
@@ -171,6 +187,7 @@ static void self_review(struct request *request, struct json *root)
     struct json *status = json_new_object(arena);
 
     json_set(status, STR("userInfo"), user_info(arena, &request->user));
+    json_remove(root, STR("metadata")); /* the answer is about who asks alone */
     json_set(root, STR("status"), status);
     reply(request, root);
 }
@@ -181,6 +198,12 @@ static void token_review(struct request *request, struct json *root)
     struct json *status = json_new_object(arena);
     struct user user = {0};
     struct str audience = json_str(json_first(json_at(root, "spec.audiences")));
+    if (!json_str_at(root, "spec.token").len) {
+        request_fail(request, 400, "BadRequest",
+                     "token is required for TokenReview in "
+                     "authentication");
+        return;
+    }
     bool known = identify_token(request->server, arena, json_str(json_at(root, "spec.token")),
                                 str_is(audience, JWT_ISSUER) ? STR_NONE : audience, &user);
 
@@ -432,7 +455,8 @@ bool review_handle(struct request *request)
         if (!str_is(route->group, reviews[i].group) || !str_is(route->plural, reviews[i].plural) ||
             !str_is(route->subresource, reviews[i].subresource) || !str_is(route->version, "v1"))
             continue;
-        if (reviews[i].namespaced != (route->ns.len > 0)) {
+        if (reviews[i].namespaced != (route->ns.len > 0) ||
+            (route->name.len && !route->subresource.len)) {
             request_not_found(request);
             return true;
         }

@@ -209,8 +209,8 @@ def test_reviews_and_metrics_are_for_those_who_may():
                              "resourceAttributes": {"verb": "list", "resource": "pods", "namespace": ns}}}
         local = group + "/namespaces/default/localsubjectaccessreviews"
         check(bot.says(201, "POST", local, review("default"))["status"]["allowed"] is True, "its own right")
-        bot.says(400, "POST", local, review("kube-system"))
-        bot.says(400, "POST", local, review(""))
+        bot.says(422, "POST", local, review("kube-system"))
+        bot.says(422, "POST", local, review(""))
         bot.says(404, "POST", group + "/namespaces/default/subjectaccessreviews", review("kube-system"))
         bot.says(403, "POST", group + "/subjectaccessreviews", review("default"))
         owner.says(404, "POST", group + "/localsubjectaccessreviews", review("default"))
