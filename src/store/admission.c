@@ -143,6 +143,13 @@ static int admit_priority(struct write *write, struct json *spec)
                           "pods \"" STR_FMT "\" is forbidden: no PriorityClass with name " STR_FMT
                           " was found",
                           STR_ARG(write->name), STR_ARG(name));
+    if (json_i64_or(json_get(spec, "priority"), priority.value) != priority.value)
+        return reply_fail(
+            write->reply, 403, "Forbidden",
+            "pods \"" STR_FMT "\" is forbidden: the integer value of priority (%lld) "
+            "must not be provided in pod spec; its PriorityClass says %lld: leave it out",
+            STR_ARG(write->name), (long long)json_i64_or(json_get(spec, "priority"), 0),
+            (long long)priority.value);
     json_add_i64(write->arena, spec, "priority", priority.value);
     if (json_is_null(json_get(spec, "preemptionPolicy")))
         json_add_str(write->arena, spec, "preemptionPolicy", priority.preemption);

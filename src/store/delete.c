@@ -69,6 +69,8 @@ static int options_read(struct reply *reply, struct str body, struct json **ret)
     if (json_is_null(*ret))
         return 0;
     struct str kind = json_str(json_get(*ret, "kind"));
+    if (!json_is_null(json_get(*ret, "kind")) && !json_is(json_get(*ret, "kind"), JSON_STRING))
+        return reply_fail(reply, 400, "BadRequest", "DeleteOptions: kind: must be a string");
     if (kind.len && !str_is(kind, kind_options.name))
         return reply_fail(reply, 400, "BadRequest",
                           "the body of a delete is DeleteOptions, not a " STR_FMT,

@@ -111,7 +111,7 @@ int identity_check(struct write *write, const struct json *meta, const struct js
     if (schema_default(write->arena, shape, given, NULL) == 0)
         schema_validate(&admit, shape, given);
     if (!admit.causes.count)
-        return old ? keep_end(write, given) : 0;
+        return old && !write->unversioned ? keep_end(write, given) : 0;
     int r = reply_misfit(write->reply, write->kind, "metadata.", &admit);
     return write->patched ? reply_patch(write->reply) : r;
 }

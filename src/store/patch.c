@@ -38,8 +38,15 @@ static bool are_operations(const struct json *patch)
 /* The address says what it is: a strategic merge goes into a type, which has no name of its own. */
 static void keep_type(struct write *write, struct json *target)
 {
+    static const char *const words[] = {"kind", "apiVersion"};
     char version[KIND_API_VERSION_BYTES];
 
+    for (size_t i = 0; i < 2; i++) {
+        const struct json *said = json_get(target, words[i]);
+
+        if (!json_is_null(said) && !json_is(said, JSON_STRING))
+            return; /* it has to be a text all the same */
+    }
     json_add_c(write->arena, target, "kind", write->kind->name);
     json_add_str(write->arena, target, "apiVersion",
                  str_dup(write->arena, kind_api_version(write->kind, version)));
@@ -116,6 +123,8 @@ int write_patch(struct write *write, const struct api_request *request)
     if (r < 0)
         return r;
     write->patched = true;
+    write->merged = request->patch == API_PATCH_STRATEGIC;
+    write->unversioned = write_is_unversioned(write, root);
     if (write_check_type(write, root) < 0)
         return reply_patch(write->reply);
     if (!json_str_at(root, "metadata.name").len)

@@ -294,13 +294,15 @@ static int fields_prune(struct write *write, struct json *root, const struct sch
     if (unknown.count && write->managed && write->strict_fields)
         return apply_refuse(write, &unknown);
     struct str text = field_complaints(write, &unknown);
-    if (text.len && write->strict_fields)
-        return reply_fail_whole(
+    if (text.len && write->strict_fields) {
+        (void)reply_fail_whole(
             reply, 400, "BadRequest",
             str_printf(write->arena,
                        "%s in version \"%s\" cannot be handled as a %s: strict decoding "
                        "error: " STR_FMT,
                        write->kind->name, write->kind->version, write->kind->name, STR_ARG(text)));
+        return write->patched && !write->merged ? reply_patch(reply) : -EINVAL;
+    }
     reply->result.warnings = text;
     return 0;
 }
@@ -730,6 +732,13 @@ static bool needs_version(const struct kind *kind)
            kind == &kind_csistoragecapacity;
 }
 
+bool write_is_unversioned(const struct write *write, const struct json *root)
+{
+    struct str version = json_str_at(root, "metadata.resourceVersion");
+
+    return needs_version(write->kind) && (!version.len || str_is(version, "0"));
+}
+
 int write_update(struct write *write, const struct api_request *request)
 {
     struct json *root = NULL;
@@ -745,7 +754,6 @@ int write_update(struct write *write, const struct api_request *request)
         return reply_not_found(write->reply, write->kind, write->name);
     if (!json_str_at(root, "metadata.name").len)
         return write_nameless(write);
-    write->unversioned =
-        needs_version(write->kind) && !json_str_at(root, "metadata.resourceVersion").len;
+    write->unversioned = write_is_unversioned(write, root);
     return write_replace(write, root);
 }

@@ -32,6 +32,7 @@ struct write {
     bool dry_run;
     bool strict_fields;
     bool patched; /* the object is what a patch made of another */
+    bool merged;  /* by a strategic merge, which goes into a type */
     struct str field_manager;
     struct entry *entry;
     const struct object *old;      /* newest state; NULL: not there */
@@ -57,6 +58,8 @@ int write_create(struct write *write, const struct api_request *request);
 int write_update(struct write *write, const struct api_request *request);
 /* Replace the old object by `root`: keeps what writes may not change, admits, stages. */
 int write_replace(struct write *write, struct json *root);
+/* Of a kind whose updates say which state they have seen, and does not say it. */
+bool write_is_unversioned(const struct write *write, const struct json *root);
 /* Store `root` as a new object. */
 int write_new(struct write *write, struct json *root);
 /* Five letters or digits that cannot form a word, for a name. */
