@@ -15,7 +15,7 @@
 /* ResourceQuota and LimitRange themselves: what they may say. What they do to others: quota.h,
  * ranges.h. */
 
-static void check_amount(struct admit *admit, const struct json *amount, struct str path)
+static void check_amount(struct admit *admit, const struct json *amount, struct str path, bool any)
 {
     struct quantity quantity = {0};
     struct err err = {0};
@@ -24,7 +24,7 @@ static void check_amount(struct admit *admit, const struct json *amount, struct 
 
     if (quantity_parse_json(amount, &quantity, &err) < 0)
         admit_invalid(admit, field, amount, err.text);
-    else if (quantity.nano < 0)
+    else if (quantity.nano < 0 && !any)
         admit_invalid(admit, field, amount, "must be greater than or equal to 0");
     if (names_qualified(json_key(amount)))
         admit_invalid(admit, field, json_new_str(admit->arena, json_key(amount)),
@@ -77,6 +77,29 @@ static void check_term(struct admit *admit, const struct json *term)
                       json_get(term, "values"), "must be no value for Exists and DoesNotExist");
 }
 
+/* Of objects there are whole ones. */
+static void check_count(struct admit *admit, const struct json *amount)
+{
+    static const char *const counted[] = {"pods",
+                                          "services",
+                                          "replicationcontrollers",
+                                          "resourcequotas",
+                                          "secrets",
+                                          "configmaps",
+                                          "persistentvolumeclaims",
+                                          "services.nodeports",
+                                          "services.loadbalancers"};
+    bool whole = str_starts(json_key(amount), STR("count/"));
+    struct quantity quantity = {0};
+
+    for (size_t i = 0; i < COUNT_OF(counted); i++)
+        whole |= str_is(json_key(amount), counted[i]);
+    if (whole && quantity_parse_json(amount, &quantity, NULL) == 0 && quantity.nano % QUANTITY_NANO)
+        admit_invalid(admit,
+                      str_printf(admit->arena, "spec.hard[" STR_FMT "]", STR_ARG(json_key(amount))),
+                      amount, "must be an integer");
+}
+
 void admit_resourcequota_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
@@ -86,14 +109,18 @@ void admit_resourcequota_validate(struct admit *admit)
                         str_printf(admit->arena, "%zu resources; a quota has at most %d",
                                    json_count(json_get(spec, "hard")), QUOTA_NAMES_MAX)
                             .p);
-    JSON_FOREACH(json_get(spec, "hard"), amount)
-        check_amount(admit, amount, STR("spec.hard"));
+    JSON_FOREACH(json_get(spec, "hard"), amount) {
+        check_amount(admit, amount, STR("spec.hard"), false);
+        check_count(admit, amount);
+    }
     JSON_FOREACH(json_get(spec, "scopes"), scope)
         if (!is_scope(json_str(scope)))
             admit_invalid(admit, STR("spec.scopes"), scope, "unsupported scope");
     JSON_FOREACH(json_at(spec, "scopeSelector.matchExpressions"), term)
         check_term(admit, term);
-    if (admit->old && !json_equal(json_get(spec, "scopes"), json_at(admit->old, "spec.scopes")))
+    if (admit->old &&
+        (json_count(json_get(spec, "scopes")) || json_count(json_at(admit->old, "spec.scopes"))) &&
+        !json_equal(json_get(spec, "scopes"), json_at(admit->old, "spec.scopes")))
         admit_invalid(admit, STR("spec.scopes"), json_get(spec, "scopes"), "field is immutable");
 }
 
@@ -122,28 +149,53 @@ void admit_limitrange_default(struct admit *admit)
     }
 }
 
-/* `low` of a resource is not above `high` of it. */
+/* `low` of a resource is not above `high` of it; `told` of it is wrong then. */
 static void check_order(struct admit *admit,
                         const struct json *item,
-                        const char *low,
-                        const char *high,
+                        const char *const names[3],
                         struct str path)
 {
-    _cleanup_(json_names_done) struct json_names names = {.object = json_get(item, high)};
+    _cleanup_(json_names_done) struct json_names high = {.object = json_get(item, names[1])};
 
-    JSON_FOREACH(json_get(item, low), amount) {
-        const struct json *other = json_names_get(&names, json_key(amount));
+    JSON_FOREACH(json_get(item, names[0]), amount) {
+        const struct json *other = json_names_get(&high, json_key(amount));
         struct quantity a = {0};
         struct quantity b = {0};
 
         if (json_is_null(other) || quantity_parse_json(amount, &a, NULL) < 0 ||
             quantity_parse_json(other, &b, NULL) < 0 || quantity_cmp(a, b) <= 0)
             continue;
-        admit_invalid(admit,
-                      str_printf(admit->arena, STR_FMT ".%s[" STR_FMT "]", STR_ARG(path), low,
-                                 STR_ARG(json_key(amount))),
-                      amount,
-                      str_printf(admit->arena, "%s value is greater than %s value", low, high).p);
+        admit_invalid(
+            admit,
+            str_printf(admit->arena, STR_FMT ".%s[" STR_FMT "]", STR_ARG(path), names[2],
+                       STR_ARG(json_key(amount))),
+            amount,
+            str_printf(admit->arena, "%s value is greater than %s value", names[0], names[1]).p);
+    }
+}
+
+static bool is_one_of_many(const struct json *list, const struct json *item, struct str type)
+{
+    JSON_FOREACH(list, each) {
+        if (each == item)
+            return false;
+        if (str_eq(json_str(json_get(each, "type")), type))
+            return true;
+    }
+    return false;
+}
+
+/* A limit is as large as its request at least. */
+static void check_ratios(struct admit *admit, const struct json *item, struct str path)
+{
+    JSON_FOREACH(json_get(item, "maxLimitRequestRatio"), ratio) {
+        struct quantity times = {0};
+
+        if (quantity_parse_json(ratio, &times, NULL) == 0 && times.nano < QUANTITY_NANO)
+            admit_invalid(admit,
+                          str_printf(admit->arena, STR_FMT ".maxLimitRequestRatio[" STR_FMT "]",
+                                     STR_ARG(path), STR_ARG(json_key(ratio))),
+                          ratio, "must be 1 or more");
     }
 }
 
@@ -151,30 +203,47 @@ void admit_limitrange_validate(struct admit *admit)
 {
     static const char *const lists[] = {"min", "max", "default", "defaultRequest",
                                         "maxLimitRequestRatio"};
+    static const char *const orders[][3] = {
+        {"min", "max", "min"},
+        {"min", "default", "default"},
+        {"default", "max", "default"},
+        {"min", "defaultRequest", "defaultRequest"},
+        {"defaultRequest", "max", "defaultRequest"},
+        {"defaultRequest", "default", "defaultRequest"},
+    };
+    const struct json *limits = json_at(admit->object, "spec.limits");
     size_t index = 0;
 
-    JSON_FOREACH(json_at(admit->object, "spec.limits"), item) {
+    JSON_FOREACH(limits, item) {
         struct str path = str_printf(admit->arena, "spec.limits[%zu]", index++);
-        const struct json *type = json_get(item, "type");
-        struct str name = json_str(type);
-        bool container = str_is(name, "Container");
+        struct str where = str_printf(admit->arena, STR_FMT ".type", STR_ARG(path));
+        struct str name = json_str(json_get(item, "type"));
+        bool pod = str_is(name, "Pod");
+        bool claim = str_is(name, "PersistentVolumeClaim");
+        bool known = pod || claim || str_is(name, "Container");
 
-        if (!container && !str_is(name, "Pod") && !str_is(name, "PersistentVolumeClaim"))
-            admit_unsupported(admit, str_printf(admit->arena, STR_FMT ".type", STR_ARG(path)), type,
-                              "\"Container\", \"PersistentVolumeClaim\", \"Pod\"");
+        if (names_qualified(name) || (!known && str_find(name, '/') == name.len))
+            admit_invalid(
+                admit, where, json_get(item, "type"),
+                "must be Container, Pod or PersistentVolumeClaim, or a name with a domain");
+        if (is_one_of_many(limits, item, name))
+            admit_duplicate(admit, where, json_get(item, "type"));
         for (size_t i = 0; i < COUNT_OF(lists); i++)
             JSON_FOREACH(json_get(item, lists[i]), amount)
                 check_amount(admit, amount,
-                             str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), lists[i]));
-        if (!container &&
-            (json_count(json_get(item, "default")) || json_count(json_get(item, "defaultRequest"))))
-            admit_forbidden(admit, str_printf(admit->arena, STR_FMT ".default", STR_ARG(path)),
-                            "may be specified when `type` is 'Container' only");
-        check_order(admit, item, "min", "max", path);
-        check_order(admit, item, "min", "default", path);
-        check_order(admit, item, "default", "max", path);
-        check_order(admit, item, "min", "defaultRequest", path);
-        check_order(admit, item, "defaultRequest", "max", path);
-        check_order(admit, item, "defaultRequest", "default", path);
+                             str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), lists[i]),
+                             true);
+        for (size_t i = 2; pod && i < 4; i++)
+            if (json_count(json_get(item, lists[i])))
+                admit_forbidden(admit,
+                                str_printf(admit->arena, STR_FMT ".%s", STR_ARG(path), lists[i]),
+                                "may not be specified when `type` is 'Pod'");
+        if (claim && !json_at(item, "min.storage") && !json_at(item, "max.storage"))
+            admit_required(admit, str_printf(admit->arena, STR_FMT ".limits", STR_ARG(path)),
+                           "either minimum or maximum storage value is required, but neither was "
+                           "provided");
+        for (size_t i = 0; i < COUNT_OF(orders); i++)
+            check_order(admit, item, orders[i], path);
+        check_ratios(admit, item, path);
     }
 }

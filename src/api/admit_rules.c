@@ -100,6 +100,31 @@ static void add_node(struct admit *admit)
     }
 }
 
+/* What a driver said of a node stays while it is there. */
+static void check_csinode(struct admit *admit)
+{
+    JSON_FOREACH(json_at(admit->old, "spec.drivers"), before)
+        JSON_FOREACH(json_at(admit->object, "spec.drivers"), now)
+            if (json_equal(json_get(now, "name"), json_get(before, "name")) &&
+                !json_equal(now, before)) {
+                admit_invalid(admit, STR("spec.drivers"), now, "field is immutable");
+                return;
+            }
+}
+
+/* What others know it by. */
+static void check_node(struct admit *admit)
+{
+    const struct json *before = json_at(admit->old, "spec.podCIDRs");
+
+    if (json_count(before) && !json_equal(before, json_at(admit->object, "spec.podCIDRs")))
+        admit_forbidden(admit, STR("spec.podCIDRs"),
+                        "node updates may not change podCIDR except from \"\" to valid");
+    if (admit->old && !str_eq(json_str_at(admit->old, "spec.externalID"),
+                              json_str_at(admit->object, "spec.externalID")))
+        admit_forbidden(admit, STR("spec.externalID"), "may not be updated");
+}
+
 /* Two ways to say the same. */
 static void default_node(struct admit *admit)
 {
@@ -284,8 +309,10 @@ static void check_fixed(struct admit *admit)
         {&kind_runtimeclass, "handler", false},
         {&kind_controllerrevision, "data", false},
         {&kind_volumeattachment, "spec", false},
+        {&kind_csidriver, "spec.attachRequired", false},
+        {&kind_csidriver, "spec.volumeLifecycleModes", false},
         {&kind_servicecidr, "spec.cidrs", false},
-        {&kind_ipaddress, "spec", false},
+        {&kind_ipaddress, "spec.parentRef", false},
         {&kind_csistoragecapacity, "nodeTopology", false},
         {&kind_csistoragecapacity, "storageClassName", false},
     };
@@ -375,23 +402,18 @@ static void check_required(struct admit *admit)
         const struct kind *kind;
         const char *path;
     } rows[] = {
-        {&kind_priorityclass, "value"},
         {&kind_storageclass, "provisioner"},
-        {&kind_runtimeclass, "handler"},
         {&kind_rolebinding, "roleRef.name"},
         {&kind_clusterrolebinding, "roleRef.name"},
         {&kind_job, "spec.template"},
         {&kind_pv, "spec.capacity.storage"},
         {&kind_pv, "spec.accessModes"},
-        {&kind_event, "involvedObject"},
+        {&kind_controllerrevision, "data"},
         {&kind_endpointslice, "addressType"},
         {&kind_flowschema, "spec.priorityLevelConfiguration.name"},
-        {&kind_prioritylevel, "spec.type"},
         {&kind_volumeattachment, "spec.attacher"},
-        {&kind_volumeattachment, "spec.nodeName"},
         {&kind_servicecidr, "spec.cidrs"},
         {&kind_ipaddress, "spec.parentRef"},
-        {&kind_csistoragecapacity, "storageClassName"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -409,9 +431,11 @@ static void check_event(struct admit *admit)
     const char *path =
         admit->kind == &kind_event ? "involvedObject.namespace" : "regarding.namespace";
     const struct json *about = json_at(admit->object, path);
-    struct str ns = json_str(about);
+    struct str ns = json_str_at(admit->object, "metadata.namespace");
 
-    if (ns.len && !str_eq(ns, json_str_at(admit->object, "metadata.namespace")))
+    bool new = json_str_at(admit->object, "eventTime").len > 0; /* its message has rules */
+
+    if (json_str(about).len ? !str_eq(json_str(about), ns) : !new && !str_is(ns, "default"))
         admit_invalid(admit, STR("involvedObject.namespace"), about,
                       "does not match event.namespace");
 }
@@ -462,7 +486,8 @@ static const struct {
     {&kind_event, NULL, NULL, check_event},
     {&kind_event_k8s, NULL, NULL, check_event},
     {&kind_secret, default_secret, NULL, check_secret},
-    {&kind_node, default_node, add_node, NULL},
+    {&kind_csinode, NULL, NULL, check_csinode},
+    {&kind_node, default_node, add_node, check_node},
     {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
     {&kind_deployment, admit_apps_default, NULL, admit_deployment_validate},
     {&kind_replicaset, admit_apps_default, NULL, admit_replicaset_validate},

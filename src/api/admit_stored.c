@@ -91,6 +91,9 @@ void admit_networkpolicy_default(struct admit *admit)
 
 void admit_networkpolicy_validate(struct admit *admit)
 {
+    if (json_count(json_at(admit->object, "spec.policyTypes")) > 2)
+        admit_invalid(admit, STR("spec.policyTypes"), json_at(admit->object, "spec.policyTypes"),
+                      "may not specify more than two policyTypes");
     JSON_FOREACH(json_at(admit->object, "spec.policyTypes"), type)
         if (!str_is(json_str(type), "Ingress") && !str_is(json_str(type), "Egress"))
             admit_unsupported(admit, STR("spec.policyTypes"), type, "\"Egress\", \"Ingress\"");
@@ -125,7 +128,7 @@ void admit_ingress_validate(struct admit *admit)
             const struct json *type = json_get(path, "pathType");
             struct str word = json_str(type);
 
-            if (!word.len)
+            if (json_is_null(type))
                 admit_required(admit, str_printf(admit->arena, STR_FMT ".pathType", STR_ARG(field)),
                                "pathType must be specified");
             else if (!str_is(word, "Exact") && !str_is(word, "Prefix") &&
@@ -142,12 +145,8 @@ void admit_ingress_validate(struct admit *admit)
 
 void admit_storagecapacity_validate(struct admit *admit)
 {
-    static const char *const sizes[] = {"capacity", "maximumVolumeSize"};
+    const struct json *size = json_get(admit->object, "capacity");
 
-    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-        const struct json *size = json_get(admit->object, sizes[i]);
-
-        if (str_starts(json_str(size), STR("-")))
-            admit_invalid(admit, str_from(sizes[i]), size, "must be greater than or equal to 0");
-    }
+    if (str_starts(json_str(size), STR("-")))
+        admit_invalid(admit, STR("capacity"), size, "must be greater than or equal to 0");
 }

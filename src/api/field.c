@@ -59,7 +59,9 @@ static const struct {
 /* STR_NONE: not one of those a client may name. */
 static struct str path_of(const struct kind *kind, const struct kind_crd *crd, struct str label)
 {
-    if (kind->namespaced && str_is(label, "metadata.namespace"))
+    bool own = kind == &kind_node || kind == &kind_namespace || kind == &kind_csr || kind->custom;
+
+    if ((kind->namespaced || !own) && str_is(label, "metadata.namespace"))
         return label;
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if ((!rows[i].kind || rows[i].kind == kind) && str_is(label, rows[i].label))

@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/message_look.h"
 #include "api/names.h"
+#include "api/quantity.h"
 #include "api/schema.h"
 #include "api/types.h"
 #include "base/arena.h"
@@ -218,6 +219,36 @@ static void check_queues(const struct look *look)
 
 /* ---- storage.k8s.io ---- */
 
+static void check_drivers(const struct look *look)
+{
+    check_twice(look, "drivers", "name");
+}
+
+#define NODE_ID_BYTES_MAX 192
+
+static void check_driver(const struct look *look)
+{
+    const struct json *keys = json_get(look->object, "topologyKeys");
+    _cleanup_(map_done) struct map seen = {.seed = (uintptr_t)look->object};
+    struct str where = look_here(look);
+
+    if (look_text(look, "nodeID").len > NODE_ID_BYTES_MAX)
+        look_wrong(look, "nodeID", "must be 192 characters or less");
+    JSON_FOREACH(keys, key) {
+        if (!json_str(key).len)
+            admit_required(look->admit, where, "");
+        if (map_set(&seen, json_str(key), key))
+            admit_duplicate(look->admit, where, key);
+        if (names_qualified(json_str(key)))
+            admit_invalid(look->admit, where, key, names_qualified(json_str(key)));
+    }
+}
+
+static void check_csidriver(const struct look *look)
+{
+    check_twice(look, "tokenRequests", "audience");
+}
+
 static void check_topology(const struct look *look)
 {
     check_twice(look, "matchLabelExpressions", "key");
@@ -256,6 +287,96 @@ static void check_class(const struct look *look)
     }
 }
 
+/* ---- autoscaling ---- */
+
+static void check_target(const struct look *look)
+{
+    static const char *const amounts[] = {"value", "averageValue"};
+    struct str type = look_text(look, "type");
+
+    if (!str_is(type, "Utilization") && !str_is(type, "Value") && !str_is(type, "AverageValue"))
+        look_wrong(look, "type", "must be either Utilization, Value, or AverageValue");
+    for (size_t i = 0; i < COUNT_OF(amounts); i++) {
+        struct quantity amount = {0};
+        const struct json *said = json_get(look->object, amounts[i]);
+
+        if (!json_is_null(said) && quantity_parse_json(said, &amount, NULL) == 0 &&
+            amount.nano <= 0)
+            look_wrong(look, amounts[i], "must be positive");
+    }
+}
+
+/* What each sort of a metric is measured against: one of two, or both where `both`. */
+static void check_measure(const struct look *look, const char *one, const char *other, bool both)
+{
+    const struct json *target = json_get(look->object, "target");
+    struct schema_path at = {.up = look->path, .name = STR("target")};
+    struct look below = {.admit = look->admit, .object = target, .path = &at};
+    bool has_one = !json_is_null(json_get(target, one));
+    bool has_other = other && !json_is_null(json_get(target, other));
+
+    if (!has_one && !has_other)
+        admit_required(look->admit, look_at(&below, one), "must say what is wanted");
+    if (has_one && has_other && !both)
+        admit_forbidden(look->admit, look_at(&below, other), "may not set both");
+}
+
+static void check_resource_metric(const struct look *look)
+{
+    check_measure(look, "averageUtilization", "averageValue", false);
+}
+
+static void check_object_metric(const struct look *look)
+{
+    check_measure(look, "averageValue", "value", true);
+}
+
+static void check_external_metric(const struct look *look)
+{
+    check_measure(look, "averageValue", "value", false);
+}
+
+static void check_pods_metric(const struct look *look)
+{
+    check_measure(look, "averageValue", NULL, true);
+}
+
+static void check_metric(const struct look *look)
+{
+    static const struct {
+        const char *type;
+        const char *field;
+    } rows[] = {{"Object", "object"},
+                {"External", "external"},
+                {"Pods", "pods"},
+                {"Resource", "resource"},
+                {"ContainerResource", "containerResource"}};
+    struct str type = look_text(look, "type");
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        count += json_is_null(json_get(look->object, rows[i].field)) ? 0 : 1;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        bool there = !json_is_null(json_get(look->object, rows[i].field));
+
+        if (str_is(type, rows[i].type) && !there)
+            admit_required(look->admit, look_at(look, rows[i].field),
+                           "must populate information for the given metric source");
+        else if (!str_is(type, rows[i].type) && there && count > 1)
+            admit_forbidden(look->admit, look_at(look, rows[i].field),
+                            "must populate the given metric source only");
+    }
+}
+
+static void check_autoscaler(const struct look *look)
+{
+    const struct json *least = json_get(look->object, "minReplicas");
+
+    if (json_i64_or(json_get(look->object, "maxReplicas"), 0) < json_i64_or(least, 1) &&
+        json_i64_or(json_get(look->object, "maxReplicas"), 0) > 0)
+        look_wrong(look, "maxReplicas", "must be greater than or equal to `minReplicas`");
+}
+
 /* ---- core ---- */
 
 static void check_subset(const struct look *look)
@@ -275,8 +396,36 @@ static void check_backend(const struct look *look)
                       "cannot set both port name & port number");
 }
 
+static void check_overhead(const struct look *look)
+{
+    admit_amounts(look->admit, json_get(look->object, "podFixed"), STR("overhead.limits"));
+}
+
+static void check_source(const struct look *look)
+{
+    const struct json *name = json_get(look->object, "persistentVolumeName");
+    bool inline_spec = !json_is_null(json_get(look->object, "inlineVolumeSpec"));
+
+    if (json_is_null(name) && !inline_spec)
+        admit_required(look->admit, look_here(look),
+                       "must specify exactly one of inlineVolumeSpec and persistentVolumeName");
+    else if (!json_is_null(name) && inline_spec)
+        admit_forbidden(look->admit, look_here(look),
+                        "must specify exactly one of inlineVolumeSpec and persistentVolumeName");
+    else if (!json_is_null(name) && names_dns_subdomain(json_str(name)))
+        look_wrong(look, "persistentVolumeName", names_dns_subdomain(json_str(name)));
+}
+
 static void check_nodes(const struct look *look)
 {
+    _cleanup_(map_done) struct map seen = {.seed = (uintptr_t)look->object};
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(look->object, "tolerations"), item) {
+        if (map_set(&seen, json_text(look->admit->arena, item), item))
+            admit_duplicate(look->admit, look_at_item(look, "tolerations", index), item);
+        index++;
+    }
     look_labels(look, "nodeSelector");
 }
 
@@ -409,7 +558,6 @@ static void check_endpoint(const struct look *look)
                           address, why);
         index++;
     }
-    look_labels(look, "deprecatedTopology");
 }
 
 static void check_hints(const struct look *look)
@@ -529,22 +677,35 @@ static void check_new_event(const struct look *look)
 /* ---- which ---- */
 
 const struct message_rule message_kinds[] = {
+    {"storage.k8s.io/v1", "CSIDriverSpec", check_csidriver},
+    {"storage.k8s.io/v1", "CSINodeDriver", check_driver},
+    {"storage.k8s.io/v1", "CSINodeSpec", check_drivers},
+    {"autoscaling/v2", "ContainerResourceMetricSource", check_resource_metric},
     {"discovery.k8s.io/v1", "Endpoint", check_endpoint},
     {"discovery.k8s.io/v1", "EndpointHints", check_hints},
     {"discovery.k8s.io/v1", "EndpointSlice", check_slice},
     {"v1", "EndpointSubset", check_subset},
     {"events.k8s.io/v1", "Event", check_new_event},
     {"v1", "Event", check_old_event},
+    {"autoscaling/v2", "ExternalMetricSource", check_external_metric},
     {"flowcontrol.apiserver.k8s.io/v1", "FlowSchemaSpec", check_flow},
+    {"autoscaling/v1", "HorizontalPodAutoscalerSpec", check_autoscaler},
+    {"autoscaling/v2", "HorizontalPodAutoscalerSpec", check_autoscaler},
     {"networking.k8s.io/v1", "IngressBackend", check_backend},
     {"flowcontrol.apiserver.k8s.io/v1", "LimitResponse", check_limit},
+    {"autoscaling/v2", "MetricSpec", check_metric},
+    {"autoscaling/v2", "MetricTarget", check_target},
     {"admissionregistration.k8s.io/v1", "MutatingWebhook", check_conditions},
     {"admissionregistration.k8s.io/v1", "NamedRuleWithOperations", check_operations},
     {"flowcontrol.apiserver.k8s.io/v1", "NonResourcePolicyRule", check_flow_paths},
+    {"autoscaling/v2", "ObjectMetricSource", check_object_metric},
+    {"node.k8s.io/v1", "Overhead", check_overhead},
+    {"autoscaling/v2", "PodsMetricSource", check_pods_metric},
     {"flowcontrol.apiserver.k8s.io/v1", "PolicyRulesWithSubjects", check_flow_rules},
     {"scheduling.k8s.io/v1", "PriorityClass", check_priority_class},
     {"flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfigurationSpec", check_level},
     {"flowcontrol.apiserver.k8s.io/v1", "QueuingConfiguration", check_queues},
+    {"autoscaling/v2", "ResourceMetricSource", check_resource_metric},
     {"flowcontrol.apiserver.k8s.io/v1", "ResourcePolicyRule", check_flow_resources},
     {"admissionregistration.k8s.io/v1", "RuleWithOperations", check_operations},
     {"node.k8s.io/v1", "Scheduling", check_nodes},
@@ -556,5 +717,6 @@ const struct message_rule message_kinds[] = {
     {"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBindingSpec", check_actions},
     {"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicySpec", check_policy_lists},
     {"admissionregistration.k8s.io/v1", "ValidatingWebhook", check_conditions},
+    {"storage.k8s.io/v1", "VolumeAttachmentSource", check_source},
 };
 const size_t message_kind_count = COUNT_OF(message_kinds);

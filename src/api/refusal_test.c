@@ -118,7 +118,8 @@ TEST(a_limit_range_goes_from_the_least_to_the_most)
         {"the usual of a pod", &kind_limitrange, NULL,
          "{'limits':[{'type':'Pod','default':{'cpu':'2'}}]}", "spec.limits[0].default"},
         {"what a pod asks for usually", &kind_limitrange, NULL,
-         "{'limits':[{'type':'Pod','defaultRequest':{'cpu':'2'}}]}", "spec.limits[0].default"},
+         "{'limits':[{'type':'Pod','defaultRequest':{'cpu':'2'}}]}",
+         "spec.limits[0].defaultRequest"},
     };
 
     refusals_play(rows, COUNT_OF(rows));

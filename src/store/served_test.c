@@ -146,8 +146,9 @@ TEST(kinds_that_nothing_acts_on_are_stored_with_a_warning)
                               "\"limited\":{\"limitResponse\":{\"type\":\"Reject\"}}}}"},
         {&kind_csidriver, "{\"metadata\":{\"name\":\"d\"},\"spec\":{}}"},
         {&kind_csinode, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"drivers\":[]}}"},
-        {&kind_volumeattachment, "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"attacher\":\"a\","
-                                 "\"nodeName\":\"n\",\"source\":{}}}"},
+        {&kind_volumeattachment,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"attacher\":\"a\","
+         "\"nodeName\":\"n\",\"source\":{\"persistentVolumeName\":\"v\"}}}"},
         {&kind_csistoragecapacity,
          "{\"metadata\":{\"name\":\"d\"},\"storageClassName\":\"c\",\"capacity\":\"1Gi\","
          "\"nodeTopology\":{\"matchLabels\":{\"a\":\"b\"}}}"},

@@ -614,9 +614,9 @@ TEST(a_file_opens_again_with_everything_in_it)
 
 static void field_rules(struct harness *h)
 {
-    EXPECT(harness_create(h, &kind_priorityclass, "", "{\"metadata\":{\"name\":\"p\"}}") ==
-           -EINVAL);
-    EXPECT(h->status == 422 && strstr(h->causes, "value: Required value"));
+    EXPECT(harness_create(h, &kind_priorityclass, "",
+                          "{\"metadata\":{\"name\":\"p\"},\"value\":1000000001}") == -EINVAL);
+    EXPECT(h->status == 422 && strstr(h->causes, "value: Forbidden"));
     EXPECT(harness_create(h, &kind_priorityclass, "",
                           "{\"metadata\":{\"name\":\"p\"},\"value\":7}") == 0);
     EXPECT(harness_patch(h, &kind_priorityclass, "", "p", "{\"value\":8}") == -EINVAL);
