@@ -27,8 +27,12 @@
  * resource claims.
  *
  * affinity_prepare() walks the pods that hold room once and counts, for every term, how many match
- * in each topology domain; a node is then judged by its own label. A term that only terminating
+ * in each topology domain; a node is then judged by its own label. For a pod without terms it walks those that
+ * keep others away. A term that only terminating
  * pods break is broken now but not later. */
+
+/* Counting a pod for the terms of another takes as long as so many looks at it. */
+#define AFFINITY_STEPS 8
 
 struct domain {
     struct str value;
@@ -119,10 +123,11 @@ bool affinity_term_means(const struct sched *sched,
 
     for (size_t i = 0; i < term->namespace_count; i++)
         ns = ns || str_eq(term->namespaces[i], name);
+    if (!ns && !term->namespace_selector.set)
+        return false;
     return selector_matches(&term->selector, pod) &&
-           (ns || (term->namespace_selector.set &&
-                   affinity_selector_means(&term->namespace_selector,
-                                           map_get(&sched->namespaces, name))));
+           (ns ||
+            affinity_selector_means(&term->namespace_selector, map_get(&sched->namespaces, name)));
 }
 
 static struct domain *domain_of(struct arena *arena, struct term *term, struct str value)
@@ -193,20 +198,26 @@ static void near_count(struct affinity *affinity, const struct pod *other)
         term_count(affinity->sched->arena, &affinity->near.items[i], other);
 }
 
-/* Pods with anti-affinity keep others away too: each of their terms that means this pod becomes one
- * of its own, with the other pod's domain as the only place. */
+/* The term, behind the pod's own, that has the places with that key which others keep it away from. */
+static struct term *kept_away_by(struct affinity *affinity, struct str key)
+{
+    for (size_t i = affinity->pod->shape->spec.anti_affinity_count; i < affinity->away.count; i++)
+        if (str_eq(affinity->away.items[i].key, key))
+            return &affinity->away.items[i];
+    VEC_PUSH(affinity->sched->arena, &affinity->away, (struct term){.key = key});
+    return &affinity->away.items[affinity->away.count - 1];
+}
+
+/* Pods with anti-affinity keep others away, too, by each of their terms that means this pod. */
 static void others_keep_away(struct affinity *affinity, const struct pod *other)
 {
     const struct sched_pod *spec = &other->shape->spec;
 
     for (size_t i = 0; i < spec->anti_affinity_count; i++) {
-        struct term term = {.key = spec->anti_affinity[i].topology_key};
-
-        if (!affinity_term_means(affinity->sched, &spec->anti_affinity[i], pod_ns(other),
-                                 affinity->pod))
-            continue;
-        term_count(affinity->sched->arena, &term, other);
-        VEC_PUSH(affinity->sched->arena, &affinity->away, term);
+        if (affinity_term_means(affinity->sched, &spec->anti_affinity[i], pod_ns(other),
+                                affinity->pod))
+            term_count(affinity->sched->arena,
+                       kept_away_by(affinity, spec->anti_affinity[i].topology_key), other);
     }
 }
 
@@ -284,10 +295,11 @@ struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
 {
     const struct sched_pod *spec = &pod->shape->spec;
     bool filters = !group_policy(pod->group)->without_filters;
-    bool pods =
-        filters && (spec->affinity_count || spec->anti_affinity_count ||
-                    spec->affinity_preference_count || spec->anti_affinity_preference_count ||
-                    sched->anti_pods || (spec->spread_count && !QUIRK(sched, NO_SPREAD)));
+    bool own =
+        filters &&
+        (spec->affinity_count || spec->anti_affinity_count || spec->affinity_preference_count ||
+         spec->anti_affinity_preference_count || (spec->spread_count && !QUIRK(sched, NO_SPREAD)));
+    bool pods = own || (filters && sched->anti_pods.count);
 
     bool ports = spec->port_count && filters;
 
@@ -296,8 +308,13 @@ struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
     struct affinity *affinity = ARENA_NEW(sched->arena, struct affinity);
     *affinity = (struct affinity){
         .sched = sched, .pod = pod, .ports = ports, .claims = pod->claim_count > 0};
-    if (!pods)
+    if (!own) {
+        for (size_t i = 0; pods && i < sched->anti_pods.count; i++)
+            if (sched->anti_pods.items[i] != pod)
+                others_keep_away(affinity, sched->anti_pods.items[i]);
+        sched->steps += AFFINITY_STEPS * (pods ? sched->anti_pods.count : 0);
         return affinity;
+    }
     terms_open(sched->arena, &affinity->near, spec->affinity, spec->affinity_count, 1);
     terms_open(sched->arena, &affinity->away, spec->anti_affinity, spec->anti_affinity_count, 1);
     terms_open(sched->arena, &affinity->soft, spec->affinity_preferences,
@@ -316,6 +333,7 @@ struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
         for (size_t i = 0; node && i < node->pods.count; i++)
             if (node->pods.items[i] != pod)
                 count_pod(affinity, node->pods.items[i]);
+        sched->steps += AFFINITY_STEPS * (node ? node->pods.count : 0);
     }
     return affinity;
 }

@@ -154,7 +154,7 @@ static bool interchangeable(const struct sched *sched, const struct pod *a, cons
 {
     return a->shape == b->shape && !a->claim_count && !b->claim_count && !a->home && !b->home &&
            a->status == b->status && a->status == ST_PENDING && a->nominated == b->nominated &&
-           ((a->shape->local && !sched->anti_pods) || same_labels(a, b));
+           ((a->shape->local && !sched->anti_pods.count) || same_labels(a, b));
 }
 
 static void add_pods(struct arranging *a, uint32_t set, const struct pod_vec *tasks)
@@ -539,7 +539,7 @@ static bool all_plain(const struct arranging *a, const struct pod_vec *tasks, bo
         if (!tasks->items[i]->shape->local || tasks->items[i]->claim_count ||
             tasks->items[i]->shape->shared || tasks->items[i]->home)
             return false;
-    return !parts && !a->attempt->accept && !sched->anti_pods && !sched->homed.count &&
+    return !parts && !a->attempt->accept && !sched->anti_pods.count && !sched->homed.count &&
            !queue_has_models(a->attempt->group->queue);
 }
 

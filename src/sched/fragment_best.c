@@ -36,7 +36,7 @@ bool fragment_indexed(const struct sched *sched, const struct pod *pod)
                      (!QUIRK(sched, NO_PREFERENCES) && spec->node_preference_count);
 
     return sched->fragment && !sched->config.plain && shape->local && !preferred &&
-           !shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
+           !shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods.count &&
            !queue_has_models(pod->group->queue) && shape->devices <= 1 && !spec->gpu_memory_mib &&
            !policy->without_placement && (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints) &&
            !(sched->numa_nodes && policy->numa) &&

@@ -31,7 +31,10 @@ _Static_assert(sizeof(struct undo) <= 40, "a cycle has one for each pod that it 
 
 static void node_attach(struct sched *sched, struct pod *pod, struct node *node)
 {
-    sched->anti_pods += pod->shape->spec.anti_affinity_count ? 1 : 0;
+    if (pod->shape->spec.anti_affinity_count) {
+        pod_rare_make(pod)->anti_index = (uint32_t)sched->anti_pods.count;
+        VEC_PUSH(NULL, &sched->anti_pods, pod);
+    }
     pod->node_index = (uint32_t)node->pods.count;
     VEC_PUSH(NULL, &node->pods, pod);
     node_weigh(pod, node, pod->status, pod_shares(pod), 1);
@@ -46,7 +49,12 @@ static void node_attach(struct sched *sched, struct pod *pod, struct node *node)
 
 static void node_detach(struct sched *sched, struct pod *pod, struct node *node)
 {
-    sched->anti_pods -= pod->shape->spec.anti_affinity_count ? 1 : 0;
+    if (pod->shape->spec.anti_affinity_count) {
+        uint32_t at = pod->rare->anti_index;
+        VEC_REMOVE_SWAP(&sched->anti_pods, at);
+        if (at < sched->anti_pods.count)
+            sched->anti_pods.items[at]->rare->anti_index = at;
+    }
     node_weigh(pod, node, pod->status, pod_shares(pod), -1);
     claims_weigh(pod, node, -1);
     if (pod->rare)

@@ -300,10 +300,10 @@ static bool pod_indexed(const struct sched *sched, const struct pod *pod)
     enum sched_strategy strategy = pod_needs_gpu(pod) ? policy->gpu_strategy : policy->cpu_strategy;
 
     return !sched->config.plain && pod->shape->local && !pod->shape->scored &&
-           !pod->shape->wants_mig && !pod->nominated && !pod->claim_count && !sched->anti_pods &&
-           !queue_has_models(pod->group->queue) && strategy == SCHED_BINPACK &&
-           !(sched->numa_nodes && policy->numa) && !policy->without_placement &&
-           (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
+           !pod->shape->wants_mig && !pod->nominated && !pod->claim_count &&
+           !sched->anti_pods.count && !queue_has_models(pod->group->queue) &&
+           strategy == SCHED_BINPACK && !(sched->numa_nodes && policy->numa) &&
+           !policy->without_placement && (QUIRK(sched, NO_PREFERENCES) || !sched->soft_taints);
 }
 
 static bool claims_usable(const struct pod *pod)
@@ -390,7 +390,7 @@ static enum place_filter node_verdict(struct sched *sched,
 bool place_alike(const struct sched *sched, const struct pod *pod)
 {
     return pod->shape->local && !pod->claim_count && !sched->homed.count &&
-           !pod->shape->spec.gpu_memory_mib && !sched->anti_pods &&
+           !pod->shape->spec.gpu_memory_mib && !sched->anti_pods.count &&
            !queue_has_models(pod->group->queue);
 }
 

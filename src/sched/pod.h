@@ -52,8 +52,8 @@ struct sharing {
     struct name **names;     /* one per device, NULL entries: not named yet; NULL: none is */
 };
 
-/* What is known of the few pods that are suspended, whose room is held when they fail, or that have
- * volumes. */
+/* What is known of the few pods that are suspended, whose room is held when they fail, that have
+ * volumes, or that keep others away. */
 struct pod_rare {
     int64_t kept[SCHED_RESOURCES]; /* suspended: what it holds there meanwhile, and is charged */
     int64_t hold_ms;               /* how long its room is held when it fails; 0: it is not */
@@ -62,6 +62,7 @@ struct pod_rare {
     int64_t ended_ms;              /* and when that was */
     int64_t spared_ms;             /* its eviction was refused: nobody asks for it before then */
     uint8_t refusals;              /* of its eviction, in a row */
+    uint32_t anti_index;           /* in sched->anti_pods, while it holds room */
     struct pod_volumes *volumes;   /* heap: claims of volumes that it mounts; NULL: none */
 };
 

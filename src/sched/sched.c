@@ -328,6 +328,7 @@ void sched_free(struct sched *sched)
     VEC_DONE(&sched->promised);
     VEC_DONE(&sched->leaving);
     VEC_DONE(&sched->homed);
+    VEC_DONE(&sched->anti_pods);
     VEC_DONE(&sched->given_up);
     VEC_DONE(&sched->holds);
     VEC_DONE(&sched->limited);

@@ -110,7 +110,7 @@ static const struct pod *one_for_all(const struct search *search)
 {
     const struct pod *first = search->tasks.items[0];
 
-    if (search->sched->config.plain || search->sched->anti_pods)
+    if (search->sched->config.plain || search->sched->anti_pods.count)
         return NULL;
     for (size_t i = 0; i < search->tasks.count; i++) {
         const struct pod *pod = search->tasks.items[i];

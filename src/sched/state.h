@@ -101,7 +101,7 @@ struct sched {
     int64_t beside_left;          /* and groups that it may place in every way beside others */
     bool models;                  /* some queue limits GPUs by their model, or did */
     bool tenants;                 /* some queue does not take everybody's work, or did not */
-    size_t anti_pods;             /* pods that hold room and keep others away */
+    VEC(struct pod *) anti_pods;  /* pods that hold room and keep others away */
     uint32_t near_in;   /* last cycle in which a pod was placed that must be near others */
     size_t soft_taints; /* nodes with PreferNoSchedule taints */
     size_t numa_nodes;  /* nodes with NUMA zones, and the most zones of one */
