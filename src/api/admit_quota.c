@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_names.h"
+#include "base/map.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -174,17 +175,6 @@ static void check_order(struct admit *admit,
     }
 }
 
-static bool is_one_of_many(const struct json *list, const struct json *item, struct str type)
-{
-    JSON_FOREACH(list, each) {
-        if (each == item)
-            return false;
-        if (str_eq(json_str(json_get(each, "type")), type))
-            return true;
-    }
-    return false;
-}
-
 /* A limit is as large as its request at least. */
 static void check_ratios(struct admit *admit, const struct json *item, struct str path)
 {
@@ -211,10 +201,10 @@ void admit_limitrange_validate(struct admit *admit)
         {"defaultRequest", "max", "defaultRequest"},
         {"defaultRequest", "default", "defaultRequest"},
     };
-    const struct json *limits = json_at(admit->object, "spec.limits");
+    _cleanup_(map_done) struct map types = {.seed = (uintptr_t)admit->object};
     size_t index = 0;
 
-    JSON_FOREACH(limits, item) {
+    JSON_FOREACH(json_at(admit->object, "spec.limits"), item) {
         struct str path = str_printf(admit->arena, "spec.limits[%zu]", index++);
         struct str where = str_printf(admit->arena, STR_FMT ".type", STR_ARG(path));
         struct str name = json_str(json_get(item, "type"));
@@ -226,7 +216,7 @@ void admit_limitrange_validate(struct admit *admit)
             admit_invalid(
                 admit, where, json_get(item, "type"),
                 "must be Container, Pod or PersistentVolumeClaim, or a name with a domain");
-        if (is_one_of_many(limits, item, name))
+        if (map_set(&types, name, item))
             admit_duplicate(admit, where, json_get(item, "type"));
         for (size_t i = 0; i < COUNT_OF(lists); i++)
             JSON_FOREACH(json_get(item, lists[i]), amount)

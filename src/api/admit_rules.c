@@ -103,13 +103,18 @@ static void add_node(struct admit *admit)
 /* What a driver said of a node stays while it is there. */
 static void check_csinode(struct admit *admit)
 {
-    JSON_FOREACH(json_at(admit->old, "spec.drivers"), before)
-        JSON_FOREACH(json_at(admit->object, "spec.drivers"), now)
-            if (json_equal(json_get(now, "name"), json_get(before, "name")) &&
-                !json_equal(now, before)) {
-                admit_invalid(admit, STR("spec.drivers"), now, "field is immutable");
-                return;
-            }
+    _cleanup_(map_done) struct map before = {.seed = (uintptr_t)admit->object};
+
+    JSON_FOREACH(json_at(admit->old, "spec.drivers"), driver)
+        (void)map_set(&before, json_str(json_get(driver, "name")), driver);
+    JSON_FOREACH(json_at(admit->object, "spec.drivers"), driver) {
+        const struct json *old = map_get(&before, json_str(json_get(driver, "name")));
+
+        if (old && !json_equal(driver, old)) {
+            admit_invalid(admit, STR("spec.drivers"), driver, "field is immutable");
+            return;
+        }
+    }
 }
 
 /* What others know it by. */
