@@ -365,7 +365,9 @@ def test_claims_that_wait_for_their_first_consumer_and_those_that_are_made_for_a
         wait_for(lambda: m.get("pvc", "own-v") is None, "its claim to go with it")
 
         # A claim of that name which is not the pod's is not written into.
-        apply(m, claim("other-v"), pod("other", container("true", **mounts()), volumes=[own], **SCHEDULED))
+        apply(m, claim("other-v"))
+        wait_for(lambda: m.get("pvc", "other-v")["status"]["phase"] == "Bound", "the claim to have its volume")
+        apply(m, pod("other", container("true", **mounts()), volumes=[own], **SCHEDULED))
         wait_for(lambda: any("other-v, which was not made for it" in c.get("message", "")
                              for c in m.get("pod", "other")["status"].get("conditions", [])), "the pod to say so")
 
