@@ -517,7 +517,7 @@ static void check_fields(struct admit *admit,
 {
     for (size_t i = 0; i < type->field_count; i++) {
         const struct type_field *field = &type->fields[i];
-        struct type_field as = *field;
+        struct type_field as; /* the field by the shape of what it is inline in */
         struct schema_path where = {.up = path, .name = str_from(field->name)};
         const struct json *value = json_get(object, field->name);
         const struct json *before = json_get(old, field->name);
@@ -535,6 +535,7 @@ static void check_fields(struct admit *admit,
         if (!path && (str_is(where.name, "status") || str_is(where.name, "metadata")))
             continue;
         if (choice->shape) {
+            as = *field;
             as.shape = choice->shape;
             as.flags |= TYPE_REQUIRED;
             field = &as;

@@ -27,9 +27,8 @@
  * resource claims.
  *
  * affinity_prepare() walks the pods that hold room once and counts, for every term, how many match
- * in each topology domain; a node is then judged by its own label. For a pod without terms it walks those that
- * keep others away. A term that only terminating
- * pods break is broken now but not later. */
+ * in each topology domain; a node is then judged by its own label. For a pod without terms it walks
+ * those that keep others away. A term that only terminating pods break is broken now but not later. */
 
 /* Counting a pod for the terms of another takes as long as so many looks at it. */
 #define AFFINITY_STEPS 8
@@ -308,11 +307,13 @@ struct affinity *affinity_prepare(struct sched *sched, struct pod *pod)
     struct affinity *affinity = ARENA_NEW(sched->arena, struct affinity);
     *affinity = (struct affinity){
         .sched = sched, .pod = pod, .ports = ports, .claims = pod->claim_count > 0};
+    if (!pods)
+        return affinity;
     if (!own) {
-        for (size_t i = 0; pods && i < sched->anti_pods.count; i++)
+        for (size_t i = 0; i < sched->anti_pods.count; i++)
             if (sched->anti_pods.items[i] != pod)
                 others_keep_away(affinity, sched->anti_pods.items[i]);
-        sched->steps += AFFINITY_STEPS * (pods ? sched->anti_pods.count : 0);
+        sched->steps += AFFINITY_STEPS * sched->anti_pods.count;
         return affinity;
     }
     terms_open(sched->arena, &affinity->near, spec->affinity, spec->affinity_count, 1);
