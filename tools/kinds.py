@@ -17,6 +17,7 @@ A type is string, bool, integer, int32, int64, number, time, int-or-string, quan
 any-kind (of an object of any kind), a type of src/api/types (v1.Affinity), or a message of the same file. Words:
 
   list, map, items=1..64 (or items=64), entries=16, key=a,b   of a list, a map; how many; what tells items apart
+  keys=a,b                                                    of a map: what has to be in it
   required, nullable, default=JSON, idle                      idle: nothing here acts on it
   min=, max=, in=A|B, pattern=                                of numbers; of texts their length
   c=NAME                                                      the member of the struct. Two with the same one are two
@@ -24,9 +25,9 @@ any-kind (of an object of any kind), a type of src/api/types (v1.Affinity), or a
   as=json|milli|whole|duration|PREFIX_                        how it is read, if not as its type; PREFIX_: an enum with a
                                                               PREFIX_WORD for each text
   absent=, from=, to=                                         what the reader takes for nothing, and its own range
-Behind a message: is=v1.PodTemplateSpec, what stands there in the eyes of `muster` (schema.h); open, more is kept;
-c=NAME: NAME_MEMBERS and NAME_FIELDS(owner) are made, and struct NAME in lower case, or of=STRUCT, is what lists of it
-consist of.
+Behind a message: is=v1.PodTemplateSpec, what stands there in the eyes of `muster` (schema.h); open, more is kept, and who
+reads it reads it whole; c=NAME: NAME_MEMBERS and NAME_FIELDS(owner) are made, and struct NAME in lower case, or of=STRUCT, is
+what lists of it consist of.
 """
 
 import glob
@@ -41,7 +42,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SCALARS = {"string": ("string", None), "bool": ("boolean", None), "integer": ("integer", None), "int32": ("integer", "int32"),
            "int64": ("integer", "int64"), "number": ("number", None), "time": ("string", "date-time")}
 FLAGS = {"list", "map", "required", "nullable", "idle"}
-VALUES = {"items", "entries", "key", "default", "min", "max", "in", "pattern", "c", "as", "absent", "from", "to"}
+VALUES = {"items", "entries", "key", "keys", "default", "min", "max", "in", "pattern", "c", "as", "absent", "from", "to"}
 MEMBERS = {"STR": "struct str", "BOOL": "bool", "I64": "int64_t", "NUMBER": "double", "JSON": "const struct json *",
            "WHOLE": "int64_t", "MILLI": "int64_t", "DURATION": "int64_t", "TIME": "int64_t", "ENUM": "int"}
 
@@ -153,6 +154,8 @@ class Kinds:
             schema = {"type": "object"}
             if "entries" in field.value:
                 schema["maxProperties"] = int(field.value["entries"])
+            if "keys" in field.value:
+                schema["required"] = field.value["keys"].split(",")
             schema["additionalProperties"] = value
         else:
             schema = value
@@ -196,9 +199,9 @@ class Kinds:
         if rules:
             schema["x-kubernetes-validations"] = [{"rule": r, "message": m} for r, m in rules]
         known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
-        schema["properties"] = {**(known if message.kind else {}),
-                                **{field.name: self.field_schema(owner, field) for owner, field in fields}}
-        return schema
+        properties = known if message.kind else {}
+        properties = {**properties, **{field.name: self.field_schema(owner, field) for owner, field in fields}}
+        return {**schema, "properties": properties} if properties else schema
 
     def spellings(self, message):
         """A rule for each two spellings of one thing: they do not say two things."""
@@ -219,7 +222,7 @@ class Kinds:
             name = path + field.name
             if field.name != "inline" and "c" in field.value:
                 ret.append((name, field, inner))
-            if inner and not inner.c and not field.flags & {"list", "map"}:
+            if inner and not inner.c and not inner.open and not field.flags & {"list", "map"}:
                 self.rows(inner, path if field.name == "inline" else name + ".", ret)
         return ret
 
