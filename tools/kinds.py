@@ -237,7 +237,7 @@ class Kinds:
         member, how = field.value["c"], self.read_as(field)
         extra = f', .alias = "{alias}"' if alias else ""
         least, most = field.value.get("from", field.value.get("min")), field.value.get("to", field.value.get("max"))
-        if "required" in field.flags and "." not in name:
+        if "required" in field.flags and "." not in name and how != "JSON":  # which is NULL then
             extra += ", .required = true"
         absent = field.value.get("absent", field.value.get("default", "").strip('"'))
         if absent:

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/job/job.h"
+#include "control/trainer_fields.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,78 +59,54 @@ struct jobset_pod {
     struct jobset_job *job;
 };
 
-/* Names of parts; none means every part. */
+/* Members come from deploy/kinds/trainer.txt, each with its field. Names of parts; none means every
+ * part. */
 struct jobset_targets {
     const struct str *names;
-    size_t count;
+    size_t name_count;
 };
 
+enum {
+    JOBSET_READY,
+    JOBSET_COMPLETE
+};
 struct jobset_depend {
-    struct str name;
-    enum {
-        JOBSET_READY,
-        JOBSET_COMPLETE
-    } status;
+    JOBSET_DEPEND_MEMBERS
 };
 
 struct jobset_part_spec {
-    struct str name;
-    struct str group;
-    int64_t replicas;
-    const struct jobset_depend *depends;
-    size_t depend_count;
-    const struct json *template; /* of its Jobs, as it is */
+    JOBSET_PART_MEMBERS /* template: of its Jobs, as it is */
 };
 
-enum jobset_action {
-    JOBSET_FAIL,
-    JOBSET_RESTART,
-    JOBSET_RESTART_FREE, /* not counted against maxRestarts */
+enum {
+    JOBSET_FAIL_JOB_SET,
+    JOBSET_RESTART_JOB_SET,
+    JOBSET_RESTART_JOB_SET_AND_IGNORE_MAX_RESTARTS,
     JOBSET_RESTART_JOB,
-    JOBSET_RESTART_JOB_FREE,
+    JOBSET_RESTART_JOB_AND_IGNORE_MAX_RESTARTS,
 };
-
 struct jobset_rule {
-    struct str name;
-    enum jobset_action action;
-    const struct str *reasons;
-    size_t reason_count;
-    const struct str *patterns;
-    size_t pattern_count;
+    JOBSET_RULE_MEMBERS
     struct jobset_targets targets;
 };
 
+enum {
+    JOBSET_ALL,
+    JOBSET_ANY
+};
+enum {
+    JOBSET_RECREATE,
+    JOBSET_BLOCKING_RECREATE,
+    JOBSET_IN_PLACE_RESTART
+};
+enum {
+    JOBSET_ANY_ORDER,
+    JOBSET_IN_ORDER
+};
 struct jobset_spec {
-    const struct jobset_part_spec *parts;
-    size_t part_count;
-    bool names; /* pods have host names */
-    struct str subdomain;
-    bool publish; /* also before they are ready */
-    enum {
-        JOBSET_ALL,
-        JOBSET_ANY
-    } success;
-    struct jobset_targets success_targets;
+    JOBSET_SPEC_MEMBERS /* coordinator: empty is none; ttl_s: -1 is for ever */
+        struct jobset_targets success_targets;
     bool may_fail; /* there is a failurePolicy */
-    int64_t max_restarts;
-    enum {
-        JOBSET_RECREATE,
-        JOBSET_BLOCKING,
-        JOBSET_IN_PLACE
-    } strategy;
-    const struct jobset_rule *rules;
-    size_t rule_count;
-    enum {
-        JOBSET_ANY_ORDER,
-        JOBSET_IN_ORDER
-    } order;
-    bool suspend;
-    struct str coordinator; /* empty: none */
-    int64_t coordinator_job;
-    int64_t coordinator_pod;
-    struct str manager;
-    int64_t ttl_s; /* -1: for ever */
-    const struct json *claims;
 };
 extern const struct decode_table jobset_spec_table;
 /* What is wrong leaves its field alone: admission has refused it before. */

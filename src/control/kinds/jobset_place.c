@@ -92,7 +92,7 @@ static struct str obstacle(const struct jobset *set)
     bool free = false;
 
     for (size_t i = 0; i < set->spec.rule_count; i++)
-        free = free || set->spec.rules[i].action == JOBSET_RESTART_FREE;
+        free = free || set->spec.rules[i].action == JOBSET_RESTART_JOB_SET_AND_IGNORE_MAX_RESTARTS;
     if (!set->spec.may_fail || (!free && set->spec.max_restarts <= 0))
         return STR("it has no failurePolicy with maxRestarts");
     for (size_t i = 0; i < set->spec.part_count; i++) {
@@ -108,7 +108,7 @@ static struct str obstacle(const struct jobset *set)
 void jobset_place_read(struct jobset *set)
 {
     struct str word = object_annotation(set->object, JOB_ANNOTATION_RESTART_MODE);
-    bool asked = word.len ? str_is(word, "InPlace") : set->spec.strategy == JOBSET_IN_PLACE;
+    bool asked = word.len ? str_is(word, "InPlace") : set->spec.strategy == JOBSET_IN_PLACE_RESTART;
     bool meant =
         !word.len && !asked && /* by who may not know this set */
         str_is(job_queue_says(set->input, set->object, "restartMode", set->arena), "InPlace");

@@ -27,7 +27,7 @@ static bool is_listed(const struct str *list, size_t count, struct str text)
 
 static bool is_target(const struct jobset_targets *targets, struct str part)
 {
-    return !targets->count || is_listed(targets->names, targets->count, part);
+    return !targets->name_count || is_listed(targets->names, targets->name_count, part);
 }
 
 /* ---- success ---- */
@@ -123,8 +123,9 @@ bool jobset_may_restart(const struct jobset *set)
     bool free = false;
 
     for (size_t i = 0; i < set->spec.rule_count; i++)
-        free = free || set->spec.rules[i].action == JOBSET_RESTART_FREE ||
-               set->spec.rules[i].action == JOBSET_RESTART_JOB_FREE;
+        free = free ||
+               set->spec.rules[i].action == JOBSET_RESTART_JOB_SET_AND_IGNORE_MAX_RESTARTS ||
+               set->spec.rules[i].action == JOBSET_RESTART_JOB_AND_IGNORE_MAX_RESTARTS;
     return set->spec.may_fail && (free || counted(set) < set->spec.max_restarts);
 }
 
@@ -168,9 +169,11 @@ static void remake(struct jobset *set)
 
 static void act(struct jobset *set, const struct jobset_rule *rule, const struct failed *failed)
 {
-    enum jobset_action action = rule->action;
-    bool free = action == JOBSET_RESTART_FREE || action == JOBSET_RESTART_JOB_FREE;
-    bool alone = action == JOBSET_RESTART_JOB || action == JOBSET_RESTART_JOB_FREE;
+    int action = rule->action;
+    bool free = action == JOBSET_RESTART_JOB_SET_AND_IGNORE_MAX_RESTARTS ||
+                action == JOBSET_RESTART_JOB_AND_IGNORE_MAX_RESTARTS;
+    bool alone =
+        action == JOBSET_RESTART_JOB || action == JOBSET_RESTART_JOB_AND_IGNORE_MAX_RESTARTS;
     struct str what = str_printf(set->arena, "job " STR_FMT " failed: " STR_FMT ": " STR_FMT,
                                  STR_ARG(failed->job->object->name), STR_ARG(failed->job->reason),
                                  STR_ARG(failed->job->message));
@@ -178,7 +181,7 @@ static void act(struct jobset *set, const struct jobset_rule *rule, const struct
     if (rule->name.len)
         what = str_printf(set->arena, STR_FMT " (rule " STR_FMT ")", STR_ARG(what),
                           STR_ARG(rule->name));
-    if (action == JOBSET_FAIL) {
+    if (action == JOBSET_FAIL_JOB_SET) {
         jobset_finish(set, false, "FailJobSetFailurePolicyAction", what);
         return;
     }
@@ -214,7 +217,7 @@ bool jobset_restart_hung(struct jobset *set, struct jobset_job *job, struct str 
     job->failed_ms = set->input->now_ms;
     job->reason = STR(JOB_REASON_HUNG);
     job->message = message;
-    act(set, &(struct jobset_rule){.action = JOBSET_RESTART}, &(struct failed){.job = job});
+    act(set, &(struct jobset_rule){.action = JOBSET_RESTART_JOB_SET}, &(struct failed){.job = job});
     return true;
 }
 
@@ -248,7 +251,7 @@ bool jobset_judge_failures(struct jobset *set)
         act(set, rule, &match);
         return true;
     }
-    act(set, &(struct jobset_rule){.action = JOBSET_RESTART}, &failed);
+    act(set, &(struct jobset_rule){.action = JOBSET_RESTART_JOB_SET}, &failed);
     return true;
 }
 

@@ -26,28 +26,11 @@
 #define MANAGER          "kubeflow.org/training-operator"
 #define MANAGER_MPI      "kubeflow.org/mpi-operator"
 
-static const struct decode_field policy_fields[] = {
-    DECODE_FIELD(struct kubeflow_policy, clean, "cleanPodPolicy", STR),
-    DECODE_FIELD(struct kubeflow_policy,
-                 ttl_seconds,
-                 "ttlSecondsAfterFinished",
-                 I64,
-                 .absent = "-1"),
-    DECODE_FIELD(struct kubeflow_policy, deadline_seconds, "activeDeadlineSeconds", I64),
-    DECODE_FIELD(struct kubeflow_policy, backoff, "backoffLimit", I64, .absent = "-1"),
-    DECODE_FIELD(struct kubeflow_policy, suspend, "suspend", BOOL),
-    DECODE_FIELD(struct kubeflow_policy, managed_by, "managedBy", STR),
-    DECODE_FIELD(struct kubeflow_policy, queue, "schedulingPolicy.queue", STR),
-    DECODE_FIELD(struct kubeflow_policy, priority_class, "schedulingPolicy.priorityClass", STR),
-};
+static const struct decode_field policy_fields[] = {KUBEFLOW_POLICY_FIELDS(struct kubeflow_policy)};
 const struct decode_table kubeflow_policy_table =
     DECODE_TABLE(struct kubeflow_policy, "runPolicy", policy_fields);
-
 static const struct decode_field replicas_fields[] = {
-    DECODE_FIELD(struct kubeflow_replicas, replicas, "replicas", I64, .absent = "-1"),
-    DECODE_FIELD(struct kubeflow_replicas, restart, "restartPolicy", STR),
-    DECODE_FIELD(struct kubeflow_replicas, template, "template", JSON),
-};
+    KUBEFLOW_REPLICAS_FIELDS(struct kubeflow_replicas)};
 const struct decode_table kubeflow_replicas_table =
     DECODE_TABLE(struct kubeflow_replicas, NULL, replicas_fields);
 
@@ -190,20 +173,14 @@ static void add_role(struct kubeflow *k, struct job_model *model, const char *ty
     if (decode_object(&kubeflow_replicas_table, arena, entry, &replicas, &err) < 0 ||
         !json_count(json_at(replicas.template, "spec.containers"))) {
         kubeflow_problem(model, "InvalidReplicaSpec",
-                         str_printf(arena, "spec.%s.%s: %s", k->kind->training->specs, type,
-                                    err.text[0] ? err.text : "template has no containers"));
+                         str_printf(arena, "spec.%s.%s.%s", k->kind->training->specs, type,
+                                    err.text[0] ? err.text : "template: has no containers"));
         return;
     }
     if (!replicas.restart.len)
         replicas.restart = str_from(k->kind->training->restart);
     if (replicas.replicas < 0)
         replicas.replicas = 1;
-    if (replicas.replicas > JOB_PODS_MAX) {
-        kubeflow_problem(model, "TooManyPods",
-                         str_printf(arena, "spec.%s.%s.replicas: the limit is %d",
-                                    k->kind->training->specs, type, JOB_PODS_MAX));
-        return;
-    }
     struct json *pod_spec = json_clone(arena, json_get(replicas.template, "spec"));
     if (json_get(pod_spec, "restartPolicy"))
         model->warning = str_printf(arena,

@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "control/job/job.h"
+#include "control/kubeflow_fields.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,23 +33,15 @@ struct training_kind;
 #define KUBEFLOW_LABEL_INDEX    "training.kubeflow.org/replica-index"
 #define KUBEFLOW_LABEL_ROLE     "training.kubeflow.org/job-role"
 
-/* spec.runPolicy */
+/* Members here and in the files of the kinds come from deploy/kinds/kubeflow.txt, each with its
+ * field. spec.runPolicy; ttl_seconds and backoff are -1 when not said. */
 struct kubeflow_policy {
-    struct str clean; /* None, Running, All; empty: not said */
-    int64_t ttl_seconds;
-    int64_t deadline_seconds;
-    int64_t backoff; /* -1: no limit */
-    bool suspend;
-    struct str managed_by;
-    struct str queue;
-    struct str priority_class;
+    KUBEFLOW_POLICY_MEMBERS
 };
 
-/* One entry of the map. */
+/* One entry of the map. replicas is -1 when not said. */
 struct kubeflow_replicas {
-    int64_t replicas;
-    struct str restart;
-    const struct json *template;
+    KUBEFLOW_REPLICAS_MEMBERS
 };
 
 /* A job being translated. */

@@ -35,22 +35,9 @@
 #define KUBECTL_IMAGE "mpioperator/kubectl-delivery:latest"
 
 struct mpi_spec {
-    int64_t slots;
-    struct str main;
-    struct str clean;
-    struct str launcher_creation;
-    bool launcher_as_worker;
-    struct str implementation;
+    MPI_SPEC_MEMBERS
 };
-
-static const struct decode_field spec_fields[] = {
-    DECODE_FIELD(struct mpi_spec, slots, "slotsPerWorker", I64, .absent = "1"),
-    DECODE_FIELD(struct mpi_spec, main, "mainContainer", STR),
-    DECODE_FIELD(struct mpi_spec, clean, "cleanPodPolicy", STR),
-    DECODE_FIELD(struct mpi_spec, launcher_creation, "launcherCreationPolicy", STR),
-    DECODE_FIELD(struct mpi_spec, launcher_as_worker, "runLauncherAsWorker", BOOL),
-    DECODE_FIELD(struct mpi_spec, implementation, "mpiImplementation", STR, .absent = "OpenMPI"),
-};
+static const struct decode_field spec_fields[] = {MPI_SPEC_FIELDS(struct mpi_spec)};
 const struct decode_table mpi_spec_table = DECODE_TABLE(struct mpi_spec, NULL, spec_fields);
 
 /* ---- what the launcher reads ---- */

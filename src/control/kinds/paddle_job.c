@@ -19,18 +19,9 @@
  */
 
 struct paddle_spec {
-    int64_t min; /* 0: not said */
-    int64_t max;
-    const struct json *metrics;
-    const struct json *elastic;
+    PADDLE_SPEC_MEMBERS
 };
-
-static const struct decode_field spec_fields[] = {
-    DECODE_FIELD(struct paddle_spec, min, "elasticPolicy.minReplicas", I64),
-    DECODE_FIELD(struct paddle_spec, max, "elasticPolicy.maxReplicas", I64),
-    DECODE_FIELD(struct paddle_spec, metrics, "elasticPolicy.metrics", JSON),
-    DECODE_FIELD(struct paddle_spec, elastic, "elasticPolicy", JSON),
-};
+static const struct decode_field spec_fields[] = {PADDLE_SPEC_FIELDS(struct paddle_spec)};
 const struct decode_table paddle_spec_table = DECODE_TABLE(struct paddle_spec, NULL, spec_fields);
 
 static void adjust(struct kubeflow *k, struct job_model *model)

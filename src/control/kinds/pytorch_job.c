@@ -23,29 +23,13 @@
 /* PyTorchJob: Master and Workers that meet at the master's address, or (elasticPolicy) torchrun
  * agents that meet through a rendezvous store. */
 
-#define DEFAULT_BACKEND "c10d"
-#define WORKSPACE       "/workspace"
+#define WORKSPACE "/workspace"
 
 static const struct decode_field elastic_fields[] = {
-    DECODE_FIELD(struct pytorch_elastic, min, "minReplicas", I64),
-    DECODE_FIELD(struct pytorch_elastic, max, "maxReplicas", I64),
-    DECODE_FIELD(struct pytorch_elastic, backend, "rdzvBackend", STR, .absent = DEFAULT_BACKEND),
-    DECODE_FIELD(struct pytorch_elastic, port, "rdzvPort", I64),
-    DECODE_FIELD(struct pytorch_elastic, host, "rdzvHost", STR),
-    DECODE_FIELD(struct pytorch_elastic, id, "rdzvId", STR),
-    DECODE_FIELD(struct pytorch_elastic, conf, "rdzvConf", JSON),
-    DECODE_FIELD(struct pytorch_elastic, standalone, "standalone", BOOL),
-    DECODE_FIELD(struct pytorch_elastic, nproc, "nProcPerNode", I64),
-    DECODE_FIELD(struct pytorch_elastic, max_restarts, "maxRestarts", I64, .absent = "-1"),
-    DECODE_FIELD(struct pytorch_elastic, metrics, "metrics", JSON),
-};
+    PYTORCH_ELASTIC_FIELDS(struct pytorch_elastic)};
 const struct decode_table pytorch_elastic_table =
     DECODE_TABLE(struct pytorch_elastic, NULL, elastic_fields);
-
-static const struct decode_field spec_fields[] = {
-    DECODE_FIELD(struct pytorch_spec, nproc, "nprocPerNode", STR, .absent = "auto"),
-    DECODE_FIELD(struct pytorch_spec, elastic_policy, "elasticPolicy", JSON),
-};
+static const struct decode_field spec_fields[] = {PYTORCH_SPEC_FIELDS(struct pytorch_spec)};
 const struct decode_table pytorch_spec_table = DECODE_TABLE(struct pytorch_spec, NULL, spec_fields);
 
 /* ---- the job ---- */

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/str.h"
+#include "control/kubeflow_fields.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,23 +9,12 @@
 struct json;
 
 /* pytorch_job: what is read of a PyTorchJob besides the common part (kubeflow.h). */
-struct pytorch_elastic {
-    int64_t min; /* 0: not said */
-    int64_t max;
-    struct str backend;
-    int64_t port; /* 0: the training's own */
-    struct str host;
-    struct str id;
-    const struct json *conf;
-    bool standalone;
-    int64_t nproc;        /* 0: not said */
-    int64_t max_restarts; /* -1: not said */
-    const struct json *metrics;
+struct pytorch_elastic { /* 0 is not said; of max_restarts it is -1 */
+    PYTORCH_ELASTIC_MEMBERS
 };
 
 struct pytorch_spec {
-    struct str nproc; /* auto, cpu, gpu or a number */
-    const struct json *elastic_policy;
+    PYTORCH_SPEC_MEMBERS
     struct pytorch_elastic elastic;
 };
 

@@ -21,14 +21,9 @@
  * alone: TensorFlow lets a worker rejoin. */
 
 struct tf_spec {
-    struct str success;
-    bool dynamic;
+    TF_SPEC_MEMBERS
 };
-
-static const struct decode_field spec_fields[] = {
-    DECODE_FIELD(struct tf_spec, success, "successPolicy", STR),
-    DECODE_FIELD(struct tf_spec, dynamic, "enableDynamicWorker", BOOL),
-};
+static const struct decode_field spec_fields[] = {TF_SPEC_FIELDS(struct tf_spec)};
 const struct decode_table tf_spec_table = DECODE_TABLE(struct tf_spec, NULL, spec_fields);
 
 static void adjust(struct kubeflow *k, struct job_model *model)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/str.h"
+#include "control/trainer_fields.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,36 +32,16 @@ struct object;
 #define TRAINJOB_SHARED      "initializer"
 #define TRAINJOB_SHARED_SIZE "20Gi"
 
+/* Members come from deploy/kinds/trainer.txt, each with its field. */
 struct trainjob_initializer {
-    struct str uri;
-    const struct json *env;
-    struct str secret;
+    TRAINJOB_INITIALIZER_MEMBERS
 };
 
-/* The spec of a TrainJob; what is taken over as it is, is kept as it is. */
+/* The spec of a TrainJob; what is taken over as it is, is kept as it is. nodes is -1 when not said. */
 struct trainjob_spec {
-    struct str runtime;
-    struct str runtime_group;
-    struct str runtime_kind;
-    const struct json *image;
-    const struct json *command;
-    const struct json *args;
-    const struct json *env;
-    int64_t nodes; /* -1: not said */
-    const struct json *resources;
-    const struct json *processes; /* a number, or a word */
-    struct trainjob_initializer dataset;
-    struct trainjob_initializer model;
+    TRAINJOB_SPEC_MEMBERS
     bool has_dataset;
     bool has_model;
-    const struct json *patches;
-    const struct json *template_overrides;
-    const struct json *spec_overrides;
-    const struct json *labels;
-    const struct json *annotations;
-    bool suspend;
-    int64_t deadline_s; /* 0: none */
-    struct str manager;
 };
 extern const struct decode_table trainjob_spec_table;
 /* What is wrong leaves its field alone: admission has refused it before. */
@@ -68,44 +49,27 @@ void trainjob_spec_read(const struct json *spec, struct arena *arena, struct tra
 
 /* Containers of a part that get the environment of torch too. */
 struct trainjob_target {
-    struct str part;
-    const struct str *containers;
-    size_t container_count;
+    TRAINJOB_TARGET_MEMBERS
 };
 
-/* mlPolicy of a runtime. */
+/* mlPolicy of a runtime. nodes and torch_nodes, which is of the shorthand, are -1 when not said. */
+enum {
+    TRAINJOB_OPEN_MPI,
+    TRAINJOB_INTEL,
+    TRAINJOB_MPICH
+};
 struct trainjob_policy {
-    int64_t nodes;       /* -1: not said */
-    int64_t torch_nodes; /* of the shorthand; -1: not said */
+    TRAINJOB_POLICY_MEMBERS
     bool has_torch;
-    const struct json *torch_processes;
     bool is_elastic;
-    int64_t min_nodes; /* 0: not said */
-    int64_t max_nodes; /* 0: not said */
-    int64_t max_restarts;
-    const struct trainjob_target *targets;
-    size_t target_count;
     bool has_mpi;
-    const struct json *mpi_processes;
-    enum {
-        TRAINJOB_OPENMPI,
-        TRAINJOB_INTEL_MPI,
-        TRAINJOB_MPICH
-    } mpi;
-    struct str ssh_path;
-    bool launcher_is_node;
-    const struct json *jax;
-    const struct json *xgboost;
-    const struct json *flux;
 };
 extern const struct decode_table trainjob_policy_table;
 
 /* The spec of a runtime. */
 struct trainjob_runtime {
     struct trainjob_policy policy;
-    const struct json *labels; /* of the JobSet */
-    const struct json *annotations;
-    const struct json *spec; /* of the JobSet, or of a pod as a shorthand */
+    TRAINJOB_RUNTIME_MEMBERS /* spec: of the JobSet, or of a pod as a shorthand */
 };
 extern const struct decode_table trainjob_runtime_table;
 void trainjob_runtime_read(const struct json *spec,

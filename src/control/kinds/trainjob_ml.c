@@ -302,7 +302,7 @@ static void mpi_hostfile(struct trainjob_build *build,
 {
     struct arena *arena = build->arena;
     _cleanup_(buf_done) struct buf text = {0};
-    const char *between = build->policy.mpi == TRAINJOB_OPENMPI ? " slots=" : ":";
+    const char *between = build->policy.mpi == TRAINJOB_OPEN_MPI ? " slots=" : ":";
 
     if (build->policy.launcher_is_node)
         buf_addf(&text, STR_FMT "%s%lld\n", STR_ARG(host_name(build, launcher, 0)), between,
@@ -326,10 +326,10 @@ static void mpi_launcher_env(struct trainjob_build *build, struct json *containe
 {
     struct arena *arena = build->arena;
 
-    if (build->policy.mpi != TRAINJOB_OPENMPI) {
+    if (build->policy.mpi != TRAINJOB_OPEN_MPI) {
         trainjob_env(arena, container,
-                     build->policy.mpi == TRAINJOB_INTEL_MPI ? "I_MPI_HYDRA_HOST_FILE"
-                                                             : "HYDRA_HOST_FILE",
+                     build->policy.mpi == TRAINJOB_INTEL ? "I_MPI_HYDRA_HOST_FILE"
+                                                         : "HYDRA_HOST_FILE",
                      STR("/etc/mpi/hostfile"));
         return;
     }

@@ -10,38 +10,10 @@
 /* What is read of a TrainJob and of a runtime, by table. */
 
 static const struct decode_field initializer_fields[] = {
-    DECODE_FIELD(struct trainjob_initializer, uri, "storageUri", STR),
-    DECODE_FIELD(struct trainjob_initializer, env, "env", JSON),
-    DECODE_FIELD(struct trainjob_initializer, secret, "secretRef.name", STR),
-};
-static const struct decode_table initializer_table =
+    TRAINJOB_INITIALIZER_FIELDS(struct trainjob_initializer)};
+static const struct decode_table trainjob_initializer_table =
     DECODE_TABLE(struct trainjob_initializer, NULL, initializer_fields);
-
-#define SPEC(member, name, type, ...) \
-    DECODE_FIELD(struct trainjob_spec, member, name, type, ##__VA_ARGS__)
-static const struct decode_field spec_fields[] = {
-    SPEC(runtime, "runtimeRef.name", STR),
-    SPEC(runtime_group, "runtimeRef.apiGroup", STR, .absent = "trainer.kubeflow.org"),
-    SPEC(runtime_kind, "runtimeRef.kind", STR, .absent = "ClusterTrainingRuntime"),
-    SPEC(image, "trainer.image", JSON),
-    SPEC(command, "trainer.command", JSON),
-    SPEC(args, "trainer.args", JSON),
-    SPEC(env, "trainer.env", JSON),
-    SPEC(nodes, "trainer.numNodes", I64, .absent = "-1"),
-    SPEC(resources, "trainer.resourcesPerNode", JSON),
-    SPEC(processes, "trainer.numProcPerNode", JSON),
-    SPEC(dataset, "initializer.dataset", OBJECT, .table = &initializer_table),
-    SPEC(model, "initializer.model", OBJECT, .table = &initializer_table),
-    SPEC(patches, "runtimePatches", JSON),
-    SPEC(template_overrides, "podTemplateOverrides", JSON),
-    SPEC(spec_overrides, "podSpecOverrides", JSON),
-    SPEC(labels, "labels", JSON),
-    SPEC(annotations, "annotations", JSON),
-    SPEC(suspend, "suspend", BOOL, .absent = "false"),
-    SPEC(deadline_s, "activeDeadlineSeconds", I64),
-    SPEC(manager, "managedBy", STR, .absent = TRAINJOB_MANAGER),
-};
-#undef SPEC
+static const struct decode_field spec_fields[] = {TRAINJOB_SPEC_FIELDS(struct trainjob_spec)};
 const struct decode_table trainjob_spec_table =
     DECODE_TABLE(struct trainjob_spec, NULL, spec_fields);
 
@@ -54,46 +26,14 @@ void trainjob_spec_read(const struct json *spec, struct arena *arena, struct tra
     ret->has_model = !json_is_null(json_at(spec, "initializer.model"));
 }
 
-static const char *const mpi_words[] = {"OpenMPI", "Intel", "MPICH", NULL};
-static const struct decode_field target_fields[] = {
-    DECODE_FIELD(struct trainjob_target, part, "jobName", STR, .required = true),
-    DECODE_ITEMS(struct trainjob_target, containers, container_count, "containerNames", STRS),
-};
-static const struct decode_table target_table =
+static const struct decode_field target_fields[] = {TRAINJOB_TARGET_FIELDS(struct trainjob_target)};
+static const struct decode_table trainjob_target_table =
     DECODE_TABLE(struct trainjob_target, NULL, target_fields);
-
-#define POLICY(member, name, type, ...) \
-    DECODE_FIELD(struct trainjob_policy, member, name, type, ##__VA_ARGS__)
-static const struct decode_field policy_fields[] = {
-    POLICY(nodes, "numNodes", I64, .absent = "-1"),
-    POLICY(torch_nodes, "torch.numNodes", I64, .absent = "-1"),
-    POLICY(torch_processes, "torch.numProcPerNode", JSON),
-    POLICY(min_nodes, "torch.elasticPolicy.minNodes", I64),
-    POLICY(max_nodes, "torch.elasticPolicy.maxNodes", I64),
-    POLICY(max_restarts, "torch.elasticPolicy.maxRestarts", I64),
-    DECODE_ITEMS(struct trainjob_policy,
-                 targets,
-                 target_count,
-                 "torch.envInjection.targets",
-                 LIST,
-                 .table = &target_table),
-    POLICY(mpi_processes, "mpi.numProcPerNode", JSON),
-    POLICY(mpi, "mpi.mpiImplementation", ENUM, .words = mpi_words, .absent = "OpenMPI"),
-    POLICY(ssh_path, "mpi.sshAuthMountPath", STR, .absent = "/root/.ssh"),
-    POLICY(launcher_is_node, "mpi.runLauncherAsNode", BOOL, .absent = "false"),
-    POLICY(jax, "jax", JSON),
-    POLICY(xgboost, "xgboost", JSON),
-    POLICY(flux, "flux", JSON),
-};
-#undef POLICY
+static const struct decode_field policy_fields[] = {TRAINJOB_POLICY_FIELDS(struct trainjob_policy)};
 const struct decode_table trainjob_policy_table =
     DECODE_TABLE(struct trainjob_policy, "mlPolicy", policy_fields);
-
 static const struct decode_field runtime_fields[] = {
-    DECODE_FIELD(struct trainjob_runtime, labels, "template.metadata.labels", JSON),
-    DECODE_FIELD(struct trainjob_runtime, annotations, "template.metadata.annotations", JSON),
-    DECODE_FIELD(struct trainjob_runtime, spec, "template.spec", JSON),
-};
+    TRAINJOB_RUNTIME_FIELDS(struct trainjob_runtime)};
 const struct decode_table trainjob_runtime_table =
     DECODE_TABLE(struct trainjob_runtime, NULL, runtime_fields);
 
