@@ -614,6 +614,8 @@ static struct str reason_text(struct matter *matter, enum sched_reason reason)
 
     switch (reason) {
     case SCHED_REASON_NO_GROUP:
+        if (matter->why.elsewhere)
+            return STR("waits for the scheduler that schedulerName of its pods names");
         return str_printf(arena, "pod group " STR_FMT " does not exist yet", STR_ARG(group->name));
     case SCHED_REASON_NO_QUEUE: return tenant_unknown_text(matter->sched, group);
     case SCHED_REASON_QUEUE_BROKEN:
@@ -768,6 +770,7 @@ bool explain_group(struct sched *sched, struct group *group)
     fill_amounts(&matter);
     matter.why.reason = reason_of(&matter); /* reason_sentence() reads it too */
     matter.why.at_ms = sched->now_ms;
+    matter.why.elsewhere = group->pods.count && !group->pods.items[0]->ours;
     struct str message = reason_sentence(&matter, matter.why.reason);
     bool changed = !str_eq(told->message, message);
     told->why = matter.why;

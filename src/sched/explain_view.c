@@ -90,7 +90,9 @@ static struct str change_of(struct arena *arena, const struct sched_explanation 
     case SCHED_REASON_NOT_READY:
         return str_printf(arena, "%lld more pod%s", (long long)why->missing,
                           why->missing == 1 ? "" : "s");
-    case SCHED_REASON_NO_GROUP: return STR("create the pod group");
+    case SCHED_REASON_NO_GROUP:
+        return why->elsewhere ? STR("run the scheduler that its pods name, or let them name none")
+                              : STR("create the pod group");
     case SCHED_REASON_NO_QUEUE:
         return str_printf(arena, "create queue " STR_FMT ", or name one that exists",
                           STR_ARG(from->queue));

@@ -543,6 +543,7 @@ struct sched_why {
     int64_t total[SCHED_RESOURCES];
     enum sched_resource resource; /* that is short, where one is */
     int64_t missing;              /* of it: the smallest amount that would change the matter */
+    bool elsewhere;               /* its pods are another scheduler's */
     struct str other;             /* another resource that is short, where one is; the sched's */
     int64_t other_asked;          /* of it by one pod */
     int64_t other_most; /* of it on the node that has most of it, or has most of it free */

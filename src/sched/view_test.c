@@ -57,6 +57,17 @@ SETUP(no_group)
     sched_put_pod(c->sched, &(struct sched_pod){
                                 .ns = STR("ns"), .name = STR("p"), .group = STR("j"), .gpus = 1});
 }
+SETUP(elsewhere)
+{
+    const struct sched_config *config = sched_config(c->sched);
+
+    sched_set_names(c->sched, STR("mine"), config->queue_label, config->pool_label);
+    sched_put_pod(c->sched, &(struct sched_pod){.ns = STR("ns"),
+                                                .name = STR("p"),
+                                                .group = STR("j"),
+                                                .scheduler = STR("another"),
+                                                .gpus = 1});
+}
 SETUP(no_queue)
 {
     cluster_put(c, &(struct job){.name = "j", .queue = "gone"});
@@ -259,6 +270,8 @@ TEST(who_waits_is_told_the_smallest_change_that_would_let_it_in)
         {setup_not_ready, SCHED_REASON_NOT_READY, "2 more pods"},
         {setup_nearly_ready, SCHED_REASON_NOT_READY, "1 more pod"},
         {setup_no_group, SCHED_REASON_NO_GROUP, "create the pod group"},
+        {setup_elsewhere, SCHED_REASON_NO_GROUP,
+         "run the scheduler that its pods name, or let them name none"},
         {setup_no_queue, SCHED_REASON_NO_QUEUE, "create queue gone, or name one that exists"},
         {setup_orphan, SCHED_REASON_QUEUE_BROKEN,
          "name a queue that has no child queues and whose parents exist"},
