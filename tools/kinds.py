@@ -47,6 +47,11 @@ MEMBERS = {"STR": "struct str", "BOOL": "bool", "I64": "int64_t", "NUMBER": "dou
            "WHOLE": "int64_t", "MILLI": "int64_t", "DURATION": "int64_t", "TIME": "int64_t", "ENUM": "int"}
 
 
+# As Kubernetes' own tools write it, for an API server that knows of quantities nothing else.
+QUANTITY = (r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+            r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$")
+
+
 class Field:
     def __init__(self, where, name, kind, words, about):
         self.name, self.type, self.about, self.rules, self.flags = name, kind, about, [], set()
@@ -121,7 +126,7 @@ class Kinds:
             return {**title, "type": "object", "x-kubernetes-preserve-unknown-fields": True}
         schema = {}
         if field.type == "quantity":
-            schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+            schema.update(title="quantity", anyOf=[{"type": "integer"}, {"type": "string"}], pattern=QUANTITY)
         if field.type in ("quantity", "int-or-string"):
             schema["x-kubernetes-int-or-string"] = True
         else:

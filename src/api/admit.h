@@ -113,6 +113,12 @@ void admit_pod_account(struct admit *admit, struct json *spec);
 void admit_pod_validate(struct admit *admit, const struct json *spec, struct str path);
 /* Of resources, by name. */
 void admit_amounts(struct admit *admit, const struct json *amounts, struct str path);
+/* Limits and requests, and whether they go together. */
+void admit_resources(struct admit *admit, const struct json *resources, struct str path);
+/* What a machine has by itself goes without a domain; anything else has one. */
+bool admit_resource_known(struct str resource);
+#define ADMIT_RESOURCE_UNKNOWN \
+    "must be a standard resource type or fully qualified, such as nvidia.com/gpu"
 void admit_pod_update(struct admit *admit);
 /* Fields of a later Kubernetes that are known, but not acted on: a pod must not run without what it
  * asks for. */

@@ -52,6 +52,9 @@ static void check_containers(struct admit *admit,
                              str_printf(admit->arena,
                                         "one container must be named \"%s\": it runs the training",
                                         rule->container)));
+    if (index)
+        admit_pod_validate(admit, json_get(template, "spec"),
+                           str_printf(admit->arena, STR_FMT ".template.spec", STR_ARG(path)));
 }
 
 static void check_replicas(struct admit *admit,

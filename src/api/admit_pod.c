@@ -214,6 +214,13 @@ static bool is_extended(struct str resource)
     return str_find(resource, '/') < resource.len && !str_contains(resource, STR("kubernetes.io/"));
 }
 
+bool admit_resource_known(struct str resource)
+{
+    return str_find(resource, '/') < resource.len || str_is(resource, "cpu") ||
+           str_is(resource, "memory") || str_is(resource, "ephemeral-storage") ||
+           str_starts(resource, STR("hugepages-"));
+}
+
 void admit_amounts(struct admit *admit, const struct json *amounts, struct str path)
 {
     JSON_FOREACH(amounts, amount) {
@@ -225,6 +232,9 @@ void admit_amounts(struct admit *admit, const struct json *amounts, struct str p
         if (names_qualified(json_key(amount)))
             admit_invalid(admit, field, json_new_str(admit->arena, json_key(amount)),
                           names_qualified(json_key(amount)));
+        else if (!admit_resource_known(json_key(amount)))
+            admit_invalid(admit, field, json_new_str(admit->arena, json_key(amount)),
+                          ADMIT_RESOURCE_UNKNOWN);
         if (quantity_parse_json(amount, &quantity, &err) < 0)
             admit_invalid(admit, field, amount, err.text);
         else if (quantity.nano < 0)
@@ -234,7 +244,7 @@ void admit_amounts(struct admit *admit, const struct json *amounts, struct str p
     }
 }
 
-static void check_resources(struct admit *admit, const struct json *resources, struct str path)
+void admit_resources(struct admit *admit, const struct json *resources, struct str path)
 {
     const struct json *limits = json_get(resources, "limits");
     _cleanup_(json_names_done) struct json_names limited = {.object = limits};
@@ -379,7 +389,7 @@ static void check_container(struct admit *admit,
                "Always, IfNotPresent, Never");
     check_enum(admit, json_get(container, "terminationMessagePolicy"),
                at(admit, path, "terminationMessagePolicy"), "File, FallbackToLogsOnError");
-    check_resources(admit, json_get(container, "resources"), at(admit, path, "resources"));
+    admit_resources(admit, json_get(container, "resources"), at(admit, path, "resources"));
     check_env(admit, container, path);
     check_mounts(admit, volumes, container, path);
     check_ports(admit, container, path);
@@ -485,7 +495,7 @@ void admit_pod_validate(struct admit *admit, const struct json *spec, struct str
     check_volumes(admit, spec, &volumes, path);
     /* It counts against quotas: less than nothing would make room in them. */
     admit_amounts(admit, json_get(spec, "overhead"), at(admit, path, "overhead.limits"));
-    check_resources(admit, json_get(spec, "resources"), at(admit, path, "resources"));
+    admit_resources(admit, json_get(spec, "resources"), at(admit, path, "resources"));
     admit_pod_names(admit, spec, path);
     admit_pod_group(admit, spec, path);
     check_enum(admit, json_get(spec, "restartPolicy"), at(admit, path, "restartPolicy"),

@@ -16,20 +16,60 @@
 /* ResourceQuota and LimitRange themselves: what they may say. What they do to others: quota.h,
  * ranges.h. */
 
-static void check_amount(struct admit *admit, const struct json *amount, struct str path, bool any)
+/* Of what is counted in objects. */
+static bool is_count(struct str name)
+{
+    static const char *const counted[] = {"pods",
+                                          "services",
+                                          "replicationcontrollers",
+                                          "resourcequotas",
+                                          "secrets",
+                                          "configmaps",
+                                          "persistentvolumeclaims",
+                                          "services.nodeports",
+                                          "services.loadbalancers"};
+    bool whole = str_starts(name, STR("count/"));
+
+    for (size_t i = 0; i < COUNT_OF(counted); i++)
+        whole = whole || str_is(name, counted[i]);
+    return whole;
+}
+
+/* A quota may say of which sum a resource is. */
+static const char *resource_problem(struct str name, bool range)
+{
+    size_t dot = range || (!str_starts(name, STR("requests.")) && !str_starts(name, STR("limits.")))
+                     ? 0
+                     : str_find(name, '.') + 1;
+    struct str resource = str_sub(name, dot, name.len);
+
+    if (names_qualified(name))
+        return names_qualified(name);
+    if (admit_resource_known(resource) || (str_is(resource, "storage") && (range || dot)) ||
+        (!range && is_count(name)))
+        return NULL;
+    return range ? ADMIT_RESOURCE_UNKNOWN
+                 : "must be a standard resource for quotas, such as pods, requests.cpu, "
+                   "requests.nvidia.com/gpu or count/jobs.batch";
+}
+
+static void check_amount(struct admit *admit,
+                         const struct json *amount,
+                         struct str path,
+                         bool range)
 {
     struct quantity quantity = {0};
     struct err err = {0};
     struct str field =
         str_printf(admit->arena, STR_FMT "[" STR_FMT "]", STR_ARG(path), STR_ARG(json_key(amount)));
+    const char *problem = resource_problem(json_key(amount), range);
 
     if (quantity_parse_json(amount, &quantity, &err) < 0)
         admit_invalid(admit, field, amount, err.text);
-    else if (quantity.nano < 0 && !any)
+    else if (quantity.nano < 0 && !range)
         admit_invalid(admit, field, amount, "must be greater than or equal to 0");
-    if (names_qualified(json_key(amount)))
-        admit_invalid(admit, field, json_new_str(admit->arena, json_key(amount)),
-                      names_qualified(json_key(amount)));
+    if (problem)
+        admit_invalid(admit, field, json_new_str(admit->arena, json_key(amount)), problem);
 }
 
 /* ---- ResourceQuota ---- */
@@ -81,21 +121,10 @@ static void check_term(struct admit *admit, const struct json *term)
 /* Of objects there are whole ones. */
 static void check_count(struct admit *admit, const struct json *amount)
 {
-    static const char *const counted[] = {"pods",
-                                          "services",
-                                          "replicationcontrollers",
-                                          "resourcequotas",
-                                          "secrets",
-                                          "configmaps",
-                                          "persistentvolumeclaims",
-                                          "services.nodeports",
-                                          "services.loadbalancers"};
-    bool whole = str_starts(json_key(amount), STR("count/"));
     struct quantity quantity = {0};
 
-    for (size_t i = 0; i < COUNT_OF(counted); i++)
-        whole |= str_is(json_key(amount), counted[i]);
-    if (whole && quantity_parse_json(amount, &quantity, NULL) == 0 && quantity.nano % QUANTITY_NANO)
+    if (is_count(json_key(amount)) && quantity_parse_json(amount, &quantity, NULL) == 0 &&
+        quantity.nano % QUANTITY_NANO)
         admit_invalid(admit,
                       str_printf(admit->arena, "spec.hard[" STR_FMT "]", STR_ARG(json_key(amount))),
                       amount, "must be an integer");

@@ -85,6 +85,8 @@ static void check_trainer(struct admit *admit, const struct json *trainer)
     size_t index = 0;
     int64_t number = 0;
 
+    admit_resources(admit, json_get(trainer, "resourcesPerNode"),
+                    STR("spec.trainer.resourcesPerNode"));
     JSON_FOREACH(json_get(trainer, "env"), entry) {
         struct str path = str_printf(admit->arena, "spec.trainer.env[%zu].name", index++);
 
@@ -222,6 +224,14 @@ void admit_runtime_validate(struct admit *admit)
         !json_count(json_get(template, "containers")))
         admit_required(admit, STR("spec.template.spec.replicatedJobs"),
                        "set the Jobs of the JobSet, or containers for a single Job");
-    JSON_FOREACH(json_get(template, "replicatedJobs"), part)
+    if (json_count(json_get(template, "containers")))
+        admit_pod_validate(admit, template, STR("spec.template.spec"));
+    JSON_FOREACH(json_get(template, "replicatedJobs"), part) {
+        admit_pod_validate(admit, json_at(part, "template.spec.template.spec"),
+                           str_printf(admit->arena,
+                                      "spec.template.spec.replicatedJobs[%zu].template.spec."
+                                      "template.spec",
+                                      index));
         check_step(admit, part, index++);
+    }
 }

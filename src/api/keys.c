@@ -312,6 +312,27 @@ static void check_scheduler(const struct walk *walk,
                               STR_ARG(schema_path_text(walk->admit->arena, path))));
 }
 
+/* Whose this is, where it is not ours. */
+static void check_manager(const struct walk *walk,
+                          const struct json *name,
+                          const struct schema_path *path)
+{
+    static const char *const ours[] = {
+        "kubernetes.io/job-controller", "kubeflow.org/training-operator",
+        "kubeflow.org/mpi-operator", "trainer.kubeflow.org/trainjob-controller",
+        "jobset.sigs.k8s.io/jobset-controller"};
+    bool is_ours = !json_str(name).len;
+
+    for (size_t i = 0; i < COUNT_OF(ours); i++)
+        is_ours = is_ours || str_is(json_str(name), ours[i]);
+    if (walk->kinds && !is_ours)
+        admit_warn(walk->admit, str_printf(walk->admit->arena,
+                                           STR_FMT ": muster leaves it to " STR_FMT
+                                                   ", and does not know whether anybody runs that",
+                                           STR_ARG(schema_path_text(walk->admit->arena, path)),
+                                           STR_ARG(json_str(name))));
+}
+
 /* As deep as the parser lets a document be. */
 static void visit(const struct walk *walk, const struct json *node, const struct schema_path *path)
 {
@@ -327,8 +348,11 @@ static void visit(const struct walk *walk, const struct json *node, const struct
             check_map(walk, child, LABEL, &here);
         else if (str_is(here.name, "annotations"))
             check_map(walk, child, NOTE, &here);
-        else if (str_is(here.name, "schedulerName"))
+        else if (str_is(here.name, "schedulerName") ||
+                 (path && str_is(path->name, "scheduling") && str_is(here.name, "scheduler")))
             check_scheduler(walk, child, &here);
+        else if (str_is(here.name, "managedBy"))
+            check_manager(walk, child, &here);
         else if (json_is(child, JSON_OBJECT) || json_is(child, JSON_ARRAY))
             visit(walk, child, &here);
     }

@@ -64,6 +64,15 @@ TEST(a_key_that_means_nothing_here_is_warned_about_wherever_it_stands)
          "{'spec':{'a':{'schedulerName':'volcano'}}}",
          "spec.a.schedulerName: muster places pods of default-scheduler, kai-scheduler and "
          "muster; these wait until a scheduler of that name binds them"},
+        {"the same of a job of our own", &kind_torchrunjob,
+         "{'spec':{'scheduling':{'scheduler':'volcano'}}}",
+         "spec.scheduling.scheduler: muster places pods of default-scheduler, kai-scheduler and "
+         "muster; these wait until a scheduler of that name binds them"},
+        {"somebody else's to run", &kind_pytorchjob,
+         "{'spec':{'runPolicy':{'managedBy':'kueue.x-k8s.io/multikueue'}}}",
+         "spec.runPolicy.managedBy: muster leaves it to kueue.x-k8s.io/multikueue, and does not "
+         "know whether anybody runs that"},
+        {"ours", &kind_job, "{'spec':{'managedBy':'kubernetes.io/job-controller'}}", NULL},
         {"made for another object", &kind_pod,
          "{'metadata':{'annotations':{'muster.dev/zzz':''},'ownerReferences':[{}]}}", NULL},
         {"fields of that name", &kind_crd, "{'spec':{'labels':{'muster.dev/zzz':{}}}}", NULL},

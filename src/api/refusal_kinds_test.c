@@ -315,6 +315,10 @@ TEST(a_job_of_kubeflow_has_the_roles_of_its_kind)
         {"no image", &kind_pytorchjob, NULL,
          TORCH("'Worker':{'template':{'spec':{'containers':[{'name':'pytorch'}]}}}") "}",
          "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image"},
+        {"more than the limit", &kind_pytorchjob, NULL,
+         TORCH("'Worker':{'template':{'spec':{'containers':[{'name':'pytorch','image':'i',"
+               "'resources':{'limits':{'cpu':1},'requests':{'cpu':2}}}]}}}") "}",
+         "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].resources.requests"},
         {"two that say the same", &kind_tfjob, NULL,
          TF("'Chief':{" RUNS("tensorflow") "},'Master':{" RUNS("tensorflow") "}"),
          "spec.tfReplicaSpecs.Master"},

@@ -62,6 +62,15 @@ TEST(a_quota_says_what_can_be_counted)
         {"less than nothing", &kind_resourcequota, NULL, "{'hard':{'pods':'-1'}}",
          "spec.hard[pods]"},
         {"no name", &kind_resourcequota, NULL, "{'hard':{'a b':'1'}}", "spec.hard[a b]"},
+        {"a resource that there is not", &kind_resourcequota, NULL, "{'hard':{'pds':'1'}}",
+         "spec.hard[pds]"},
+        {"a GPU of nobody", &kind_resourcequota, NULL, "{'hard':{'requests.gpu':'1'}}",
+         "spec.hard[requests.gpu]"},
+        {"all that is counted", &kind_resourcequota, NULL,
+         "{'hard':{'cpu':'1','limits.memory':'1','requests.storage':'1','hugepages-2Mi':'1',"
+         "'requests.nvidia.com/gpu':'1','count/jobs.batch':'1','services.nodeports':'1',"
+         "'gold.storageclass.storage.k8s.io/requests.storage':'1'}}",
+         ""},
         {"every scope", &kind_resourcequota, NULL,
          "{'scopes':['Terminating','NotTerminating','BestEffort','NotBestEffort','PriorityClass',"
          "'CrossNamespacePodAffinity']}",
@@ -257,6 +266,9 @@ TEST(a_trainjob_sets_what_is_its_own)
          PATCH("x.org/y", "{'name':'node','env':[]}"), "spec.runtimePatches[0] container node env"},
         {"of the trainer's image", &kind_trainjob, NULL, PATCH("x.org/y", "{'name':'node'}"), ""},
         {"processes", &kind_trainjob, NULL, "{'trainer':{'numProcPerNode':4}}", ""},
+        {"a GPU of nobody", &kind_trainjob, NULL,
+         "{'trainer':{'resourcesPerNode':{'limits':{'gpu':1}}}}",
+         "spec.trainer.resourcesPerNode.limits[gpu]"},
         {"processes as a word", &kind_trainjob, NULL, "{'trainer':{'numProcPerNode':'4'}}", ""},
         {"as many as there are GPUs", &kind_trainjob, NULL, "{'trainer':{'numProcPerNode':'gpu'}}",
          ""},

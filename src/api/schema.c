@@ -126,8 +126,9 @@ static int compile_pattern(struct compile *c,
 {
     struct regex *regex = NULL;
 
+    schema->quantity = str_is(json_str(json_get(source, "title")), SCHEMA_TITLE_QUANTITY);
     schema->pattern_text = json_str(json_get(source, "pattern"));
-    if (!schema->pattern_text.len)
+    if (!schema->pattern_text.len || schema->quantity)
         return 0;
     int r = regex_compile(c->arena, schema->pattern_text, &regex, c->err);
     schema->pattern = regex;

@@ -29,6 +29,7 @@ struct regex;
  * what it does not know besides its own, on that: who writes it is warned.
  *
  * And SCHEMA_TITLE_KIND: an object of any kind, which must say which; those of Kubernetes are known.
+ * SCHEMA_TITLE_QUANTITY: a quantity, which is said in words where others have the pattern of one.
  *
  * Rules in CEL (x-kubernetes-validations) are kept here and evaluated by cel/rules.h. */
 enum schema_type {
@@ -66,7 +67,7 @@ struct schema {
     bool nullable;
     bool preserve_unknown;
     bool int_or_string;
-    bool quantity; /* of a built-in type */
+    bool quantity; /* of a built-in type, or SCHEMA_TITLE_QUANTITY */
     bool amount;   /* and stored in one form */
     bool idle;     /* SCHEMA_TITLE_IDLE */
     bool any_kind; /* SCHEMA_TITLE_KIND */
@@ -102,9 +103,10 @@ struct schema {
     const struct schema * not ;
 };
 
-#define SCHEMA_DEPTH_MAX  60
-#define SCHEMA_TITLE_IDLE "no effect"
-#define SCHEMA_TITLE_KIND "any kind"
+#define SCHEMA_DEPTH_MAX      60
+#define SCHEMA_TITLE_IDLE     "no effect"
+#define SCHEMA_TITLE_KIND     "any kind"
+#define SCHEMA_TITLE_QUANTITY "quantity"
 
 /* The tree borrows from `source`, which must live as long. -EINVAL with the path of what is wrong;
  * patterns are compiled too. */

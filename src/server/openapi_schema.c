@@ -91,7 +91,7 @@ static struct json *primitive(struct arena *arena, enum type_form form)
         [TYPE_DOUBLE] = {"number", "double"},
         [TYPE_TIME] = {"string", "date-time"},
         [TYPE_MICROTIME] = {"string", "date-time"},
-        [TYPE_QUANTITY] = {"string", NULL},
+        [TYPE_QUANTITY] = {"string", "quantity"},
         [TYPE_INT_OR_STRING] = {"string", "int-or-string"},
         [TYPE_JSON] = {NULL, NULL},
         [TYPE_MESSAGE] = {NULL, NULL},

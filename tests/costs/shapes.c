@@ -109,6 +109,8 @@ static enum what what_of_schema(const struct schema *schema)
     case SCHEMA_ANY:
     case SCHEMA_ARRAY: break;
     }
+    if (schema->quantity)
+        return IS_QUANTITY;
     return schema->int_or_string ? IS_TEXT : IS_ANY;
 }
 

@@ -99,6 +99,8 @@ class Schemas:
 def wrong_values(schema):
     """(shape, value) of values that do not fit."""
     kind, form = schema.get("type"), schema.get("format")
+    if "pattern" in schema or form == "quantity":
+        yield "range", "~ no such text"
     if schema.get("x-kubernetes-int-or-string") or form == "int-or-string":
         yield "type", {TYPO: 1}
     elif kind == "integer":
