@@ -478,7 +478,7 @@ int64_t kube_jitter(struct kube *kube, int64_t ms)
 
 int64_t kube_back_off(int64_t *backoff_ms, int status)
 {
-    int64_t max_ms = status == 429 ? KUBE_BUSY_MAX_MS : KUBE_BACKOFF_MAX_MS;
+    int64_t max_ms = status == 429 || status == 410 ? KUBE_BUSY_MAX_MS : KUBE_BACKOFF_MAX_MS;
     int64_t wait_ms = *backoff_ms < max_ms ? *backoff_ms : max_ms;
 
     *backoff_ms = wait_ms * 2 < max_ms ? wait_ms * 2 : max_ms;

@@ -32,7 +32,9 @@ struct client_call {
     struct client_request request; /* path and body are owned copies */
     struct transport_exchange *exchange;
     enum call_state state;
+    int64_t sent_ms;
     bool slot;
+    bool alone; /* on a connection of its own */
     bool again; /* a 401 was answered with a fresh credential once */
 };
 
@@ -56,6 +58,7 @@ struct client {
     struct client_call *probe;
     int64_t away_since_ms; /* nothing but failures since; 0: the server answers */
     int64_t back_ms;       /* when it was back after it had been away; 0: it never was */
+    int64_t unheard_ms;    /* when an urgent request was sent whose time was over; 0: none since */
     struct client_stats stats;
     bool of_many;
     void (*back)(void *user);
@@ -181,6 +184,25 @@ static void count(struct client *client, const struct transport_reply *reply)
     }
 }
 
+/* Whether the connections that were there before lead nowhere: another one does not. */
+static void note_silence(struct client *client,
+                         const struct client_call *call,
+                         const struct transport_reply *reply)
+{
+    if (call->request.class != LIMITER_URGENT)
+        return;
+    if (reply->code) {
+        if (reply->code == -ETIMEDOUT && !client->unheard_ms)
+            client->unheard_ms = call->sent_ms;
+        return;
+    }
+    if (call->alone && transport_last_heard_ms(client->transport) < client->unheard_ms) {
+        client->stats.resets++;
+        transport_reset(client->transport, "another one is answered, and nothing was heard of it");
+    }
+    client->unheard_ms = 0;
+}
+
 static void on_data(void *user, struct str bytes)
 {
     struct client_call *call = user;
@@ -194,6 +216,7 @@ static void on_reply(void *user, const struct transport_reply *reply)
     struct client *client = call->client;
 
     count(client, reply);
+    note_silence(client, call, reply);
     if (!reply->code && reply->status == 401 && !call->again && auth_expire(client->auth)) {
         call->again = true;
         wait_again(call);
@@ -219,6 +242,8 @@ static void send_call(struct client_call *call, struct str token)
     call->state = CALL_UNDER_WAY;
     queue_append(&client->under_way, call);
     call->slot = !request->data;
+    call->sent_ms = clock_monotonic_ms();
+    call->alone = request->class == LIMITER_URGENT && client->unheard_ms;
     if (request->data) /* an open stream is not work in progress */
         limiter_give(&client->limiter);
     call->exchange = transport_send(client->transport, &(struct transport_request){
@@ -230,6 +255,7 @@ static void send_call(struct client_call *call, struct str token)
                                                            .bearer = token,
                                                            .header = request->header,
                                                            .timeout_ms = timeout_ms,
+                                                           .alone = call->alone,
                                                            .data = request->data ? on_data : NULL,
                                                            .done = on_reply,
                                                            .user = call,

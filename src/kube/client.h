@@ -16,9 +16,13 @@ struct uv_loop_s;
  * Adds to transport.h what every request to an API server needs: the credential of the moment (a
  * 401 is asked again once with a fresh one), the limiter, a pause when the server says 429, and a
  * monitor that probes a connection that was silent for CLIENT_SILENCE_MS. It never
- * repeats a write on its own: what a failure means is the caller's business. */
+ * repeats a write on its own: what a failure means is the caller's business.
+ *
+ * An urgent request whose time was over is followed by one on a connection of its own. When that is
+ * answered, and the others have said nothing since the first was sent, they lead nowhere and are closed.
+ * A server that answers late is not asked anew for what it is about to answer. */
 #define CLIENT_SILENCE_MS  15000
-#define CLIENT_PROBE_MS    5000  /* limit of the probe, hence silence is noticed in 20 s */
+#define CLIENT_PROBE_MS    15000 /* limit of the probe, hence silence is noticed in 30 s */
 #define CLIENT_REQUEST_MS  30000 /* limit of an ordinary request */
 #define CLIENT_WAITING_MAX 65536 /* requests that wait for the limiter; more fail with -EBUSY */
 #define CLIENT_EVENTS_MAX  1024  /* of them events: they are the first to be dropped */

@@ -5,6 +5,7 @@
 #include "kube/kubeconfig.h"
 #include "test.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@ struct crowd {
     uv_loop_t loop;
     struct http_server *server;
     struct client *client;
+    struct http_exchange *stream; /* that of "/stream" */
+    int stream_code;              /* its end; 1: it has not ended */
     size_t under_way;
     size_t written;
     bool was_read;
@@ -26,8 +29,12 @@ struct crowd {
 
 static void on_request(void *user, struct http_exchange *x)
 {
-    (void)user;
-    http_reply(x, 200, "application/json", STR("{}"));
+    struct crowd *crowd = user;
+
+    if (str_is(x->head.path, "/stream"))
+        crowd->stream = x;
+    else if (!str_is(x->head.path, "/late"))
+        http_reply(x, 200, "application/json", STR("{}"));
 }
 
 static void on_read_data(void *user, struct str bytes)
@@ -91,7 +98,8 @@ static void crowd_open(struct crowd *crowd)
     EXPECT(uv_loop_init(&crowd->loop) == 0);
     EXPECT(http_server_start(&(struct http_server_options){.loop = &crowd->loop,
                                                            .address = "127.0.0.1",
-                                                           .handle = on_request},
+                                                           .handle = on_request,
+                                                           .user = crowd},
                              &crowd->server, &err) == 0);
     (void)snprintf(server, sizeof(server), "http://127.0.0.1:%u",
                    (unsigned)http_server_port(crowd->server));
@@ -152,4 +160,72 @@ TEST(what_has_no_answer_is_counted_but_for_reads_leases_and_events)
         uv_run(&crowd.loop, UV_RUN_ONCE);
     EXPECT(client_writes(crowd.client) == 0);
     crowd_close(&crowd);
+}
+
+static void on_stream_end(void *user, const struct transport_reply *reply)
+{
+    ((struct crowd *)user)->stream_code = reply->code;
+}
+
+static void on_urgent(void *user, const struct transport_reply *reply)
+{
+    (void)reply;
+    ((struct crowd *)user)->under_way--;
+}
+
+static void ask_urgently(struct crowd *crowd, const char *path, int64_t timeout_ms)
+{
+    crowd->under_way = 1;
+    (void)client_send(crowd->client, &(struct client_request){.class = LIMITER_URGENT,
+                                                              .method = "GET",
+                                                              .path = str_from(path),
+                                                              .timeout_ms = timeout_ms,
+                                                              .done = on_urgent,
+                                                              .user = crowd});
+    while (crowd->under_way)
+        uv_run(&crowd->loop, UV_RUN_ONCE);
+}
+
+TEST(what_is_under_way_is_given_up_where_another_connection_is_answered_and_not_where_it_is_late)
+{
+    static const struct {
+        const char *why;
+        bool speaks;
+        const char *then; /* is asked behind the one whose time was over */
+        int code;
+        uint64_t resets;
+    } rows[] = {
+        {"a server that answers nobody in time", false, "/late", 1, 0},
+        {"a way that leads nowhere", false, "/", -ECONNRESET, 1},
+        {"one that was slow and is well", true, "/", 1, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct crowd crowd = {.stream_code = 1};
+        struct client_stats stats;
+
+        test_case(rows[i].why);
+        crowd_open(&crowd);
+        (void)client_send(crowd.client, &(struct client_request){.class = LIMITER_READ,
+                                                                 .method = "GET",
+                                                                 .path = STR("/stream"),
+                                                                 .data = on_read_data,
+                                                                 .done = on_stream_end,
+                                                                 .user = &crowd});
+        while (!crowd.stream)
+            uv_run(&crowd.loop, UV_RUN_ONCE);
+        uv_sleep(2); /* nothing was heard since */
+        ask_urgently(&crowd, "/late", 50);
+        if (rows[i].speaks)
+            http_begin(crowd.stream, 200, "application/json");
+        for (int n = 0; n < 10; n++)
+            uv_run(&crowd.loop, UV_RUN_NOWAIT);
+        ask_urgently(&crowd, rows[i].then, 50);
+        for (int n = 0; n < 10; n++)
+            uv_run(&crowd.loop, UV_RUN_NOWAIT);
+        client_stats(crowd.client, &stats);
+        EXPECT(stats.resets == rows[i].resets);
+        EXPECT(crowd.stream_code == rows[i].code);
+        crowd_close(&crowd);
+    }
 }

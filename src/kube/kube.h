@@ -36,7 +36,8 @@ struct uv_loop_s;
 #define KUBE_BIND_MS        10000 /* a gang that is not whole by then is undone */
 #define KUBE_BACKOFF_MIN_MS 200
 #define KUBE_BACKOFF_MAX_MS 30000
-/* A server that says 429 says when it may be asked again, and the limiter keeps to that. */
+/* A server that says 429 says when it may be asked again, and the limiter keeps to that. One that says 410
+ * has forgotten what we know, as after a restart: it is well, and asked for everything. */
 #define KUBE_BUSY_MAX_MS 2000
 #define KUBE_RELIST_MS   5000 /* a kind the server does not have is asked for again */
 

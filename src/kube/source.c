@@ -27,6 +27,7 @@
 /* A kind whose objects we know is believed to be gone only when the server says so for this long:
  * an API server that is starting may not serve its custom resources yet. */
 #define GONE_MS 10000
+#define SOON_MS 1000 /* until then it is asked so often, as it may be back */
 /* A stream that was to begin with everything there is, and has said nothing for so long: the server
  * does not do that after all. */
 #define INITIAL_MS 60000
@@ -187,11 +188,13 @@ static void back_off(struct source *source, const struct err *err)
 
 void source_hurry(struct source *source)
 {
-    if (source->call || source->stopped || source->closed || source->missing_since_ms ||
-        source->backoff_ms == KUBE_BACKOFF_MIN_MS)
+    bool waits = !source->call && source->backoff_ms != KUBE_BACKOFF_MIN_MS;
+
+    if (source->stopped || source->closed || source->missing_since_ms)
         return;
     source->backoff_ms = KUBE_BACKOFF_MIN_MS;
-    again_in(source, kube_jitter(source->kube, KUBE_BACKOFF_MIN_MS));
+    if (waits)
+        again_in(source, kube_jitter(source->kube, KUBE_BACKOFF_MIN_MS));
 }
 
 static void list_again(struct source *source)
@@ -272,15 +275,17 @@ static int take_page(struct source *source, struct str body, struct err *err)
 static void kind_missing(struct source *source)
 {
     int64_t now_ms = clock_monotonic_ms();
+    bool was_there = source->synced;
 
     if (!source->missing_since_ms)
         source->missing_since_ms = now_ms;
-    if (source->known.count == 0 || now_ms - source->missing_since_ms >= GONE_MS)
+    bool gone = now_ms - source->missing_since_ms >= GONE_MS;
+    if (source->known.count == 0 || gone)
         list_done(source);
     if (source->stopped)
         return;
     list_again(source);
-    again_in(source, kube_jitter(source->kube, KUBE_RELIST_MS));
+    again_in(source, kube_jitter(source->kube, was_there && !gone ? SOON_MS : KUBE_RELIST_MS));
 }
 
 static void on_list(void *user, const struct transport_reply *reply)

@@ -31,7 +31,8 @@ struct source *source_new(struct kube *kube,
 /* Nothing is told any more. May be called from inside `tell`. */
 void source_free(struct source *source);
 
-/* If it waits to try again after a failure, it does so now. */
+/* The server is back. If it waits to try again after a failure, it does so now; what fails of now on is
+ * no part of what failed before. */
 void source_hurry(struct source *source);
 /* Whether SYNCED was told; whether it also has what the server has now, as far as one can know. */
 bool source_synced(const struct source *source);

@@ -49,6 +49,7 @@ struct bench {
     bool informer;
     bool over;
     bool late;
+    bool hurried; /* while it asks, it is told that the server is back */
 };
 
 /* ---- the server ---- */
@@ -174,6 +175,8 @@ static void on_request(void *user, struct http_exchange *x)
     struct str words = request_words(x);
     int64_t status = 0;
 
+    if (bench->hurried)
+        kube_watches_hurry(bench->kube);
     (void)str_cut(&rest, '\n', &line);
     size_t arrow = str_find(line, '>');
     if (!line.len || !str_eq(str_trim(str_sub(line, 0, arrow)), words)) {
@@ -361,6 +364,19 @@ TEST(a_watch_may_be_stopped_from_what_it_tells)
     }
 }
 
+/* Nine refusals in a row are worth 51 s of waiting to who takes them for one outage. */
+TEST(what_fails_when_the_server_is_back_is_no_part_of_what_failed_before)
+{
+    struct bench bench = {.hurried = true};
+
+    bench_open(&bench,
+               "initial > 500\ninitial > 500\ninitial > 500\ninitial > 500\ninitial > 500\n"
+               "initial > 500\ninitial > 500\ninitial > 500\ninitial > 500\ninitial > ==9 hold",
+               0);
+    bench_run(&bench, "synced@9 ");
+    bench_close(&bench);
+}
+
 TEST(waits_are_spread_so_that_replicas_do_not_come_together)
 {
     struct kube one = {.random = 1};
@@ -388,6 +404,9 @@ TEST(who_is_told_that_the_server_is_busy_asks_again_within_two_seconds)
         {"busy for long", {429, 429, 429, 429, 429, 429, 429, 429, 429, 429}, 2000},
         {"away for long", {0, 0, 0, 0, 503, 503, 503, 503, 503, 503}, KUBE_BACKOFF_MAX_MS},
         {"away, then busy", {0, 0, 0, 0, 0, 0, 0, 0, 0, 429}, 2000},
+        {"away for long, and then what we know is too old for it",
+         {0, 0, 0, 0, 0, 0, 0, 0, 0, 410},
+         2000},
         {"busy, then away", {429, 429, 429, 429, 429, 429, 429, 429, 0, 0}, 4000},
     };
 

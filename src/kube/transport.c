@@ -54,7 +54,6 @@ struct transport {
     char *url_base;                /* scheme, host to verify, port, path */
     bool insecure;
     bool loopback;
-    bool condemned;        /* reset once curl is off the stack */
     struct link exchanges; /* all under way */
     struct link ready;     /* those with something to deliver */
     CURL *idle[IDLE_EASY_MAX];
@@ -76,7 +75,6 @@ struct transport_exchange {
     struct transport_request request; /* its strings are not kept */
     int64_t retry_after_ms;
     int status;
-    bool heard;     /* any byte of an answer */
     bool finished;  /* code and err are final */
     bool cancelled; /* while being delivered */
     bool delivering;
@@ -140,13 +138,18 @@ static int on_socket_option(void *user, curl_socket_t fd, curlsocktype purpose)
     return CURL_SOCKOPT_OK;
 }
 
+static void hear(struct transport_exchange *exchange)
+{
+    if (!exchange->request.alone)
+        exchange->transport->heard_ms = clock_monotonic_ms();
+}
+
 static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 {
     struct transport_exchange *exchange = user;
     struct str piece = {bytes, size * count};
 
-    exchange->heard = true;
-    exchange->transport->heard_ms = clock_monotonic_ms();
+    hear(exchange);
     buf_add(&exchange->received, piece);
     if (exchange->received.overflow)
         return 0; /* curl ends the transfer with CURLE_WRITE_ERROR */
@@ -183,8 +186,7 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *user)
     struct str value;
     int64_t seconds;
 
-    exchange->heard = true;
-    exchange->transport->heard_ms = clock_monotonic_ms();
+    hear(exchange);
     if (header_is(line, STR("retry-after"), &value) && str_to_i64(value, &seconds) && seconds >= 0)
         exchange->retry_after_ms = (seconds > 3600 ? 3600 : seconds) * 1000;
     else if (header_is(line, STR("warning"), &value))
@@ -339,9 +341,6 @@ static void ended(struct transport_exchange *exchange, CURLcode result)
                       curl_easy_strerror(result));
     }
     finish(exchange);
-    /* A server that is there but says nothing at all: its connections are not to be trusted. */
-    if (result == CURLE_OPERATION_TIMEDOUT && !exchange->heard)
-        transport->condemned = true;
 }
 
 static void collect(struct transport *transport)
@@ -423,8 +422,6 @@ static void on_deferred(void *user)
 static void after_curl(struct transport *transport)
 {
     collect(transport);
-    if (transport->condemned)
-        transport_reset(transport, "the server does not answer");
     deliver(transport);
 }
 
@@ -517,6 +514,8 @@ static void set_options(struct transport_exchange *exchange,
     curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)request->alone);
+    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, (long)request->alone);
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BYTES);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket_option);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
@@ -619,7 +618,6 @@ void transport_reset(struct transport *transport, const char *why)
                                  transport->server, why);
         finish(exchange);
     }
-    transport->condemned = false;
     multi_close(transport);
     multi_open(transport);
     timer_in(transport->deferred, 0, on_deferred);

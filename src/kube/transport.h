@@ -17,9 +17,9 @@ struct uv_loop_s;
  * be called, transport_cancel() of the very request included.
  *
  * A connection that has gone silent (a partition, a server that was suspended) is not seen by TCP
- * for a long time, and all streams of HTTP/2 share its fate. So the first request that times out
- * without a byte of answer condemns the connections: transport_reset() fails everything under way
- * with -ECONNRESET and the next request connects anew. */
+ * for a long time, and all streams of HTTP/2 share its fate. Who has found one out calls transport_reset():
+ * everything under way fails with -ECONNRESET and the next request connects anew. A request that times
+ * out is no such proof: its server may be slow, and about to answer all the others. */
 #define TRANSPORT_CONNECTIONS_MAX 256 /* an HTTP/1.1 server needs one a watch and one a request */
 #define TRANSPORT_REPLY_BYTES_MAX \
     ((size_t)64 << 20) /* one list page or object; streams: one piece */
@@ -63,6 +63,7 @@ struct transport_request {
     /* Where a connection breaks that has served before, a request is sent again on another one;
      * one of these is not, when anything of its body was sent. */
     bool once;
+    bool alone; /* on a new connection, which is closed behind it */
     /* Set: the body of a 2xx answer is handed over in pieces as it arrives. */
     void (*data)(void *user, struct str bytes);
     void (*done)(void *user, const struct transport_reply *reply);
@@ -90,5 +91,5 @@ void transport_reset(struct transport *transport, const char *why);
 void transport_keep_alive(int fd, bool patient);
 /* Of a host without its port: proxies of the environment are not for this machine. */
 bool transport_is_loopback(struct str host);
-/* When anything last arrived from the server, in clock_monotonic_ms(). */
+/* When anything last arrived by a connection that is shared, in clock_monotonic_ms(). */
 int64_t transport_last_heard_ms(const struct transport *transport);

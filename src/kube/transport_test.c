@@ -4,6 +4,7 @@
 #include "kube/transport.h"
 #include "test.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ struct breaking {
     struct transport *transport;
     size_t asked;
     size_t answers;
+    struct http_exchange *held; /* the first of "/late" */
     size_t done;
     int code; /* of the last */
     int status;
@@ -25,6 +27,10 @@ static void on_request(void *user, struct http_exchange *x)
 {
     struct breaking *b = user;
 
+    if (str_is(x->head.path, "/late")) {
+        b->held = b->held ? b->held : x;
+        return;
+    }
     if (++b->asked <= b->answers)
         http_reply(x, 200, "application/json", STR("{}"));
     else
@@ -105,5 +111,30 @@ TEST(what_may_be_sent_again_is_where_a_used_connection_breaks)
     ask(&b, false);
     EXPECT(b.code < 0);
     EXPECT(b.asked == 3);
+    breaking_close(&b);
+}
+
+/* It may be about to answer them. */
+TEST(a_request_whose_time_is_over_ends_no_other)
+{
+    struct breaking b = {0};
+    struct transport_request late = {
+        .method = "GET", .path = STR("/late"), .done = on_done, .user = &b};
+
+    breaking_open(&b, 0);
+    (void)transport_send(b.transport, &late);
+    while (!b.held)
+        (void)uv_run(&b.loop, UV_RUN_ONCE);
+    late.timeout_ms = 50;
+    (void)transport_send(b.transport, &late);
+    while (b.done < 1)
+        (void)uv_run(&b.loop, UV_RUN_ONCE);
+    EXPECT(b.code == -ETIMEDOUT);
+    (void)uv_run(&b.loop, UV_RUN_NOWAIT);
+    EXPECT(b.done == 1);
+    http_reply(b.held, 200, "application/json", STR("{}"));
+    while (b.done < 2)
+        (void)uv_run(&b.loop, UV_RUN_ONCE);
+    EXPECT(b.code == 0 && b.status == 200);
     breaking_close(&b);
 }

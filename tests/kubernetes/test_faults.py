@@ -76,13 +76,18 @@ class Lives:
     def __exit__(self, *unused):
         self.over = True
 
-    def check_once(self, names, again=0):
-        """These pods, each made once and bound: nothing was lost, nothing ran twice, no gang is there in part. `again`: so many
-        were made again, of gangs that were undone."""
-        wait_for(lambda: {u for uids in self.uids.values() for u in uids} == self.bound and set(self.uids) >= set(names),
-                 "every pod to be bound", 90)
+    def settled(self, names):
+        """Each of these was bound, and so was all that is there; who was deleted before, with its gang, is not waited for."""
+        there = json.loads(self.plane.kubectl("get", "pods", "-n", "default", "-o", "json").stdout)["items"]
+        return all(self.uids.get(name, set()) & self.bound for name in names) and \
+            {p["metadata"]["uid"] for p in there} <= self.bound
+
+    def check_once(self, names, again=lambda: 0):
+        """These pods, each made once and bound: nothing was lost, nothing ran twice, no gang is there in part. `again()`: so
+        many were made again, of gangs that were undone."""
+        wait_for(lambda: self.settled(names), "every pod to be bound", 90)
         twice = {name: uids for name, uids in self.uids.items() if len(uids) != 1}
-        if sum(len(uids) - 1 for uids in twice.values()) <= again:
+        if sum(len(uids) - 1 for uids in twice.values()) <= again():
             twice = {}
         check(set(self.uids) == set(names) and not twice, f"each pod once: {sorted(self.uids)}, twice: {twice}")
 
@@ -229,11 +234,13 @@ def test_a_server_that_is_late_and_refuses_costs_no_process_and_no_second_bind()
         after_refused = first_bind("after-refused")
         check(refused > 0, "requests were refused")
         check(all(o.alive() for o in operators), "no replica ended")
-        undone = sum(o.metric("muster_gangs_undone_total") for o in operators)
-        lives.check_once(names, again=2 * undone)
+
+        def undone():
+            return sum(o.metric("muster_gangs_undone_total") for o in operators)
+        lives.check_once(names, again=lambda: 2 * undone())
         check(not lives.crowded, f"no node has two: {lives.crowded}")
         print(f"first bind {after_late:.1f} s after two minutes of late answers, {after_refused:.1f} s after {refused} answers "
-              f"of 429; all {time.monotonic() - well:.1f} s after those; {undone:.0f} gangs were undone; "
+              f"of 429; all {time.monotonic() - well:.1f} s after those; {undone():.0f} gangs were undone; "
               f"load {os.getloadavg()[0]:.0f}")
         check(sum(o.leading() for o in operators) == 1, "one of them leads")
 
