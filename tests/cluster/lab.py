@@ -2,6 +2,7 @@
 that makes folders of a node. Everything in namespaces of its own; nothing of it stays.
 """
 
+import concurrent.futures
 import json
 import os
 import signal
@@ -42,15 +43,18 @@ class Lab:
         self.folder = self.plane.folder
         self.provisioner = Provisioner(self.plane, self.folder)
         self.said = []  # of the step that goes on
+        self.beside = concurrent.futures.ThreadPoolExecutor()  # as long as the nodes: a process ends with its thread
+        image = os.path.join(self.folder, "muster.tar")
         try:
+            building = self.beside.submit(
+                run, [os.path.join(ROOT, "deploy", "image", "build.py"), "--build", BUILD, "--out", image], limit=400)
             self.plane.start()
             archive = os.path.join(self.folder, "host.tar")
             host_archive(archive)
             Registry(ADDRESS, archive).start()
-            image = os.path.join(self.folder, "muster.tar")
-            run([os.path.join(ROOT, "deploy", "image", "build.py"), "--build", BUILD, "--out", image], limit=400)
-            for node in self.nodes:
-                node.start(image)
+            building.result()
+            for started in [self.beside.submit(node.start, image) for node in self.nodes]:
+                started.result()
             self.apply(CLASS)
             self.provisioner.start()
         except BaseException:
@@ -64,6 +68,7 @@ class Lab:
             stop_all(self.plane, self.nodes)
         finally:
             self.plane.stop()
+            self.beside.shutdown()
 
     def say(self, words):
         self.said.append(words)

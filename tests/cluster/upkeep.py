@@ -17,7 +17,7 @@ spec: {parentQueue: wrong, resources: {}}
 # Of the whole cluster; what is in a namespace goes with it.
 LEFT = ("priorityclasses,clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,"
         "crds,namespaces,apiservices")
-LIFETIME = "3m"  # of the webhooks' certificate: it is replaced after two
+LIFETIME = "90s"  # of the webhooks' certificate: it is replaced after one minute
 
 
 def install(lab):

@@ -13,6 +13,7 @@ import ctypes
 import datetime
 import json
 import os
+import secrets
 import shutil
 import signal
 import ssl
@@ -139,7 +140,7 @@ class Certificates:
                      "-keyout", self.path(name + ".key"), "-out", self.path(name + ".csr"),
                      "-subj", subject)
         self.openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path(authority + ".crt"),
-                     "-CAkey", self.path(authority + ".key"), "-CAcreateserial", "-days", "2",
+                     "-CAkey", self.path(authority + ".key"), "-set_serial", str(secrets.randbits(63)), "-days", "2",
                      "-extfile", extensions, "-out", self.path(name + ".crt"))
 
     def data(self, name):

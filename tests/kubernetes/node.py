@@ -294,13 +294,14 @@ state = "{self.state}/state"
 
     def start_proxy(self):
         c = self.plane.certs
-        c.sign("kube-proxy", "/CN=system:kube-proxy", "clientAuth")
+        user = f"kube-proxy-{self.name}"
+        c.sign(user, "/CN=system:kube-proxy", "clientAuth")
         self.plane.kubectl("create", "clusterrolebinding", "kube-proxy", "--clusterrole=system:node-proxier",
                            "--user=system:kube-proxy", ok=False)
         config = self.write("kube-proxy.yaml", f"""apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 bindAddress: {self.address}
-clientConnection: {{kubeconfig: {c.kubeconfig(c.path("kube-proxy.kubeconfig"), self.plane.outside, "kube-proxy")}}}
+clientConnection: {{kubeconfig: {c.kubeconfig(c.path(user + ".kubeconfig"), self.plane.outside, user)}}}
 clusterCIDR: {ALL_PODS}
 mode: nftables
 hostnameOverride: {self.name}
