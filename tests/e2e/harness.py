@@ -149,12 +149,20 @@ def torch_pythons():
 def know_torch():
     """For the tests that this process starts: importing torch takes seconds, and many of them ask for it."""
     os.environ[KNOWN_TORCH] = "\n".join(" ".join(found) for found in torch_pythons())
-    os.environ[torchrun_alone.FOLDER] = torchrun_alone.make(BUILD, torch_pythons()) or ""
+    os.environ.update(torchrun_alone.make(BUILD, torch_pythons()))
 
 
 def torchrun_of_pods(pytorch):
     """The folder in which pods are to find it, "" for the usual ones."""
-    return "" if pytorch else os.environ.get(torchrun_alone.FOLDER, "")
+    return "" if pytorch is True else os.environ.get(torchrun_alone.RANKS if pytorch else torchrun_alone.FOLDER, "")
+
+
+def python_of_ranks():
+    """A Python for ranks of tests that are not about PyTorch itself, the quickest; Skip where none has it."""
+    if not torch_pythons():
+        raise Skip("no Python here can import torch")
+    folder = torchrun_of_pods(pytorch="ranks")
+    return os.path.join(folder, "python3") if folder else torch_pythons()[-1][0]
 
 
 def python_with(*modules, where="True"):
@@ -187,8 +195,8 @@ class Muster:
     runs_batch_jobs = True  # and no kube-controller-manager does
 
     def __init__(self, nodes=1, gpus_per_node=0, flags=(), env=None, path_first=None, pytorch=False):
-        """`path_first`: a folder that pods look into first; `pytorch`: whether they find a whole one where that is not given, and
-        not only its torchrun (torchrun_alone.py)."""
+        """`path_first`: a folder that pods look into first. Where it is not given, pods find a whole PyTorch (`pytorch` is True),
+        their ranks do ("ranks"), or there is torchrun alone (False): torchrun_alone.py."""
         self.folder = tempfile.mkdtemp(prefix=f"muster-test-{os.environ.get('MUSTER_TEST_RUN', '')}-")
         self.data = os.path.join(self.folder, "data")
         self.kubeconfig = os.path.join(self.folder, "kubeconfig")

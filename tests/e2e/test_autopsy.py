@@ -90,7 +90,7 @@ def test_every_rank_of_plain_python_is_named_with_its_line():
 @needs("the stacks that muster up reads")
 def test_ranks_of_torchrun_are_named_here_and_through_exec():
     need_torch()
-    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS, pytorch=True) as m:
+    with Muster(nodes=1, gpus_per_node=2, flags=FLAGS, pytorch="ranks") as m:
         m.apply(QUEUE)
         m.torchrun("submit", "--queue", "demo", "--gpus", "2", "--name", "hangs", "--detach", "python main.py",
                    cwd=project(m, main__py=TORCH))

@@ -45,7 +45,7 @@ class Adopted:
 
 
 def test_every_act_of_the_demo_happened():
-    with LeftRunning(pytorch=True) as m:
+    with LeftRunning(pytorch="ranks") as m:
         nodes = m.get("nodes")
         check([n["status"]["capacity"]["nvidia.com/gpu"] for n in nodes] == ["8"] * 4, "four nodes of eight GPUs")
         queues = {q["metadata"]["name"]: q["spec"].get("parentQueue") for q in m.get("queues")}

@@ -45,7 +45,7 @@ def test_runnable_blocks_run():
     check(pages, f"no page has a block ```{BLOCK}")
     before = run(["git", "status", "--porcelain"], cwd=ROOT, ok=False).stdout
     for page, blocks in pages:
-        with Muster(nodes=4, gpus_per_node=8, pytorch=True) as m:
+        with Muster(nodes=4, gpus_per_node=8, pytorch="ranks") as m:
             done = run(["bash", "-c", script_of(page, blocks)], cwd=ROOT, env=m.env, ok=False, limit=240)
             if done.returncode != 0:
                 raise Failure(f"{page}: exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")

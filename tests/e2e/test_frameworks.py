@@ -5,7 +5,8 @@ import os
 import re
 import shutil
 
-from harness import PORT_OF_PYTORCHJOBS, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, python_with, torch_pythons, wait_for
+from harness import (PORT_OF_PYTORCHJOBS, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, python_of_ranks, python_with,
+                     torch_pythons, wait_for)
 from kubeflow import KINDS, create, job, pods, status, wait_condition
 
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
@@ -229,7 +230,7 @@ def test_a_pytorchjob_is_scaled_while_it_trains():
 
 @apart(PORT_OF_TRAINJOBS)
 def test_a_pytorchtrainingjob_is_scaled_while_it_trains():
-    python = torchrun_python()
+    python = python_of_ranks()
     body = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "PyTorchTrainingJob", "metadata": {"name": "grow"}, "spec": {
         "elastic": {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "expectedReplicas": 2},
         "torchrunConfig": {"enabled": True, "maxRestarts": 20, "procPerNode": "1", "extraOptions": [
@@ -258,7 +259,7 @@ def test_torchrun_meets_in_the_etcd_of_the_job():
            "print(f'rank {dist.get_rank()} of {dist.get_world_size()}: sum {int(x.item())}', flush=True)\n"
     # The options keep an older torchrun from stumbling over a newer Python.
     body["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"] = [
-        python, "-m", "torch.distributed.run", "--redirects=1", "--tee=1", "--no_python", python, "-c", sums]
+        python, "-m", "torch.distributed.run", "--redirects=1", "--tee=1", "--no_python", python_of_ranks(), "-c", sums]
     with Muster(flags=NODES) as m:
         create(m, body)
         wait_condition(m, "PyTorchJob", "store", "Succeeded", 150)

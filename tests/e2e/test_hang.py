@@ -1,12 +1,12 @@
-"""Ranks that hang are named, and a hang that is proven restarts the gang. The ranks have PyTorch; but for the elastic gang their
-torchrun has none (torchrun_alone.py), as it only starts and ends them."""
+"""Ranks that hang are named, and a hang that is proven restarts the gang. The ranks have PyTorch; their torchrun has none
+(torchrun_alone.py), as it only starts and ends them."""
 
 import json
 import os
 import signal
 import time
 
-from harness import Muster, Skip, check, needs, torch_pythons, wait_for
+from harness import Muster, check, needs, python_of_ranks, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "256Gi")
@@ -35,11 +35,9 @@ spec:
 
 class Training:
     def __init__(self, m, fault="", mode="Pods", observe="on"):
-        if not torch_pythons():
-            raise Skip("no Python here can import torch")
         self.m = m
         self.file = f"/tmp/{os.path.basename(m.folder)}.go"  # in the pod
-        m.apply(JOB.format(python=torch_pythons()[-1][0], script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder,
+        m.apply(JOB.format(python=python_of_ranks(), script=os.path.join(HERE, "ddp.py"), file=self.file, folder=m.folder,
                            fault=fault, mode=mode, observe=observe))
 
     def status(self):
@@ -145,7 +143,7 @@ def test_a_gang_restarts_in_place_after_a_hang_and_after_a_failure():
 
 @needs("a node agent that looks at the ranks")
 def test_an_elastic_gang_restarts_in_place_after_a_hang_and_when_a_torchrun_ends():
-    with Muster(nodes=2, gpus_per_node=1, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=1, flags=NODES, pytorch="ranks") as m:
         training = Training(m, mode="InPlace}\n  elastic: {minNodes: 1, maxNodes: 2")
         training.wait_training()
 

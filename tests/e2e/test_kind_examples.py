@@ -4,8 +4,8 @@ names, and the commands of the guides to KAI Scheduler and Kubeflow Trainer work
 import os
 import re
 
-from harness import (EXAMPLES, PORT_OF_PYTORCHJOBS, PORT_OF_TRAINJOBS, Muster, Skip, apart, check, need_kubectl, needs,
-                     torch_pythons, wait_for)
+from harness import (EXAMPLES, PORT_OF_PYTORCHJOBS, PORT_OF_TRAINJOBS, Muster, apart, check, need_kubectl, needs,
+                     python_of_ranks, torch_pythons, wait_for)
 from kubeflow import KINDS, create, job
 
 LIMIT_S = 150  # for one folder: the jobs run beside each other
@@ -39,7 +39,7 @@ def is_job(kind, group=""):
 
 def run_files(folder, chosen, gpus=0):
     """Create the manifests beside each other and wait for what they promise; {name: (kind, file)} of the jobs."""
-    python = os.path.dirname(torch_pythons()[-1][0]) if torch_pythons() else None
+    python = os.path.dirname(python_of_ranks()) if torch_pythons() else None
     flags = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
     with Muster(nodes=2, gpus_per_node=gpus, flags=flags, path_first=python) as m:
         m.kubectl("create", "-f", example("kubeflow", "queues.yaml"))  # as seed 002 types it: nothing of it is there before
@@ -138,9 +138,7 @@ def test_jobs_of_kubeflow():
 def test_manifests_of_torchrun_controller():
     """Queues and jobs in the words of torchrun-controller; the queue that cannot work is told so and runs nothing."""
     folder = "torchrun-controller"
-    if not torch_pythons():
-        raise Skip("no Python here can import torch")
-    with Muster(gpus_per_node=4, path_first=os.path.dirname(torch_pythons()[-1][0])) as m:
+    with Muster(gpus_per_node=4, path_first=os.path.dirname(python_of_ranks())) as m:
         files = promises(folder)
         check(len(files) == 7, f"examples: {sorted(files)}")
         for file in sorted(files, key=lambda name: "job" in name):

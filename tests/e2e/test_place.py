@@ -5,7 +5,7 @@ import re
 import signal
 import time
 
-from harness import PORT_OF_TRAINJOBS, Muster, Skip, apart, check, needs, torch_pythons, torchrun_of_pods, wait_for
+from harness import PORT_OF_TRAINJOBS, Muster, apart, check, needs, python_of_ranks, torch_pythons, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "ddp.py")  # without an end until it is restarted, then of 20 steps
@@ -57,15 +57,11 @@ spec:
 """
 
 
-def apply(m, text, which=0):
-    """`which` of the Pythons that have torch: the first has a current one, of which torchrun is, too; the last an old one, which
-    starts in half the time, and torchrun is without the rest of it."""
-    if not torch_pythons():
-        raise Skip("no Python here can import torch")
-    python = torch_pythons()[which][0]
-    alone = which and torchrun_of_pods(pytorch=False)
-    m.apply(text % {"python": python, "torchrun": os.path.join(alone, "python3") if alone else python, "program": PROGRAM,
-                    "folder": m.folder})
+def apply(m, text, current=False):
+    """`current`: ranks and torchrun are of a current PyTorch; else of one that starts in a third of the time."""
+    quick = python_of_ranks()
+    python = torch_pythons()[0][0] if current else quick
+    m.apply(text % {"python": python, "torchrun": python, "program": PROGRAM, "folder": m.folder})
 
 
 def status(m, kind="jobset"):
@@ -121,7 +117,7 @@ def restarts_in_place(m):
 @apart(PORT_OF_TRAINJOBS)
 def test_a_jobset_restarts_in_the_pods_that_it_has():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
-        apply(m, SET)
+        apply(m, SET, current=True)
         restarts_in_place(m)
 
 
@@ -129,7 +125,7 @@ def test_a_jobset_restarts_in_the_pods_that_it_has():
 @apart(PORT_OF_TRAINJOBS)
 def test_a_trainjob_restarts_in_the_pods_that_it_has():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
-        apply(m, JOB, -1)
+        apply(m, JOB)
         restarts_in_place(m)
         wait_for(lambda: status(m, "trainjob").get("phase") == "Complete", "the job to be complete")
 
@@ -161,7 +157,7 @@ def restarts_after_a_hang(m, in_place):
 @apart(PORT_OF_TRAINJOBS)
 def test_a_stopped_rank_of_a_jobset_is_named_and_the_set_starts_again():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
-        apply(m, SET.replace(", restartStrategy: InPlaceRestart", "").replace("backoffLimit: 2147483647", "backoffLimit: 0"), -1)
+        apply(m, SET.replace(", restartStrategy: InPlaceRestart", "").replace("backoffLimit: 2147483647", "backoffLimit: 0"))
         restarts_after_a_hang(m, in_place=False)
 
 
@@ -169,7 +165,7 @@ def test_a_stopped_rank_of_a_jobset_is_named_and_the_set_starts_again():
 @apart(PORT_OF_TRAINJOBS)
 def test_a_stopped_rank_of_a_trainjob_is_named_and_it_restarts_in_place():
     with Muster(nodes=2, gpus_per_node=1, flags=NODES) as m:
-        apply(m, JOB, -1)
+        apply(m, JOB)
         restarts_after_a_hang(m, in_place=True)
         told = m.kubectl("describe", "trainjob", "t").stdout
         check("is stopped by a signal" in told, told)

@@ -26,7 +26,7 @@ while not os.path.exists("/app/go"):
 
 def test_submit_brings_results_home_and_keeps_what_changed_there():
     need_torch()
-    with Muster(nodes=2, gpus_per_node=2, flags=FLAGS, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=2, flags=FLAGS, pytorch="ranks") as m:
         m.apply(QUEUE)
         folder = project(m, main__py=MAIN, config="old\n", mine="old\n", __gitignore="*.log\n", ignored__log="old\n")
         outside = os.path.join(m.folder, "outside")

@@ -4,7 +4,7 @@ people follow."""
 import datetime
 import os
 
-from harness import EXAMPLES, PORT_OF_PYTORCHJOBS, Muster, Skip, apart, check, needs, torch_pythons, wait_for
+from harness import EXAMPLES, PORT_OF_PYTORCHJOBS, Muster, apart, check, needs, python_of_ranks, wait_for
 from kubeflow import CLAIM, WAIT, create, job, once, pods, status, wait_condition
 
 NODES = ("--cpus-per-node", "64", "--memory-per-node", "64Gi")
@@ -16,11 +16,8 @@ def example(name):
 
 
 def with_torch():
-    """The folder of a Python that has torch: in front of the PATH its torchrun is found too."""
-    found = torch_pythons()
-    if not found:
-        raise Skip("no Python here can import torch")
-    return os.path.dirname(found[-1][0])
+    """The folder of a Python that has torch; in front of the PATH it is found, and the machine's torchrun behind."""
+    return os.path.dirname(python_of_ranks())
 
 
 def scale(m, name, replicas):

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 
-from harness import PATIENCE, Failure, binary, check, run, wait_for
+from harness import PATIENCE, Failure, binary, check, run, torchrun_of_pods, wait_for
 from test_plugin_commands import need_torch
 
 TRAIN = """
@@ -44,15 +44,16 @@ def name_of(pid):
 
 
 class Own:
-    """A person without a muster: a home, a folder, and no kubectl."""
+    """A person without a muster: a home, a folder, and no kubectl. `pytorch`: as Muster()'s."""
 
-    def __init__(self):
+    def __init__(self, pytorch=False):
         self.folder = tempfile.mkdtemp(prefix="muster-run-")
         self.data = os.path.join(self.folder, "data")
         self.project = os.path.join(self.folder, "project")
         os.mkdir(self.project)
         self.env = {k: v for k, v in os.environ.items() if k not in ("KUBECONFIG",)}
-        self.env.update(HOME=self.folder, MUSTER_DATA_DIR=self.data, NO_COLOR="1")
+        path = ":".join(filter(None, (torchrun_of_pods(pytorch), self.env["PATH"])))
+        self.env.update(HOME=self.folder, MUSTER_DATA_DIR=self.data, NO_COLOR="1", PATH=path)
 
     def __enter__(self):
         return self
@@ -75,7 +76,7 @@ class Own:
 
 def test_run_starts_a_muster_trains_and_brings_the_model_home():
     need_torch()
-    with Own() as own:
+    with Own(pytorch="ranks") as own:
         own.write("train.py", TRAIN)
         done = own.muster("run", "--gpus", "2", "--name", "first", "train.py", "--lr", "0.5")
         check(done.stdout.count("sum [0.5, 0.5]") == 2 and "[rank1]" in done.stdout, done.stdout + done.stderr)

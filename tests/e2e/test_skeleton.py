@@ -72,7 +72,7 @@ def test_failing_command_gives_its_exit_status():
 
 def test_muster_killed_in_the_middle_of_training_loses_nothing():
     need_torch()
-    with Muster(nodes=2, gpus_per_node=4, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=4, pytorch="ranks") as m:
         m.apply(QUEUE)
         m.torchrun("submit", "--queue", "demo", "--gpus", "4", "--name", "survivor", "--detach",
                    "python train.py --steps 80 --step-seconds 0.1", cwd=project(m))
@@ -142,7 +142,7 @@ def one_line(done, *words):
 
 def test_torchrun_alone_starts_ranks_as_that_of_pytorch_does():
     """What other tests have in its place (torchrun_alone.py): two of them meet, and tell each rank the same."""
-    alone = torchrun_of_pods(pytorch=False)
+    alone, quick = torchrun_of_pods(pytorch=False), torchrun_of_pods(pytorch="ranks")
     if not alone:
         raise Skip("no Python here has PyTorch 1.13")
     script = "env | grep -E '^(GROUP_|LOCAL_|ROLE_|TORCHELASTIC_|WORLD_|RANK|OMP)' | sort"
@@ -157,8 +157,8 @@ def test_torchrun_alone_starts_ranks_as_that_of_pytorch_does():
         said = [node.communicate(timeout=60 * PATIENCE) for node in nodes]
         check(all(node.returncode == 0 for node in nodes), f"{said}")
         return sorted(line for lines, _ in said for line in lines.splitlines() if not re.search("PORT|ERROR_FILE", line))
-    both = [ranks(os.path.join(folder, "python3")) for folder in ("/usr/bin", alone)]
-    check(len(both[0]) > 40 and both[0] == both[1], f"{both}")
+    said = [ranks(os.path.join(folder, "python3")) for folder in ("/usr/bin", alone, quick)]
+    check(len(said[0]) > 40 and said[0] == said[1] == said[2], f"{said}")
 
 
 def test_mistakes_get_one_clear_line():

@@ -6,7 +6,7 @@ import re
 import shutil
 import urllib.request
 
-from harness import EXAMPLES, Muster, Skip, check, free_port, python_with, torch_pythons, wait_for
+from harness import EXAMPLES, Muster, Skip, check, free_port, python_of_ranks, python_with, torch_pythons, wait_for
 
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -135,10 +135,7 @@ spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, mem
 
 
 def test_real_torchrun_on_two_replicas():
-    new = [p for p, version in torch_pythons() if not version.startswith("1.")]
-    if not new:
-        raise Skip("no current torch")
-    with Muster(nodes=2, path_first=os.path.dirname(new[0])) as m:
+    with Muster(nodes=2, path_first=os.path.dirname(python_of_ranks())) as m:
         script = os.path.join(EXAMPLES, "trainjob", "allreduce.py")
         # A port of its own: pods share the machine's network, and torchrun takes whoever listens there for its store.
         options = ('torchrunConfig: {enabled: true, procPerNode: "2", extraOptions: ["--monitor_interval=0.2", '

@@ -33,14 +33,14 @@ def torch_or_skip():
 
 def test_single_node():
     torch_or_skip()
-    with Muster(nodes=1, gpus_per_node=8, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=1, gpus_per_node=8, flags=NODES, pytorch="ranks") as m:
         run_example(m, "single-node", ["single-node"])
         ranks(logs(m, "single-node", 1), 2)
 
 
 def test_multi_node():
     torch_or_skip()
-    with Muster(nodes=2, gpus_per_node=8, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=8, flags=NODES, pytorch="ranks") as m:
         run_example(m, "multi-node", ["multi-node"])
         ranks(logs(m, "multi-node", 2), 4)
         check(m.get("torchrunjob", "multi-node")["status"]["distribution"] == "2x2", "not two pods of two")
@@ -48,7 +48,7 @@ def test_multi_node():
 
 def test_uneven():
     torch_or_skip()
-    with Muster(nodes=3, gpus_per_node=2, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=3, gpus_per_node=2, flags=NODES, pytorch="ranks") as m:
         run_example(m, "uneven", ["uneven"])
         check(m.get("torchrunjob", "uneven")["status"]["distribution"] == "2x2+1", "not 2, 2 and 1")
         ranks(logs(m, "uneven", 3), 5)
@@ -63,14 +63,14 @@ def test_elastic():
 
 def test_cpu_only():
     torch_or_skip()
-    with Muster(nodes=2, gpus_per_node=0, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=0, flags=NODES, pytorch="ranks") as m:
         run_example(m, "cpu-only", ["cpu-only"])
         ranks(logs(m, "cpu-only", 2), 4)
 
 
 def test_queues_overrides_and_checkpoints():
     torch_or_skip()
-    with Muster(nodes=1, gpus_per_node=8, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=1, gpus_per_node=8, flags=NODES, pytorch="ranks") as m:
         run_example(m, "several-queues", ["vision-job", "language-job"])
         check(m.get("queue", "vision")["spec"]["parentQueue"] == "teams", "vision is not below teams")
         run_example(m, "priority-override", ["urgent"])

@@ -55,7 +55,7 @@ def training(steps, *more):
 
 def test_a_failed_rank_restarts_all_from_the_checkpoint():
     need_torch()
-    with Muster(nodes=2, gpus_per_node=2, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=2, flags=NODES, pytorch="ranks") as m:
         m.apply(QUEUE)
         m.apply(job("t", training(40, "--fail-at-step", "22"), gpus=4, reliability="{maxRestarts: 2}"))
         end = wait_phase(m, "t", "Succeeded", "Failed", limit=200)

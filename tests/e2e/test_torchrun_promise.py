@@ -231,7 +231,7 @@ def test_the_manifests_in_the_docs_are_accepted():
 
 
 def test_etcd_v2_without_an_etcd():
-    with server(2, pytorch=True) as m:
+    with server(2, pytorch="ranks") as m:
         m.kubectl("apply", "-f", os.path.join(EXAMPLES, "torchrun", "etcd-v2.yaml"))
         wait_for(lambda: m.phase("over-etcd") in ("Succeeded", "Failed"), "over-etcd to end", 240)
         status = m.get("torchrunjob", "over-etcd")["status"]

@@ -84,7 +84,7 @@ spec:
 def test_what_stops_ranks_from_starting():
     if not torch_pythons():
         raise Skip("no Python here can import torch")
-    with Muster(nodes=2, gpus_per_node=8, flags=NODES, pytorch=True) as m:
+    with Muster(nodes=2, gpus_per_node=8, flags=NODES, pytorch="ranks") as m:
         m.apply(QUEUE.replace("gpus: 8", "gpus: 1"))
         submit(m, "missing", command="no-such-program --now")
         # Listens, and only then lets the setup go on. Pods may share a network: then one of the two fails to. Connections of an

@@ -225,4 +225,4 @@ class FileStore(Store):
 
 def __getattr__(name):
     raise AttributeError(f"torch.distributed.{name}: this is torchrun alone (tests/e2e/standin_torch); a test that needs PyTorch "
-                         "says Muster(..., pytorch=True)")
+                         "says Muster(..., pytorch=\"ranks\")")
