@@ -42,7 +42,8 @@ FINDING_CHARACTERS = 4000
 # Where trainings of these kinds meet unless they are told another one (apart()).
 PORT_OF_TRAINJOBS = "port 29500"
 PORT_OF_PYTORCHJOBS = "port 23456"
-MADE_AS = "fieldManager=kubectl-client-side-apply&fieldValidation=Strict"  # as kubectl apply does
+APPLIED = "fieldManager=kubectl-client-side-apply&fieldValidation=Strict"  # as kubectl apply does
+CREATED = "fieldManager=kubectl-create&fieldValidation=Strict"  # as kubectl create does
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 KNOWN_TORCH = "MUSTER_TEST_TORCH"  # lines of "path version", once that was found out
 
@@ -343,14 +344,29 @@ class Muster:
             # It reads what begins with a brace as JSON to the end, and separators are none.
             self.kubectl("apply", "-f", "-", input="---\n" + "\n---\n".join(documents))
 
-    def _made(self, document):
-        """Whether an object of this document has been created. If one in YAML was so before, the note of it is made up for."""
+    def new(self, manifest):
+        """What a manifest holds is made, as `kubectl create` does it, which starts for a tenth of a second of a processor."""
+        for document in documents_of(manifest, note=False):
+            path, status, text = self._ask_for(document, CREATED)
+            if not path:
+                self.kubectl("create", "-f", "-", input=document)
+            elif status != 201:
+                raise Failure(f"{document}\n{status} {text.decode(errors='replace')}")
+
+    def _ask_for(self, document, how):
+        """(path, status, answer) of creating an object of this document; no path where its text does not tell one."""
         group, version, kind, ns = place_of(document)
         path = kind and self.rest.path(f"{kind.lower()}.{version}.{group}", ns=ns)
         if not path:
+            return None, 0, b""
+        return path, *self.rest.ask("POST", f"{path}?{how}", document.encode(),
+                                    content="application/json" if as_json(document) else "application/yaml")
+
+    def _made(self, document):
+        """Whether an object of this document has been created. If one in YAML was so before, the note of it is made up for."""
+        path, status, text = self._ask_for(document, APPLIED)
+        if not path:
             return False
-        status, text = self.rest.ask("POST", f"{path}?{MADE_AS}", document.encode(),
-                                     content="application/json" if as_json(document) else "application/yaml")
         if status == 201 and LAST_APPLIED not in document:
             self.made[path, json.loads(text)["metadata"]["name"]] = document
         elif status == 409 and (before := self.made.pop((path, json.loads(text)["details"]["name"]), None)):
@@ -406,12 +422,12 @@ def as_json(text):
         return None
 
 
-def documents_of(manifest):
-    """Its objects, each as text; those in JSON with the note of them that kubectl would leave."""
+def documents_of(manifest, note=True):
+    """Its objects, each as text; those in JSON with the note of them that kubectl apply would leave, unless they need none."""
     made = as_json(manifest)
     if made:
         items = made["items"] if made.get("kind") == "List" else [made]
-        return [json.dumps(noted(item)) for item in items]
+        return [json.dumps(noted(item) if note else item) for item in items]
     return [text for text in re.split(r"^---.*$", manifest, flags=re.MULTILINE) if re.search(r"^[^#\s]", text, re.MULTILINE)]
 
 

@@ -49,7 +49,7 @@ def job(kind, name, chief=WAIT, worker=WAIT, workers=1, restart="OnFailure", run
 
 
 def create(m, *objects):
-    m.kubectl("create", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    m.new(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
 
 def refused(m, *objects):

@@ -18,7 +18,7 @@ spec:
 
 
 def create(m, name, command, spec="backoffLimit: 6"):
-    m.kubectl("create", "-f", "-", input=JOB % {"name": name, "command": command, "spec": spec})
+    m.new(JOB % {"name": name, "command": command, "spec": spec})
 
 
 def status(m, name):
@@ -99,7 +99,7 @@ def test_a_failed_pod_is_tried_again_and_parallelism_follows():
         text = JOB % {"name": "again", "command": "mkdir /kept/again && exit 3; exit 0", "spec": "backoffLimit: 2"}
         text = text.replace("      containers", "      " + kept).replace(
             "image: ubuntu", "image: ubuntu, volumeMounts: [{name: kept, mountPath: /kept}]")
-        m.kubectl("create", "-f", "-", input=text)
+        m.new(text)
         m.kubectl("wait", "job/again", "--for=condition=complete", "--timeout=90s", limit=120)
         check((status(m, "again")["failed"], status(m, "again")["succeeded"]) == (1, 1), str(status(m, "again")))
 

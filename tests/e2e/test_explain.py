@@ -74,7 +74,7 @@ spec:
 
 
 def create(m, name, queue="default-queue", priority="train", notes="", more="", asks="nvidia.com/gpu: 1"):
-    m.kubectl("create", "-f", "-", input=POD % locals())
+    m.new(POD % locals())
 
 
 def told(m, name, *words):

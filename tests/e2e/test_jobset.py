@@ -20,7 +20,7 @@ def part(name, command, replicas=1, pods=1, more=""):
 
 
 def create(m, name, parts, spec="suspend: false"):
-    m.kubectl("create", "-f", "-", input=SET % {"name": name, "spec": spec, "parts": ", ".join(parts)})
+    m.new(SET % {"name": name, "spec": spec, "parts": ", ".join(parts)})
 
 
 def status(m, name):

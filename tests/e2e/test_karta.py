@@ -14,7 +14,7 @@ spec: {worker: {replicas: 2}}
 
 
 def pod(m, uid, name, role):
-    m.kubectl("create", "-f", "-", input=json.dumps({
+    m.new(json.dumps({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "labels": {"example.com/role": role},
                      "ownerReferences": [{"apiVersion": "example.com/v1", "kind": "Flow", "name": "flow", "uid": uid}]},

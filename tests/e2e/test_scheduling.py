@@ -15,7 +15,7 @@ def create(m, name, **replace):
         text = f.read()
     for old, new in replace.items():
         text = text.replace(old.replace("__", "/").replace("_", "-"), new)
-    return m.kubectl("create", "-f", "-", input=text)
+    m.new(text)
 
 
 def running(m, name):
@@ -48,7 +48,7 @@ def test_plain_pods_run_from_the_default_queue():
             wait_for(lambda: running(m, name), f"{name} to run")
         groups = [g["metadata"]["name"] for g in m.get("podgroups")]
         check(any(g.startswith("pg-gpu-pod") for g in groups), f"no pod group for gpu-pod: {groups}")
-        m.kubectl("create", "-f", "-", input=open(example("gpu-pod.yaml")).read().replace("gpu-pod", "second"))
+        m.new(open(example("gpu-pod.yaml")).read().replace("gpu-pod", "second"))
 
         def reason():
             conditions = m.get("pod", "second")["status"].get("conditions", [])

@@ -20,7 +20,7 @@ def create(m, name, **replace):
                                   "schedulerName: kai-scheduler\n  terminationGracePeriodSeconds: 0")
     for old, new in replace.items():
         manifest = manifest.replace(old.replace("_", "-"), new)
-    m.kubectl("create", "-f", "-", input=manifest)
+    m.new(manifest)
 
 
 def node_of(m, name):
@@ -67,9 +67,9 @@ def test_two_teams_take_turns_once_use_over_time_counts():
         m.kubectl("apply", "-f", example("time-based-queues.yaml"))
         ends_at_once = "schedulerName: kai-scheduler\n  terminationGracePeriodSeconds: 0"
         first, second = text("time-based-jobs.yaml").replace("schedulerName: kai-scheduler", ends_at_once).split("---")
-        m.kubectl("create", "-f", "-", input=first)
+        m.new(first)
         wait_for(lambda: running(m, "turn-of-team-a"), "the first to run")
-        m.kubectl("create", "-f", "-", input=second)
+        m.new(second)
         wait_for(lambda: waits_because(m, "turn-of-team-b"), "the second to say why it waits")
         check(running(m, "turn-of-team-a"), "an equal share is half a node: nobody may take the whole from the other")
         fast = re.sub("windowSize: .*", "windowSize: 60s", text("time-based-shard.yaml"))
@@ -111,8 +111,8 @@ def test_a_pool_with_a_shard_of_its_own_runs_its_queues():
         m.kubectl("create", "-f", example("gpu-shard.yaml"))
         said = wait_for(lambda: applied(m, "gpu-shard"), "the shard to be answered")
         check(said["status"] == "True", said)
-        m.kubectl("create", "-f", "-", input=text("node-pool.yaml").split("---")[2].replace("pool-queue", "gpu-queue")
-                  .replace("node-pool: foo", "node-pool: gpu-nodes"))
+        m.new(text("node-pool.yaml").split("---")[2].replace("pool-queue", "gpu-queue")
+              .replace("node-pool: foo", "node-pool: gpu-nodes"))
         check(wait_for(lambda: node_of(m, "pool-pod"), "pool-pod to run") == nodes[1], "it runs outside of its pool")
         group = next(g for g in m.get("podgroups") if "pool-pod" in g["metadata"]["name"])
         check(group["metadata"]["labels"]["kai.scheduler/node-pool"] == "gpu-nodes", group["metadata"])
@@ -153,8 +153,8 @@ def test_work_of_a_queue_with_a_minimum_run_time_is_left_alone_for_that_long():
         m.apply(text("min-runtime-queue.yaml").replace("20s", "1h"))
         create(m, "train-priority-pod.yaml", test="production")
         wait_for(lambda: running(m, "train-pod"), "train-pod to run")
-        m.kubectl("create", "-f", "-", input=text("train-priority-pod.yaml").replace(": test", ": production")
-                  .replace("train-pod", "urgent").replace(": train", ": build-preemptible"))
+        m.new(text("train-priority-pod.yaml").replace(": test", ": production")
+              .replace("train-pod", "urgent").replace(": train", ": build-preemptible"))
         wait_for(lambda: waits_because(m, "urgent"), "urgent to say why it waits")
         check(running(m, "train-pod"), "train-pod was stopped within its hour")
         m.apply(text("min-runtime-queue.yaml").replace("20s", "1ms"))

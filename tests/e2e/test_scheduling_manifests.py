@@ -29,8 +29,8 @@ def waits_because(m, name):
 
 def test_a_build_pod_in_a_queue_without_quota_says_that_it_needs_one():
     with Muster(gpus_per_node=1) as m:
-        m.kubectl("create", "-f", "-", input="apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: test}\n"
-                                             "spec: {resources: {gpu: {quota: 0, limit: -1}}}\n")
+        m.new("apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: test}\n"
+              "spec: {resources: {gpu: {quota: 0, limit: -1}}}\n")
         m.kubectl("create", "-f", example("build-priority-pod.yaml"))
         reason = wait_for(lambda: waits_because(m, "build-pod"), "build-pod to say why it waits")
         check(reason == "NonPreemptibleOverQuota", reason)
@@ -39,7 +39,7 @@ def test_a_build_pod_in_a_queue_without_quota_says_that_it_needs_one():
 def test_queues_that_leave_limits_out_are_not_limited_by_that():
     with Muster(gpus_per_node=2) as m:
         m.kubectl("create", "-f", example("research-queues.yaml"))
-        m.kubectl("create", "-f", "-", input=text("gpu-pod.yaml").replace("default-queue", "ml-team"))
+        m.new(text("gpu-pod.yaml").replace("default-queue", "ml-team"))
         wait_for(lambda: running(m, "gpu-pod"), "gpu-pod to run in ml-team")
 
 
@@ -48,8 +48,8 @@ def test_a_misspelt_resource_block_is_named_and_a_queue_may_leave_it_out():
         head = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: production}\nspec: "
         done = m.kubectl("create", "-f", "-", ok=False, input=head + "{resourceQuota: {gpu: 1}}\n")
         check(done.returncode != 0 and "resourceQuota" in done.stderr, done.stderr)
-        m.kubectl("create", "-f", "-", input=head + "{preemptMinRuntime: 20s, reclaimMinRuntime: 30s}\n")
-        m.kubectl("create", "-f", "-", input=text("gpu-pod.yaml").replace("default-queue", "production"))
+        m.new(head + "{preemptMinRuntime: 20s, reclaimMinRuntime: 30s}\n")
+        m.new(text("gpu-pod.yaml").replace("default-queue", "production"))
         wait_for(lambda: running(m, "gpu-pod"), "gpu-pod to run in a queue that limits nothing")
 
 
@@ -76,7 +76,7 @@ def test_a_topology_on_a_job_keeps_its_pods_together():
         done = m.kubectl(*change, '[{"op": "replace", "path": "/spec/levels/0/nodeLabel", "value": "x"}]', ok=False)
         check(done.returncode != 0 and "cannot be changed" in done.stderr, done)
         job = text("topology-job.yaml").replace("placement: topology.example/rack", "placement: rack")
-        m.kubectl("create", "-f", "-", input=job)
+        m.new(job)
         wait_for(lambda: m.get("job", "distributed-training")["status"].get("succeeded") == 3, "the job to succeed", 60)
         groups = [g for g in m.get("podgroups") if "distributed-training" in g["metadata"]["name"]]
         check(len(groups) == 1, f"{len(groups)} pod groups")
@@ -122,8 +122,8 @@ def walkthrough_shared(label):
         check(product.endswith("-SHARED"), f"product is {product!r}")
         m.kubectl("apply", "-f", example("limited-queue.yaml"))
         for name in ("gpu-sharing", "gpu-sharing-2"):
-            m.kubectl("create", "-f", "-", input=text("gpu-sharing.yaml").replace("name: gpu-sharing", f"name: {name}")
-                      .replace("kai.scheduler/queue: default-queue", f"{label}: test"))
+            m.new(text("gpu-sharing.yaml").replace("name: gpu-sharing", f"name: {name}")
+                  .replace("kai.scheduler/queue: default-queue", f"{label}: test"))
             wait_for(lambda: running(m, name), f"{name} to run")
         out = m.kubectl("get", "node", "--selector", f"nvidia.com/gpu.product={product}",
                         "-o", "jsonpath-as-json={.items[0].status.allocatable}").stdout

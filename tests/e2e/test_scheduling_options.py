@@ -26,11 +26,11 @@ def test_queue_label_default_queue_and_placement():
         check(wait_for(lambda: group_of(m, "one"), "its group")["spec"]["queue"] == "everybody", group_of(m, "one"))
         create(m, "two", queue="ignored")
         check(node_of(m, "one") != node_of(m, "two"), "pods with GPUs are packed")
-        m.kubectl("create", "-f", "-", input=text("cpu-only-pod.yaml").replace("kai.scheduler/queue", "team")
-                  .replace("default-queue", "everybody"))
-        m.kubectl("create", "-f", "-", input=text("cpu-only-pod.yaml").replace("cpu-only-pod", "cpu-2"))
+        m.new(text("cpu-only-pod.yaml").replace("kai.scheduler/queue", "team")
+              .replace("default-queue", "everybody"))
+        m.new(text("cpu-only-pod.yaml").replace("cpu-only-pod", "cpu-2"))
         check(node_of(m, "cpu-only-pod") != node_of(m, "cpu-2"), "pods without GPUs are packed")
-        m.kubectl("create", "-f", "-", input=text("gpu-pod.yaml").replace("kai.scheduler/queue", "team"))
+        m.new(text("gpu-pod.yaml").replace("kai.scheduler/queue", "team"))
         check(wait_for(lambda: group_of(m, "gpu-pod"), "its group")["spec"]["queue"] == "default-queue",
               "the label of the option does not count")
 
@@ -66,7 +66,7 @@ def test_a_gang_below_its_minimum_ends_after_the_grace_of_the_option():
 def test_one_of_kais_ways_can_be_had_back():
     with Muster(gpus_per_node=2, flags=["--quirk", "unset-limit-zero"]) as m:
         m.kubectl("create", "-f", example("research-queues.yaml"))
-        m.kubectl("create", "-f", "-", input=text("gpu-pod.yaml").replace("default-queue", "ml-team"))
+        m.new(text("gpu-pod.yaml").replace("default-queue", "ml-team"))
         check(wait_for(lambda: waits_because(m, "gpu-pod"), "gpu-pod to say why it waits") == "OverLimit",
               "a limit that is left out does not mean 0")
 
@@ -88,9 +88,9 @@ def test_work_ends_after_its_maximum_run_time_and_stands_in_line_again_where_it_
     """As examples/scheduling/max-run-time.yaml, in seconds."""
     again = quick(text("max-run-time.yaml")).replace("8h", "2s")
     with Muster() as m:
-        m.kubectl("create", "-f", "-", input=again)
-        m.kubectl("create", "-f", "-", input=again.replace("name: max-run-time", "name: once")
-                  .replace('muster.dev/requeue-after-max-run-time: "true"', 'a: b'))
+        m.new(again)
+        m.new(again.replace("name: max-run-time", "name: once")
+              .replace('muster.dev/requeue-after-max-run-time: "true"', 'a: b'))
         seen = set()
 
         def ran_twice():
@@ -119,7 +119,7 @@ spec:
 def test_what_is_above_the_minimum_of_semi_preemptible_work_gives_way_and_the_rest_stays():
     with Muster(gpus_per_node=2) as m:
         m.apply(SURE)
-        m.kubectl("create", "-f", "-", input=quick(text("semi-preemptible.yaml")).replace("default-queue", "sure"))
+        m.new(quick(text("semi-preemptible.yaml")).replace("default-queue", "sure"))
 
         def alive():
             return [p for p in pods_of(m, "semi-preemptible")
@@ -143,8 +143,8 @@ spec: {order: fairUsers, parentQueue: default-parent-queue, resources: {gpu: {qu
         m.apply(queue)
 
         def submit(name, user):
-            m.kubectl("create", "-f", "-", input=text("gpu-pod.yaml").replace("gpu-pod", name)
-                      .replace("kai.scheduler/queue: default-queue", f"kai.scheduler/queue: shared\n    user: {user}"))
+            m.new(text("gpu-pod.yaml").replace("gpu-pod", name)
+                  .replace("kai.scheduler/queue: default-queue", f"kai.scheduler/queue: shared\n    user: {user}"))
         for name in ("a1", "a2"):
             submit(name, "alice")
             wait_for(lambda: running(m, name), f"{name} to run")

@@ -33,7 +33,7 @@ spec:
 
 
 def create(m, name, queue="default-queue", priority="train", grace=0, gpus="nvidia.com/gpu: 1", notes=""):
-    m.kubectl("create", "-f", "-", input=POD % locals())
+    m.new(POD % locals())
 
 
 def running(m, name):
@@ -163,10 +163,10 @@ def test_numbers_and_reasons_go_when_they_are_no_longer_true():
 
 def test_a_pod_that_has_ended_holds_nothing():
     with Muster(gpus_per_node=1) as m:
-        m.kubectl("create", "-f", "-", input=(POD % {
-            "name": "ends", "queue": "default-queue", "priority": "build-preemptible", "notes": "", "grace": 0,
-            "gpus": "nvidia.com/gpu: 1"}).replace("trap '' TERM; while :; do sleep 0.2; done", "true").replace(
-                "schedulerName", "restartPolicy: Never\n  schedulerName"))
+        m.new((POD % {
+              "name": "ends", "queue": "default-queue", "priority": "build-preemptible", "notes": "", "grace": 0,
+              "gpus": "nvidia.com/gpu: 1"}).replace("trap '' TERM; while :; do sleep 0.2; done", "true").replace(
+              "schedulerName", "restartPolicy: Never\n  schedulerName"))
         wait_for(lambda: group_of(m, "ends")["status"].get("phase") == "Succeeded", "the group to have succeeded")
         status = group_of(m, "ends")["status"]
         check((status["succeeded"], status["running"], status["pending"]) == (1, 0, 0), status)

@@ -55,7 +55,7 @@ spec:
 
 
 def create(m, name, queue="default-queue", gpus=1):
-    m.kubectl("create", "-f", "-", input=POD % {"name": name, "queue": queue, "gpus": gpus})
+    m.new(POD % {"name": name, "queue": queue, "gpus": gpus})
 
 
 def node_of(m, name):
@@ -133,7 +133,7 @@ def test_switched_off_preemption_comes_back_when_it_is_switched_on():
         wait_for(lambda: node_of(m, "low"), "low to run")
         high = (POD % {"name": "high", "queue": "team-a", "gpus": 1}).replace(
             "team-a}", "team-a, priorityClassName: build-preemptible}")
-        m.kubectl("create", "-f", "-", input=high)
+        m.new(high)
         wait_for(lambda: [c for c in m.get("pod", "high")["status"].get("conditions", [])
                           if c["type"] == "PodScheduled" and c["status"] == "False"], "high to wait")
         check(node_of(m, "low"), "low was preempted although that is switched off")
@@ -229,7 +229,7 @@ def test_every_pool_follows_its_own_shard():
         wait_for(lambda: (applied(m, "wide") or {}).get("status") == "True", "the shard to be applied")
         pool = (POD % {"name": "%s", "queue": "wide", "gpus": 1}).replace("wide}", "wide, kai.scheduler/node-pool: wide%s}")
         for name in ("one", "two"):
-            m.kubectl("create", "-f", "-", input=pool % (name, ""))
+            m.new(pool % (name, ""))
             create(m, "other-" + name)
         for name in ("one", "two", "other-one", "other-two"):
             wait_for(lambda: node_of(m, name), f"{name} to run")
@@ -242,9 +242,9 @@ def test_every_pool_follows_its_own_shard():
         check(applied(m, "wider")["reason"] == "PoolTaken" and "SchedulingShard wide" in said, said)
         # Preemption is off in this pool alone.
         for name in ("three", "four"):
-            m.kubectl("create", "-f", "-", input=pool % (name, ""))
+            m.new(pool % (name, ""))
             wait_for(lambda: node_of(m, name), f"{name} to run")
-        m.kubectl("create", "-f", "-", input=pool % ("high", ", priorityClassName: build-preemptible"))
+        m.new(pool % ("high", ", priorityClassName: build-preemptible"))
         wait_for(lambda: [c for c in m.get("pod", "high")["status"].get("conditions", [])
                           if c["type"] == "PodScheduled" and c["status"] == "False"], "high to wait")
         check(all(node_of(m, n) for n in ("one", "two", "three", "four")), "somebody was preempted")
@@ -277,7 +277,7 @@ def test_kai_config_renames_labels_without_a_restart_and_says_what_it_ignores():
         wait_for(lambda: said("other").get("reason") == "NotRead", "a Config of another name to be told so")
         # The new labels hold: of a pod's queue, and of nodes' and queues' pools.
         renamed = (POD % {"name": "renamed", "queue": "x", "gpus": 1}).replace("kai.scheduler/queue: x", "team: team-a")
-        m.kubectl("create", "-f", "-", input=renamed)
+        m.new(renamed)
         wait_for(lambda: node_of(m, "renamed"), "the pod to run")
         check([g["spec"]["queue"] for g in m.get("podgroups")] == ["team-a"], m.get("podgroups"))
         nodes = [n["metadata"]["name"] for n in m.get("nodes")]

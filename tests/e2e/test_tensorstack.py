@@ -26,7 +26,7 @@ def replica(type, command, count=1, more=""):
 
 
 def create(m, name, replicas, spec="runPolicy: {cleanUpPolicy: None}"):
-    m.kubectl("create", "-f", "-", input=JOB % {"name": name, "spec": spec, "replicas": ", ".join(replicas)})
+    m.new(JOB % {"name": name, "spec": spec, "replicas": ", ".join(replicas)})
 
 
 def status(m, name):
@@ -116,8 +116,8 @@ spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, mem
 """)
         options = ("scheduler: {t9kScheduler: {Queue: lab, priority: 70}}\n  torchrunConfig: {enable: true, procPerNode: \"1\"}\n"
                    "  elastic: {enable: true, minReplicas: 1, maxReplicas: 4, expectedReplicas: 2}")
-        m.kubectl("create", "-f", "-", input=(JOB % {"name": "grow", "spec": options, "replicas": replica("node", FOREVER)})
-                  .replace("command: [sh, -c]", "command: [python]"))
+        m.new((JOB % {"name": "grow", "spec": options, "replicas": replica("node", FOREVER)})
+              .replace("command: [sh, -c]", "command: [python]"))
         wait_for(lambda: len(pods(m, "grow")) == 2, "two pods")
         pod = pods(m, "grow")[0]
         command = pod["spec"]["containers"][0]["command"]
@@ -140,8 +140,8 @@ def test_real_torchrun_on_two_replicas():
         # A port of its own: pods share the machine's network, and torchrun takes whoever listens there for its store.
         options = ('torchrunConfig: {enabled: true, procPerNode: "2", extraOptions: ["--monitor_interval=0.2", '
                    f'"--rdzv_endpoint=reduce-worker-0:{free_port()}"]}}')
-        m.kubectl("create", "-f", "-", input=(JOB % {"name": "reduce", "spec": options, "replicas": replica("worker", script, 2)})
-                  .replace("command: [sh, -c]", "command: [python]"))
+        m.new((JOB % {"name": "reduce", "spec": options, "replicas": replica("worker", script, 2)})
+              .replace("command: [sh, -c]", "command: [python]"))
         wait_for(lambda: phase(m, "reduce") == "Succeeded", "the training to succeed", 120)
         logs = m.kubectl("logs", "-l", "tensorstack.dev/owner-name=reduce", "--tail=-1").stdout
         # Not by lines: torchrun runs Python unbuffered, and two ranks' lines may share one.

@@ -22,7 +22,7 @@ FOREVER = 'trap "exit 0" TERM; sleep 600 & wait'  # a shell as process 1 would i
 def create(m, name, command, spec="suspend: false", runtime="plain", trainer="numNodes: 1"):
     text = JOB % {"name": name, "runtime": runtime, "spec": spec}
     text += "  trainer: {%s, command: [sh, -c, '%s']}\n" % (trainer, command)
-    return m.kubectl("create", "-f", "-", input=text)
+    m.new(text)
 
 
 def conditions(m, name):
@@ -147,7 +147,7 @@ spec:
 def test_initializers_overrides_of_every_generation_and_the_snapshot():
     with Muster(flags=("--node-labels", "pool=a")) as m:
         m.apply(RUNTIME)
-        m.kubectl("create", "-f", "-", input="""
+        m.new("""
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
 metadata: {name: over}
@@ -166,7 +166,7 @@ spec:
 """)
         wait_for(lambda: phase(m, "over") == "Running", "the job to run", 60)
         pod = [p for p in pods(m, "over") if "-node-" in p["metadata"]["name"]][0]
-        logs = wait_for(lambda: m.said(pod["metadata"]["name"]), "its first lines")
+        logs = wait_for(lambda: m.said(pod["metadata"]["name"]).count("\n") == 2 and m.said(pod["metadata"]["name"]), "its lines")
         check(logs.split() == ["hf://some/data", "more", "1", "1"], logs)
         spec, meta = pod["spec"], pod["metadata"]
         check(spec["nodeSelector"] == {"pool": "a"} and spec["terminationGracePeriodSeconds"] == 1, str(spec))
@@ -180,7 +180,7 @@ spec:
         m.kubectl("delete", "trainjob", "over")
 
         m.apply(RUNTIME.replace("sleep 600", "true"))
-        m.kubectl("create", "-f", "-", input="""
+        m.new("""
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
 metadata: {name: brief}
@@ -203,7 +203,7 @@ def test_real_torchrun_on_two_nodes():
         command = [python, "-m", "torch.distributed.run", script]
         text = JOB % {"name": "reduce", "runtime": "torch-distributed", "spec": "suspend: false"}
         text += "  trainer: {numNodes: 2, numProcPerNode: 2, command: [%s]}\n" % ", ".join(f'"{c}"' for c in command)
-        m.kubectl("create", "-f", "-", input=text)
+        m.new(text)
         m.kubectl("wait", "trainjob/reduce", "--for=condition=Complete", "--timeout=120s", limit=150)
         logs = m.kubectl("logs", "-l", "jobset.sigs.k8s.io/jobset-name=reduce", "--tail=-1").stdout
         # Not "to the end of the line": torchrun runs Python unbuffered, and two ranks' lines may share one.
@@ -237,7 +237,7 @@ def test_a_training_tells_its_progress_and_nothing_else():
     with Muster() as m:
         job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "told"}, "spec": {
             "runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 1, "command": ["python3", "-c", TELL]}}}
-        m.kubectl("create", "-f", "-", input=json.dumps(job))
+        m.new(json.dumps(job))
         m.kubectl("wait", "trainjob/told", "--for=condition=Complete", "--timeout=60s", limit=90)
         codes = m.kubectl("logs", "-l", "jobset.sigs.k8s.io/jobset-name=told", "--tail=-1").stdout.split()
         # The last is another path: known to an API server, not to an operator.

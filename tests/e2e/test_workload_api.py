@@ -31,10 +31,10 @@ def test_a_gang_of_kubernetes_own_waits_whole_and_starts_whole():
     with Muster(gpus_per_node=3) as m:
         create(m, "first")
         wait_for(lambda: running(m, "first"), "first to run")
-        m.kubectl("create", "-f", "-", input=JOB)
+        m.new(JOB)
         wait_for(lambda: [p for p in pods(m) if 'waits for PodGroup "workload"' in told(p)],
                  "a pod to say that its group does not exist")
-        m.kubectl("create", "-f", "-", input=GROUP)
+        m.new(GROUP)
         wait_for(lambda: scheduled(m) == ("False", "Unschedulable"), "the gang to say that it cannot start")
         check(not bound(m), f"a part of the gang is bound: {bound(m)}")
         check("Gang" in m.kubectl("get", KIND).stdout and "Unschedulable" in m.kubectl("get", KIND).stdout,
@@ -53,8 +53,8 @@ def test_a_job_makes_its_gang_itself():
     with Muster(gpus_per_node=3) as m:
         create(m, "first")
         wait_for(lambda: running(m, "first"), "first to run")
-        m.kubectl("create", "-f", "-", input=JOB.replace("      schedulingGroup: {podGroupName: workload}\n", "").replace(
-            "  parallelism: 3\n", "  parallelism: 3\n  scheduling: {schedulingPolicy: {gang: {}}}\n"))
+        m.new(JOB.replace("      schedulingGroup: {podGroupName: workload}\n", "").replace(
+              "  parallelism: 3\n", "  parallelism: 3\n  scheduling: {schedulingPolicy: {gang: {}}}\n"))
         name = wait_for(lambda: [g["metadata"]["name"] for g in m.get(KIND)], "the group of the job")[0]
         wait_for(lambda: scheduled(m, name) == ("False", "Unschedulable"), "the gang to say that it cannot start")
         check(not bound(m), f"a part of the gang is bound: {bound(m)}")
@@ -92,7 +92,7 @@ spec:
 
 def gang(m, name, priority, mode, pods):
     said = {"name": name, "priority": priority, "mode": mode, "pods": pods}
-    m.kubectl("create", "-f", "-", input="---".join([GANG % said] + [MEMBER % {**said, "index": i} for i in range(pods)]))
+    m.new("---".join([GANG % said] + [MEMBER % {**said, "index": i} for i in range(pods)]))
 
 
 def left(m, name):
@@ -102,7 +102,7 @@ def left(m, name):
 
 def test_a_gang_is_stopped_pod_by_pod_or_as_a_whole_as_it_says():
     with Muster(gpus_per_node=2) as m:
-        m.kubectl("create", "-f", "-", input=CLASS % ("low", 100) + "---" + CLASS % ("high", 1000))
+        m.new(CLASS % ("low", 100) + "---" + CLASS % ("high", 1000))
         for mode, stay in (("single", 1), ("all", 0)):
             gang(m, mode, "low", mode, 2)
             wait_for(lambda: len(left(m, mode)) == 2, f"the gang {mode} to run")
