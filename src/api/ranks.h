@@ -20,8 +20,10 @@ struct object;
 #define RANKS_LINE_BYTES 96
 #define RANKS_REFRESH_MS 60000
 /* Who is locked or stopped is told to be so still: what was told once may be over where nobody can tell
- * more, as of a node that is cut off. */
-#define RANKS_STILL_MS 20000
+ * more, as of a node that is cut off. Not once: a peer elsewhere may move for a moment, and what was told
+ * before that is no proof of what comes after it. */
+#define RANKS_STILL_MS    20000
+#define RANKS_STILL_TIMES 6 /* then every RANKS_REFRESH_MS, as of everybody else */
 
 /* Of a pod or a TorchrunJob: "off" leaves its processes alone, and then nothing is told of them. */
 #define OBSERVE_ANNOTATION "muster.dev/observe"

@@ -450,9 +450,9 @@ bool observed_is_due(const struct observed *ranks, int64_t now_ms)
     int64_t waited_ms = now_ms - ranks->told_ms;
 
     if (!ranks->changed)
-        return ranks->count &&
-               (waited_ms >= RANKS_REFRESH_MS ||
-                (waited_ms >= RANKS_STILL_MS && !ranks->still && any_is_held(ranks)));
+        return ranks->count && (waited_ms >= RANKS_REFRESH_MS ||
+                                (waited_ms >= RANKS_STILL_MS && ranks->still < RANKS_STILL_TIMES &&
+                                 any_is_held(ranks)));
     return waited_ms >=
            (ranks->urgent ? OBSERVED_TELL_MS : (int64_t)OBSERVED_TELL_MS << ranks->burst);
 }
@@ -485,7 +485,7 @@ struct str observed_tell(struct observed *ranks,
     bool calm = now_ms - ranks->told_ms >= RANKS_REFRESH_MS;
     if (ranks->changed || calm)
         ranks->burst = calm ? 0 : ranks->burst < BURST_MAX ? ranks->burst + 1 : BURST_MAX;
-    ranks->still = !ranks->changed;
+    ranks->still = ranks->changed ? 0 : ranks->still + 1;
     ranks->changed = ranks->urgent = false;
     ranks->told_ms = now_ms;
     if (ranks->sent && str_is(text, ranks->sent))

@@ -42,8 +42,8 @@ struct observed {
     int64_t awake_ms;      /* the container was suspended until then; 0: never */
     bool changed;
     bool urgent;
-    bool still; /* what was told last was told before */
-    char *sent; /* the last text; on the heap */
+    unsigned still; /* times in a row that nothing new was told */
+    char *sent;     /* the last text; on the heap */
     int64_t told_ms;
     unsigned burst;
 };
