@@ -187,6 +187,19 @@ static bool take_line(struct pace *pace, const struct pace_sample *sample)
     return strcmp(before, pace->shown) != 0;
 }
 
+/* Where nobody looked for a while, as of a machine that stood still, two looks say nothing of the time
+ * between them. */
+static void take_gap(struct pace *pace, const struct pace_sample *sample)
+{
+    int64_t apart = sample->now_ms - pace->seen_ms;
+
+    if (!pace->seen_ms || (apart >= 0 && apart < PACE_GAP_MS))
+        return;
+    pace->cpu_at_ms = 0;
+    pace->locked_ms = 0;
+    pace->unsure = 0;
+}
+
 bool pace_take(struct pace *pace, const struct pace_sample *sample)
 {
     struct rank_report *report = &pace->report;
@@ -197,6 +210,7 @@ bool pace_take(struct pace *pace, const struct pace_sample *sample)
     bool told;
 
     take_steps(pace, sample);
+    take_gap(pace, sample);
     take_work(pace, sample);
     take_lock(pace, sample);
     report->act = pace_act(pace, sample);

@@ -17,7 +17,9 @@
 #define PACE_IO_BYTES  (256 << 10) /* read or written from one look to the next: it is at work */
 /* Who is locked was so in every look in which no thread of it ran: those of gloo wake a hundred times a
  * second, and on a busy machine they are often found so. A single look says nothing of how long. */
-#define PACE_UNSURE    8
+#define PACE_UNSURE 8
+#define PACE_GAP_MS \
+    15000 /* without a look, or the clock was set: it may have done anything in it */
 #define PACE_LINE_MS   60000 /* who works and is in the same line for so long may be in it for good */
 #define PACE_TIMES     15    /* of steps are remembered, for their median */
 #define PACE_SAME_PART 32    /* an own time that differs by less is the same */

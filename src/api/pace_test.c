@@ -158,6 +158,25 @@ TEST(a_rank_is_locked_from_when_it_is_seen_to_be_in_every_look)
     }
 }
 
+/* A machine that stood still, or whose clock was set: what was seen before and after says nothing of the
+ * time between. */
+TEST(a_rank_is_not_locked_for_as_long_as_nobody_looked)
+{
+    static const int64_t after[] = {80, 3600, -600};
+
+    for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
+        struct pace pace = {0};
+        int64_t end = run_steps(&pace, 1000 * S, 20, 100);
+
+        for (int64_t second = 1; second <= 10; second++)
+            look_at(&pace, end, second, (struct pace_sample){.state = 'S', .locked = true});
+        EXPECT(pace.report.act == RANK_LOCKED && pace.report.since_ms < end + 10 * S);
+        for (int64_t second = after[i]; second <= after[i] + 10; second++)
+            look_at(&pace, end, second, (struct pace_sample){.state = 'S', .locked = true});
+        EXPECT(pace.report.since_ms >= end + after[i] * S);
+    }
+}
+
 /* It sleeps between pieces, and needs next to no CPU time. */
 TEST(a_rank_that_writes_to_a_slow_disk_is_at_work)
 {

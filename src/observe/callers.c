@@ -121,8 +121,12 @@ static bool by_frames(struct callers *callers, const struct unwind_start *start,
     callers->regions.memory =
         (struct memory){.read = proc_read, .user = &from, .reads_left = FRAMES_READS};
     size_t count = regions_unwind(&callers->regions, start, frames);
-    for (size_t i = 0; i < count; i++)
-        caller_note(&found, owner_at(callers, frames[i]));
+    for (size_t i = 0; i < count; i++) {
+        enum owner owner = owner_at(callers, frames[i]);
+
+        found.python += owner == OWNER_OTHERS && found.owner == OWNER_PYTORCH;
+        caller_note(&found, owner);
+    }
     if (found.owner == OWNER_NOBODY)
         return false;
     *ret = found;

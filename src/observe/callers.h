@@ -25,7 +25,7 @@ enum owner {
 struct caller {
     enum owner owner; /* whose code waits */
     size_t pytorch;   /* so many calls within PyTorch, before those of Python */
-    size_t python;    /* calls of Python: the thread is one of the program's */
+    size_t python;    /* calls of Python, or of a library that calls PyTorch: it is the program's */
 };
 
 /* Of one process; its code is read when it is first asked for. */

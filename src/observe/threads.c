@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #    define CALL_FUTEX       202
@@ -28,9 +30,16 @@
 #    define CALL_EPOLL       CALL_EPOLL_PWAIT
 #    define CALL_EPOLL_PWAIT 22
 #endif
-#define FUTEX_PRIVATE 128 /* no other process can wake it */
+#define FUTEX_PRIVATE  128 /* no other process can wake it */
+#define FUTEX_REALTIME 256 /* whose clock its limit is of */
+#define FUTEX_RELATIVE 0   /* operation: the limit counts from now; others have a moment */
 
 #define PYTORCH_DEEP 3 /* so many calls within PyTorch are a collective of the program's */
+
+/* Who waits with a limit goes on when it is over, and the program may have meant that. PyTorch's own is half
+ * an hour. Threads that look after others wake every second or so, for nothing. */
+#define LIMIT_MEANT_S (15 * 60)
+#define LIMIT_LOOP_S  2
 
 /* Of /proc/PID/task/TID/syscall: "202 0x7f0c 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f0d". */
 struct call {
@@ -104,6 +113,33 @@ static bool is_harmless(int64_t pid, const char *thread, const struct caller *ca
         return str_starts(buf_str(&text), STR("cuda0"));
     return caller->owner == OWNER_PYTORCH && !str_starts(buf_str(&text), STR("TP_")) &&
            !str_starts(buf_str(&text), STR("pt_tensorpipe"));
+}
+
+/* ---- limits ---- */
+
+/* NCCL's watch their own kind, for minutes. */
+static bool is_watchdog(int64_t pid, const char *thread)
+{
+    _cleanup_(buf_done) struct buf text = {0};
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "task/%.20s/comm", thread);
+    return process_read(pid, name, &text, PROCESS_FILE_BYTES) &&
+           str_starts(buf_str(&text), STR("pt_nccl_"));
+}
+
+/* The limit of a lock is meant: it is over soon, or cannot be read. */
+static bool is_meant(const struct callers *callers, const char *thread, const struct call *call)
+{
+    uint64_t flags = call->args[1];
+    struct timespec limit, now = {0};
+
+    if (pread(callers->memory, &limit, sizeof(limit), (off_t)call->args[3]) != sizeof(limit))
+        return true;
+    if ((flags & ~(uint64_t)(FUTEX_PRIVATE | FUTEX_REALTIME)) != FUTEX_RELATIVE)
+        (void)clock_gettime(flags & FUTEX_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
+    return limit.tv_sec >= now.tv_sec && limit.tv_sec - now.tv_sec <= LIMIT_MEANT_S &&
+           limit.tv_sec - now.tv_sec > LIMIT_LOOP_S && !is_watchdog(callers->pid, thread);
 }
 
 /* ---- signals ---- */
@@ -232,7 +268,8 @@ static bool thread_waits(struct callers *callers,
         return false;
     const struct unwind_start start = {.pc = call.returns_to, .sp = call.stack};
     struct caller caller = callers_find(callers, &start, opens);
-    if (!is_harmless(callers->pid, thread, &caller, socket))
+    if (!is_harmless(callers->pid, thread, &caller, socket) ||
+        (futex && is_meant(callers, thread, &call)))
         return false;
     wait->meets = wait->meets || futex;
     return true;

@@ -13,7 +13,8 @@
  * process can wake. All others may go on by themselves: who has a limit, reads, sleeps, waits for a
  * child or for a socket. But for PyTorch's own, which are told by the code that they were called from,
  * and which have sockets to the gang and nowhere else: gloo's, that of its store, and those in which
- * collectives run, whose limit of half an hour is no reason to go on. (Those of torch.distributed.rpc
+ * collectives run, whose limit of half an hour is no reason to go on; a shorter one is, for who catches
+ * what it raises goes on then. (Those of torch.distributed.rpc
  * have other peers: they are told by their names.) Nor is a process locked that handles signals by which
  * it may be told to go on: a timer's, or those that programs have a meaning of their own for; nor one
  * that has data on its way, as a network may be slow, or come back. */

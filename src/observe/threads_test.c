@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #define FAR_S     3600
+#define SOON_S    60
 #define LOOKS_MAX 20000 /* at some 50 us each: until its threads have come to where they wait */
 #define SURE      100   /* looks at which none is locked: they may still be on their way */
 
@@ -134,6 +135,7 @@ static void *wait_for_end(void *user)
 #define LIBTORCHAUDIO "libtorchaudio.so"
 #define PYTHON        "python3.11"
 #define LIBSTDCXX     "libstdc++.so.6"
+#define LIBPLANNER    "libplanner.so"
 #define PROGRAM       "program"
 #define THROUGH_BYTES 256 /* of machine code: a call and little else */
 #define HOPS_MAX      4
@@ -169,8 +171,9 @@ __attribute__((noinline, optimize("O1"), no_sanitize("address", "undefined"))) s
     for (size_t i = 0; i < LEFT_WORDS; i++)
         left[i] = hop->stale;
     __asm__ volatile("" : : "r"(left) : "memory");
-    long ret = hop->next ? hop->next->code(hop->next)
-                         : hop->call(hop->number, hop->what, hop->how, hop->count, hop->until, 0L);
+    long ret = hop->next
+                   ? hop->next->code(hop->next)
+                   : hop->call(hop->number, hop->what, hop->how, hop->count, hop->until, 0L, -1L);
 
     __asm__ volatile("" : "+r"(ret)); /* so that it is a call, not a jump */
     return ret;
@@ -261,17 +264,22 @@ static void *poll_through(const char *const names[HOPS_MAX], const char *thread)
 }
 
 /* For a lock, with a limit. */
-static void *lock_through(const char *const names[HOPS_MAX])
+static void *lock_until(const char *const names[HOPS_MAX],
+                        const char *thread,
+                        long how,
+                        struct timespec limit)
 {
-    struct timespec limit = {.tv_sec = FAR_S};
     int lock = 0;
 
-    return wait_through(names, "python3",
-                        &(struct hop){.call = syscall,
-                                      .number = SYS_futex,
-                                      .what = &lock,
-                                      .how = FUTEX_WAIT_PRIVATE,
-                                      .until = &limit});
+    return wait_through(
+        names, thread,
+        &(struct hop){
+            .call = syscall, .number = SYS_futex, .what = &lock, .how = how, .until = &limit});
+}
+
+static void *lock_through(const char *const names[HOPS_MAX])
+{
+    return lock_until(names, "python3", FUTEX_WAIT_PRIVATE, (struct timespec){.tv_sec = FAR_S});
 }
 
 #define THROUGH(...) ((const char *const[HOPS_MAX]){__VA_ARGS__})
@@ -324,6 +332,64 @@ static void *wait_for_peers(void *user)
     return lock_through(THROUGH(PYTHON, LIBTORCH, LIBTORCH, LIBTORCH));
 }
 
+/* With a limit that it may go on by: it is caught. */
+static void *wait_for_peers_a_minute(void *user)
+{
+    (void)user;
+    return lock_until(THROUGH(PYTHON, LIBTORCH, LIBTORCH, LIBTORCH), "python3", FUTEX_WAIT_PRIVATE,
+                      (struct timespec){.tv_sec = SOON_S});
+}
+
+static struct timespec later(clockid_t clock, time_t seconds)
+{
+    struct timespec at;
+
+    (void)clock_gettime(clock, &at);
+    at.tv_sec += seconds;
+    return at;
+}
+
+/* The same by gloo's thread, as std::condition_variable does it, of now and of some years ago. */
+static void *collect_a_minute(void *user)
+{
+    (void)user;
+    return lock_until(THROUGH(LIBTORCH), "python3", FUTEX_WAIT_BITSET_PRIVATE,
+                      later(CLOCK_MONOTONIC, SOON_S));
+}
+
+static void *collect_a_minute_by_the_clock(void *user)
+{
+    (void)user;
+    return lock_until(THROUGH(LIBTORCH), "python3",
+                      FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME,
+                      later(CLOCK_REALTIME, SOON_S));
+}
+
+static void *collect_an_hour(void *user)
+{
+    (void)user;
+    return lock_until(THROUGH(LIBTORCH), "python3",
+                      FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME,
+                      later(CLOCK_REALTIME, FAR_S));
+}
+
+/* As those that look after others: it wakes, and waits again. */
+static void *wake_every_second(void *user)
+{
+    (void)user;
+    for (size_t i = 0; i < FAR_S; i++)
+        (void)lock_until(THROUGH(LIBTORCH), "python3", FUTEX_WAIT_BITSET_PRIVATE,
+                         later(CLOCK_MONOTONIC, 1));
+    return NULL;
+}
+
+static void *watch_nccl(void *user)
+{
+    (void)user;
+    return lock_until(THROUGH(LIBTORCH), "pt_nccl_heartbt", FUTEX_WAIT_BITSET_PRIVATE,
+                      later(CLOCK_MONOTONIC, SOON_S));
+}
+
 /* Python's own, where an earlier call has left an address behind. */
 static void *wait_for_event(void *user)
 {
@@ -331,69 +397,91 @@ static void *wait_for_event(void *user)
     return lock_through(THROUGH(PYTHON, LIBTORCH));
 }
 
-/* From here on libraries have tables, and the stack holds addresses of this one. */
-static void leave_behind(const char *library)
+/* From here on libraries may have tables, and the stack holds addresses of this one. */
+static void leave_behind(const char *library, bool with_tables)
 {
     struct hop hop = {0};
 
-    tables = true;
+    tables = with_tables;
     if (hop_make(library, &hop))
         stale = (union place){.code = hop.code}.address;
+}
+
+/* In a thread that begins in the first of these libraries, as C++ does it, and not in this program. */
+static void *poll_begun_by(const char *const names[HOPS_MAX])
+{
+    static struct hop hops[HOPS_MAX];
+    static struct pollfd fds = {.events = POLLIN};
+    size_t count = 0;
+    pthread_t thread;
+    int ends[2] = {-1, -1};
+
+    if (pipe(ends) < 0)
+        return NULL;
+    fds.fd = ends[0];
+    for (; count < HOPS_MAX && names[count]; count++) {
+        if (!hop_make(names[count], &hops[count]))
+            return NULL;
+        if (count)
+            hops[count - 1].next = &hops[count];
+    }
+    struct hop *last = &hops[count - 1];
+    *last = (struct hop){.code = last->code,
+                         .call = syscall,
+                         .number = SYS_ppoll,
+                         .what = &fds,
+                         .how = 1,
+                         .stale = stale};
+    (void)pthread_create(&thread, NULL, (union place){.code = hops[0].code}.main, &hops[0]);
+    return NULL; /* so that the process has two threads again */
 }
 
 /* Threads of the program's have ended, whose stack this one has now. */
 static void *wait_as_gloo_later(void *user)
 {
-    leave_behind(PYTHON);
-    return wait_as_gloo(user);
+    (void)user;
+    leave_behind(PYTHON, true);
+    return poll_begun_by(THROUGH(LIBSTDCXX, LIBTORCH));
 }
 
-/* The same without tables, begun as C++ does it. */
 static void *wait_as_cpp_later(void *user)
 {
-    static struct hop hops[2];
-    static struct pollfd fds = {.events = POLLIN};
-    pthread_t thread;
-    int ends[2] = {-1, -1};
-
     (void)user;
-    if (!hop_make(PYTHON, &hops[1]) || pipe(ends) < 0)
-        return NULL;
-    fds.fd = ends[0];
-    hops[1] = (struct hop){.call = syscall,
-                           .number = SYS_ppoll,
-                           .what = &fds,
-                           .how = 1,
-                           .stale = (union place){.code = hops[1].code}.address};
-    hops[0].next = &hops[1];
-    if (hop_make(LIBTORCH, &hops[1]) && hop_make(LIBSTDCXX, &hops[0]))
-        (void)pthread_create(&thread, NULL, (union place){.code = hops[0].code}.main, &hops[0]);
-    return NULL; /* so that the process has two threads again */
+    leave_behind(PYTHON, false);
+    return poll_begun_by(THROUGH(LIBSTDCXX, LIBTORCH));
+}
+
+/* A thread of an extension's own, which waits for a key of a store. */
+static void *wait_in_planner(void *user)
+{
+    (void)user;
+    leave_behind(LIBSTDCXX, true);
+    return poll_begun_by(THROUGH(LIBSTDCXX, LIBPLANNER, LIBTORCH, LIBTORCH));
 }
 
 static void *wait_for_peers_later(void *user)
 {
-    leave_behind(PYTHON);
+    leave_behind(PYTHON, true);
     return wait_for_peers(user);
 }
 
 static void *wait_for_key_later(void *user)
 {
-    leave_behind(LIBTORCH);
+    leave_behind(LIBTORCH, true);
     return wait_for_key(user);
 }
 
 static void *wait_for_event_later(void *user)
 {
     (void)user;
-    leave_behind(LIBTORCH);
+    leave_behind(LIBTORCH, true);
     return lock_through(THROUGH(PYTHON, LIBSTDCXX));
 }
 
 static void *wait_in_torchaudio_later(void *user)
 {
     (void)user;
-    leave_behind(LIBTORCH);
+    leave_behind(LIBTORCH, true);
     return poll_through(THROUGH(LIBTORCHAUDIO, LIBSTDCXX), "python3");
 }
 
@@ -428,6 +516,14 @@ static const struct row {
      false, false},
     {"a key of a store may be written by anybody", wait_for_lock, wait_for_key, false, false},
     {"a collective is for the gang", wait_for_peers, wait_for_lock, true, true},
+    {"but one with a limit of a minute ends by itself", wait_for_peers_a_minute, wait_for_lock,
+     false, false},
+    {"so it does where a thread of gloo's waits for it", wait_for_lock, collect_a_minute, false,
+     false},
+    {"by whatever clock", wait_for_lock, collect_a_minute_by_the_clock, false, false},
+    {"an hour is as good as for ever", wait_for_lock, collect_an_hour, true, true},
+    {"who wakes every second does it for nothing", wait_for_lock, wake_every_second, true, true},
+    {"nor does a watchdog of NCCL's open locks", wait_for_lock, watch_nccl, true, true},
     {"a wait of Python's is not, whatever was called before", wait_for_event, wait_for_lock, false,
      false},
 /* Frames of a sanitized function, or of one that is not optimized, do not lead to where it begins. */
@@ -438,6 +534,8 @@ static const struct row {
     {"nor is a collective less of one", wait_for_peers_later, wait_for_lock, true, true},
     {"a store is asked whatever lay there", wait_for_lock, wait_for_key_later, false, false},
     {"nor is another library PyTorch for it", wait_for_lock, wait_in_torchaudio_later, false,
+     false},
+    {"a thread that an extension began is the program's", wait_for_lock, wait_in_planner, false,
      false},
     {"and so Python's own wait is no collective", wait_for_event_later, wait_for_lock, false,
      false},
@@ -528,8 +626,8 @@ static void libraries_remove(const char *const *names, size_t count)
 
 TEST(threads_are_locked_when_nothing_outside_of_the_process_can_wake_them)
 {
-    static const char *const names[] = {LIBCUDA,       LIBCUDART, LIBNCCL,  LIBTORCH,
-                                        LIBTORCHAUDIO, PYTHON,    LIBSTDCXX};
+    static const char *const names[] = {LIBCUDA,       LIBCUDART, LIBNCCL,   LIBTORCH,
+                                        LIBTORCHAUDIO, PYTHON,    LIBSTDCXX, LIBPLANNER};
 
     EXPECT(mkdtemp(libraries));
     libraries_make(names, COUNT_OF(names));

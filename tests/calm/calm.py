@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""calm.py [--jobs N] [NAME...]: the zoo. Trainings that are well and look odd (healthy.py, others.py, built.py), and some that
+"""calm.py [--jobs N] [NAME...]: the zoo. Trainings that are well and look odd (healthy.py, others.py, built.py,
+documented.py), and some that
 hang (hanging.py), each a TorchrunJob of two ranks with real torchrun, N of them at once (they wait most of the time). None that
 is well may be called hung, be restarted or fail; suspicions are counted and listed. Of each that hangs the right rank is named;
 it is restarted when that is proof, not otherwise.
@@ -41,7 +42,8 @@ CHANGES = {
     "elastic_and_changed": [(0, {"elastic": {"minNodes": 1, "maxNodes": 1}}), (20, {"elastic": {"minNodes": 1, "maxNodes": 2}})],
 }
 NEEDS = {"fsspec_over_http": ["fsspec", "aiohttp"], "grpc_in_a_thread": ["grpc"], "hugging_face_trainer": ["transformers"],
-         "lightning": ["lightning"], "accelerate": ["accelerate"]}
+         "lightning": ["lightning"], "accelerate": ["accelerate"], "a_lock_file_of_the_first": ["filelock"],
+         "a_server_of_asyncio_for_scores": ["grpc"]}
 SPECS = {"elastic_and_changed": {"nprocPerNode": 1, "elastic": {"minNodes": 1, "maxNodes": 2}}}
 
 
@@ -191,7 +193,7 @@ def report(run):
 
 
 def collection():
-    runs = [Run(script, name) for script in ("healthy.py", "others.py", "built.py") for name, in listed(script)]
+    runs = [Run(script, name) for script in ("healthy.py", "others.py", "built.py", "documented.py") for name, in listed(script)]
     return runs + [Run("hanging.py", name, (words, proof == "1")) for name, proof, words in listed("hanging.py")]
 
 

@@ -5,7 +5,9 @@ each with what is to be said of it and whether it is proof, which restarts it.
 
 import asyncio
 import atexit
+import concurrent.futures
 import ctypes
+import multiprocessing
 import os
 import queue
 import re
@@ -84,6 +86,72 @@ def a_thread_that_never_ends():
         thread.start()
         thread.join()
     stuck(wait)
+
+
+@hangs(CODE, True)
+def a_future_that_nobody_sets():
+    stuck(lambda: concurrent.futures.Future().result())
+
+
+@hangs(CODE, True)
+def a_barrier_of_threads_that_one_misses():
+    stuck(lambda: threading.Barrier(2).wait())
+
+
+@hangs(CODE, True)
+def a_loop_that_waits_for_a_condition():
+    """As queues of one's own have it: the flag is never set, and nobody is there to notify."""
+    def wait():
+        condition = threading.Condition()
+        with condition:
+            condition.wait_for(lambda: False)
+    stuck(wait)
+
+
+@hangs(CODE, False)
+def a_queue_of_processes_that_nobody_fills():
+    stuck(lambda: multiprocessing.get_context("fork").Queue().get())
+
+
+@hangs(CODE, False)
+def a_file_that_stays_locked():
+    """By a process that is nobody's child, and has forgotten it."""
+    import fcntl
+    path = os.path.join(tempfile.mkdtemp(), "lock")
+
+    def hold():
+        with open(path, "w") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            time.sleep(600)
+
+    def wait():
+        healthy.aside(hold)
+        time.sleep(1)
+        with open(path, "w") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+    stuck(wait)
+
+
+@hangs(r"rank 1 .*waits in the data loader", False)
+def a_worker_that_was_forked_under_a_lock():
+    """A thread holds a lock, as one that logs does, while DataLoader forks: the lock stays closed in the worker."""
+    import torch
+    lock = threading.Lock()
+
+    class Logs(torch.utils.data.Dataset):
+        def __len__(self):
+            return 40
+
+        def __getitem__(self, i):
+            with lock:
+                return torch.ones(8)
+    training = healthy.Training()
+    training.steps(25)
+    if RANK == 1 and FIRST:
+        lock.acquire()
+    for x in torch.utils.data.DataLoader(Logs(), batch_size=1, num_workers=1):
+        training.model(x).sum().backward()
+        training.optimizer.step()
 
 
 @hangs(CODE, True)
