@@ -207,6 +207,28 @@ TEST(a_report_leaves_when_a_rank_appears_and_is_not_repeated)
     scene_close(&scene);
 }
 
+/* As on a machine of its own: after a minute without a page, and what to do. */
+TEST(why_no_rank_tells_of_itself_is_told_on_a_cluster_too)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    struct scene scene;
+
+    asked();
+    scene_open(&scene);
+    python_put(&scene, 0);
+    for (int64_t second = 1; second <= 90 && !scene.tell.child; second++)
+        tell_turn(&scene.tell, second * OBSERVED_LOOK_MS);
+    reap(&scene, 91000);
+    EXPECT(str_contains(ranks_unwatched(&arena, taken(&scene, "body", &arena)),
+                        STR("no process of it has a RANK, as torchrun gives its ranks")));
+    page_put(&scene, 3);
+    scene.tell.seen->told_ms = 0;
+    tell_turn(&scene.tell, 100000);
+    reap(&scene, 101000);
+    EXPECT(!ranks_unwatched(&arena, taken(&scene, "body", &arena)).len);
+    scene_close(&scene);
+}
+
 TEST(what_nobody_took_is_told_again_ever_more_seldom)
 {
     struct scene scene;
