@@ -22,7 +22,7 @@
 # make strangers          clients and suites that others wrote, from registries, on muster up (STRANGERS="kopf helm": some of them; KAI_E2E=FILE)
 # make hostile            a hostile tenant beside a training one, HOSTILE_SECONDS=600 of them (root)
 # make faults             faults planted in a real training, REPEAT=5 times each: who is named, how fast, what is lost (FAULTS="stop oom": some of them)
-# make calm               119 real trainings that are well and look odd, and 25 that hang (JOBS=6 at once; LOAD=8: beside others; CALM="pipeline gan": some)
+# make calm               119 real trainings that are well and look odd, and 26 that hang (JOBS=6 at once; LOAD=8: beside others; CALM="pipeline gan": some)
 # make journeys           24 ordinary days of people who know torchrun, pip or Slurm (JOURNEYS="slurm tmpdir": some; JOURNEY_PYTHON=)
 # make asan-kubernetes   make test-kubernetes' own tests with a sanitized operator (TESTS="faults webhook": some of them)
 # make asan-e2e   the end-to-end tests with everything sanitized (TESTS= of some of them)

@@ -160,8 +160,10 @@ static bool process_sample(struct observed_rank *one,
     ret->io_bytes = process_io_bytes(own->pid, &look->wait_opens);
     struct threads_wait wait = threads_look(own->pid, &look->wait_opens);
     memcpy(ret->wait, wait.in, sizeof(ret->wait));
-    ret->locked = wait.locked && (!children || ret->phase == RANK_PHASE_BACKWARD);
-    ret->unsure = wait.unsure && (!children || ret->phase == RANK_PHASE_BACKWARD);
+    /* What a limit raises in the backward pass ends the training; elsewhere it may be caught. */
+    bool helped = (children || wait.limited) && ret->phase != RANK_PHASE_BACKWARD;
+    ret->locked = wait.locked && !helped;
+    ret->unsure = wait.unsure && !helped;
     ret->meets = wait.meets;
     return look->wait_opens > 0;
 }

@@ -268,9 +268,9 @@ static bool thread_waits(struct callers *callers,
         return false;
     const struct unwind_start start = {.pc = call.returns_to, .sp = call.stack};
     struct caller caller = callers_find(callers, &start, opens);
-    if (!is_harmless(callers->pid, thread, &caller, socket) ||
-        (futex && is_meant(callers, thread, &call)))
+    if (!is_harmless(callers->pid, thread, &caller, socket))
         return false;
+    wait->limited = wait->limited || (futex && is_meant(callers, thread, &call));
     wait->meets = wait->meets || futex;
     return true;
 }

@@ -55,6 +55,15 @@ def a_lock_taken_twice():
 
 
 @hangs(CODE, True)
+def a_lock_where_the_group_has_a_limit():
+    """PyTorch would end it after five minutes."""
+    import datetime
+    import torch.distributed as dist
+    dist.init_process_group("gloo", timeout=datetime.timedelta(minutes=5))
+    stuck(lambda: twice(threading.Lock()))
+
+
+@hangs(CODE, True)
 def two_locks_in_two_orders():
     a, b = threading.Lock(), threading.Lock()
 
