@@ -12,7 +12,9 @@
 #include "sched/quota.h"
 #include "sched/resource.h"
 #include "sched/sched.h"
+#include "sched/shape.h"
 #include "sched/spec.h"
+#include "sched/spot.h"
 #include "sched/state.h"
 #include "sched/tasks.h"
 #include "sched/tenant.h"
@@ -21,6 +23,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+/* Gangs that are placed on empty nodes in one cycle, and for how long one that found no place there is
+ * not tried again: what others placed may have ended. */
+#define TRIALS       4
+#define TRIAL_AGE_MS 60000
 
 /* What waits and could be used: all of it, and of that what is not preemptible. */
 struct wanted {
@@ -40,9 +47,61 @@ static bool may_start(const struct sched *sched, const struct group *group)
             group_ready(group));
 }
 
+/* Whether counting leaves it open if the gang has room on empty nodes. Whom a pod must be near may come
+ * yet, and so may devices of claims. */
+static bool trial_tells(const struct group *group, const struct pod_vec *tasks)
+{
+    const struct shape *first = tasks->items[0]->shape;
+    bool tells = group->set_count > 2;
+
+    for (size_t i = 0; i < group->pods.count; i++)
+        if (ST_IN(group->pods.items[i]->status, ST_ACTIVE))
+            return false;
+    for (size_t i = 0; i < tasks->count; i++) {
+        const struct shape *shape = tasks->items[i]->shape;
+
+        if (shape->spec.affinity_count || tasks->items[i]->claim_count)
+            return false;
+        tells = tells || shape != first || shape->shared || !shape->local;
+    }
+    return tells &&
+           (tasks->count > 1 || first->mounts || first->spec.spread_count || first->devices > 1);
+}
+
+/* A number that changes with what a trial depends on. */
+static uint64_t trial_digest(const struct sched *sched, const struct pod_vec *tasks)
+{
+    uint64_t digest = sched->nodes_version + 1;
+
+    for (size_t i = 0; i < tasks->count; i++)
+        digest = (digest ^ tasks->items[i]->shape->id ^ (uint64_t)tasks->items[i]->set << 32) *
+                 0x9e3779b97f4a7c15;
+    return digest;
+}
+
+/* Whether the gang surely has no room on nodes that hold nothing that we placed. */
+static bool tried_in_vain(struct sched *sched, struct group *group, const struct pod_vec *tasks)
+{
+    if (!trial_tells(group, tasks))
+        return false;
+    uint64_t digest = trial_digest(sched, tasks);
+    if (group->trial.digest == digest &&
+        (!group->trial.in_vain || sched->now_ms < group->trial.at_ms + TRIAL_AGE_MS))
+        return group->trial.in_vain;
+    if (!sched->trials_left) {
+        sched->undone = true; /* it is its turn in the next cycle */
+        return false;
+    }
+    sched->trials_left--;
+    group->trial.digest = digest;
+    group->trial.at_ms = sched->now_ms;
+    group->trial.in_vain = spots_lack(sched, group, tasks);
+    return group->trial.in_vain;
+}
+
 /* Whether it could start if its queues held nothing else and all nodes were empty. `bounded`: one of
  * them is limited, or what is not preemptible has to be within quotas. */
-static bool could_start(struct sched *sched, const struct group *group, bool bounded)
+static bool could_start(struct sched *sched, struct group *group, bool bounded)
 {
     struct pod_vec tasks = {.items = group->pods.items, .count = 1};
     int64_t request[SCHED_RESOURCES];
@@ -58,12 +117,12 @@ static bool could_start(struct sched *sched, const struct group *group, bool bou
         if (!queue_bounds_allow(group, request))
             return false;
     }
-    return !tasks_hopeless(sched, group, &tasks);
+    return !tasks_hopeless(sched, group, &tasks) && !tried_in_vain(sched, group, &tasks);
 }
 
 /* Takes off what cannot be used of what the group's pods ask for. */
 static void group_wants(struct sched *sched,
-                        const struct group *group,
+                        struct group *group,
                         bool limited,
                         struct wanted *wanted)
 {
@@ -150,6 +209,7 @@ void demands_counted(struct sched *sched)
     struct arena *cycle = sched->arena;
 
     sched->arena = &scratch;
+    sched->trials_left = TRIALS;
     for (size_t i = 0; i < sched->pools.count; i++)
         for (size_t t = 0; t < sched->pools.items[i]->tops.count; t++)
             (void)queue_wants(sched, sched->pools.items[i]->tops.items[t], false);

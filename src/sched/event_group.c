@@ -191,6 +191,7 @@ void sched_put_group(struct sched *sched, const struct sched_group *spec)
     group->loss = spec->loss;
     if (spec->subgroup_count || spec->topology.topology.len)
         group->detail = pack_group(spec);
+    group->trial.digest = 0;
     if (spec->last_start_ms)
         group->last_start_ms = spec->last_start_ms;
     group->stale_since_ms = spec->stale_since_ms;

@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "sched/affinity.h"
 #include "sched/allocate.h"
+#include "sched/arrange.h"
 #include "sched/filter.h"
 #include "sched/group.h"
 #include "sched/journal.h"
@@ -46,6 +47,7 @@ struct choice {
     int64_t *most;       /* by resource: what one of the pods asks for at most */
     struct node **nodes; /* by task: where the trial put it */
     bool unbounded;      /* its queues are not asked */
+    bool cut;            /* a trial that failed did not try every way */
 };
 
 static const uint32_t resources[SCHED_RESOURCES] = {RES_CPU, RES_MEMORY, RES_GPU};
@@ -277,6 +279,7 @@ static bool spots_without(struct sched *sched,
     bool placed = set->nodes
                       ? allocate_within(sched, group, tasks, set, choice->unbounded, &failure)
                       : allocate_at(sched, group, tasks, group->kept_at, &failure);
+    choice->cut = choice->cut || (!placed && failure.cut);
     for (size_t i = 0; placed && i < tasks->count; i++)
         choice->nodes[i] = tasks->items[i]->node;
     journal_rollback(sched, mark);
@@ -531,6 +534,20 @@ bool spots_exist(struct sched *sched, struct group *group, const struct pod_vec 
     bool exist = spots_halve(sched, group, tasks, &choice);
     keep_restore(sched);
     return exist;
+}
+
+bool spots_lack(struct sched *sched, struct group *group, const struct pod_vec *tasks)
+{
+    struct choice choice = {.unbounded = true};
+    int64_t left = sched->arrange_left;
+
+    sched->arrange_left = ARRANGE_LOOKS;
+    sched->trying = true;
+    find_spots(sched, group, tasks, &choice);
+    bool lack = !spots_halve(sched, group, tasks, &choice) && !choice.cut;
+    sched->trying = false;
+    sched->arrange_left = left;
+    return lack;
 }
 
 bool spots_choose(struct sched *sched,

@@ -25,6 +25,8 @@ struct spot_choice {
 
 /* Whether the gang would fit if all that we placed were gone, whatever its queues still let in. */
 bool spots_exist(struct sched *sched, struct group *group, const struct pod_vec *tasks);
+/* Whether it surely would not, by a trial in between, of which nothing is left. */
+bool spots_lack(struct sched *sched, struct group *group, const struct pod_vec *tasks);
 /* False: the gang would not fit if all that we placed were gone. */
 bool spots_choose(struct sched *sched,
                   struct group *group,

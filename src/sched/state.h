@@ -95,8 +95,9 @@ struct sched {
     VEC(struct undo) touched;     /* where pods that this cycle touched were at its start */
     VEC(struct undo_slots) slots; /* of the journal and of `touched` */
     bool trying;                  /* changes are recorded */
+    uint32_t trials_left;         /* of gangs on empty nodes, in this cycle; see demand.c */
     const struct group *stays;    /* nobody's victim for now; see first_in_line() */
-    bool undone;                  /* room that this cycle gave is free again: another one helps */
+    bool undone;                  /* another cycle helps: it gave room back, or a trial is due */
     int64_t arrange_left;         /* nodes that this cycle may look at yet; see arrange.h */
     int64_t beside_left;          /* and groups that it may place in every way beside others */
     bool models;                  /* some queue limits GPUs by their model, or did */

@@ -347,11 +347,15 @@ def scene_shares(rng):
             d["spec"]["nodeName"] = next(n for n, left in free.items() if left)
             d["status"] = {"phase": "Running"}
             free[d["spec"]["nodeName"]] -= 1
-    phantom = rng.choice(("none", "impossible", "incomplete", "gated", "held"))
+    phantom = rng.choice(("none", "impossible", "uneven", "ports", "incomplete", "gated", "held"))
     leaf = rng.choice(leaves)
     many = rng.randint(2, total)
     if phantom == "impossible":
         docs += [group("p", leaf, 1, 100), pod("p-0", "p", 100)]
+    elif phantom == "uneven":
+        docs += [group("p", leaf, 2, 100), pod("p-0", "p", total - 1), pod("p-1", "p", 2)]
+    elif phantom == "ports":  # more than there are nodes
+        docs += [group("p", leaf, 3, 100)] + [pod(f"p-{i}", "p", 1, ports=[8000]) for i in range(3)]
     elif phantom == "incomplete":
         docs += [group("p", leaf, many + 1, 100)] + [pod(f"p-{i}", "p", 1) for i in range(many)]
     elif phantom == "gated":
