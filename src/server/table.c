@@ -129,7 +129,7 @@ static void node_row(struct row *row)
     cell_or(row, buf_str(&roles), "<none>");
     buf_done(&roles);
     cell_age(row);
-    cell_at(row, "status.nodeInfo.kubeletVersion", "<unknown>");
+    cell_at(row, "status.nodeInfo.kubeletVersion", "");
     cell_or(row, address[0], "<none>");
     cell_or(row, address[1], "<none>");
     cell_at(row, "status.nodeInfo.osImage", "<unknown>");
@@ -176,6 +176,8 @@ static void service_row(struct row *row)
     cell_at(row, "spec.type", "ClusterIP");
     cell_at(row, "spec.clusterIP", "<none>");
     struct str outside = json_str_at(row->root, "status.loadBalancer.ingress.0.ip");
+    if (!outside.len)
+        outside = json_str_at(row->root, "spec.externalIPs.0");
     cell_or(row, outside.len ? outside : json_str_at(row->root, "spec.externalName"), "<none>");
     ports_cell(row);
     cell_age(row);
@@ -208,19 +210,6 @@ static void configmap_row(struct row *row)
     cell_age(row);
 }
 
-static void secret_row(struct row *row)
-{
-    cell_at(row, "type", "Opaque");
-    cell_i64(row, (int64_t)json_count(json_get(row->root, "data")));
-    cell_age(row);
-}
-
-static void serviceaccount_row(struct row *row)
-{
-    cell_i64(row, (int64_t)json_count(json_get(row->root, "secrets")));
-    cell_age(row);
-}
-
 static void modes_cell(struct row *row, const char *path)
 {
     static const char *const modes[][2] = {{"ReadWriteOnce", "RWO"},
@@ -246,6 +235,7 @@ static void pvc_row(struct row *row)
     cell_at(row, "status.capacity.storage", "");
     modes_cell(row, "status.accessModes");
     cell_at(row, "spec.storageClassName", "");
+    cell_at(row, "spec.volumeAttributesClassName", "<unset>");
     cell_age(row);
     cell_at(row, "spec.volumeMode", "<unset>");
 }
@@ -265,28 +255,61 @@ static void pv_row(struct row *row)
                                STR_ARG(claim))
                   : STR(""));
     cell_at(row, "spec.storageClassName", "");
+    cell_at(row, "spec.volumeAttributesClassName", "<unset>");
     cell_at(row, "status.reason", "");
     cell_age(row);
+    cell_at(row, "spec.volumeMode", "<unset>");
 }
 
+/* Of the first of these members that is a time. */
+static struct str age_of(struct row *row, const char *first, const char *second, const char *third)
+{
+    int64_t then = 0;
+
+    if (!time_parse(json_str_at(row->root, first), &then) &&
+        !time_parse(json_str_at(row->root, second), &then) &&
+        !time_parse(json_str_at(row->root, third), &then))
+        then = row->object->created_ms;
+    return age_since(row, then);
+}
+
+static struct str either(const struct row *row, const char *first, const char *second)
+{
+    struct str text = json_str_at(row->root, first);
+
+    return text.len ? text : json_str_at(row->root, second);
+}
+
+/* Of both groups, which call what it is about, and what is said, by other names. */
 static void event_row(struct row *row)
 {
-    int64_t last = 0;
-    struct str kind = json_str(json_at(row->root, "involvedObject.kind"));
-    struct str name = json_str(json_at(row->root, "involvedObject.name"));
-    char *lower = str_c(row->arena, kind);
+    struct str instance = either(row, "source.host", "deprecatedSource.host");
+    struct str source = either(row, "source.component", "deprecatedSource.component");
+    const struct json *count = json_at(row->root, "series.count");
+    char *kind = str_c(row->arena, either(row, "involvedObject.kind", "regarding.kind"));
 
-    for (char *c = lower; *c; c++)
+    for (char *c = kind; *c; c++)
         if (*c >= 'A' && *c <= 'Z')
             *c = (char)(*c + ('a' - 'A'));
-    if (!time_parse(json_str(json_get(row->root, "lastTimestamp")), &last) &&
-        !time_parse(json_str(json_get(row->root, "eventTime")), &last))
-        last = row->object->created_ms;
-    cell(row, age_since(row, last));
+    cell(row, age_of(row, "lastTimestamp", "deprecatedLastTimestamp", "eventTime"));
     cell_at(row, "type", "");
     cell_at(row, "reason", "");
-    cell(row, str_printf(row->arena, "%s/" STR_FMT, lower, STR_ARG(name)));
-    cell(row, str_trim(json_str(json_get(row->root, "message"))));
+    cell(row, str_printf(row->arena, "%s/" STR_FMT, kind,
+                         STR_ARG(either(row, "involvedObject.name", "regarding.name"))));
+    cell(row, either(row, "involvedObject.fieldPath", "regarding.fieldPath"));
+    if (!source.len)
+        source = either(row, "reportingComponent", "reportingController");
+    if (!instance.len)
+        instance = json_str_at(row->root, "reportingInstance");
+    cell(row, str_printf(row->arena, STR_FMT "%s" STR_FMT, STR_ARG(source),
+                         instance.len ? ", " : "", STR_ARG(instance)));
+    cell(row, str_trim(either(row, "message", "note")));
+    cell(row, age_of(row, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime"));
+    if (!count)
+        count = json_at(row->root, "count");
+    if (!count)
+        count = json_at(row->root, "deprecatedCount");
+    cell_i64(row, json_i64_or(count, 1));
     cell(row, row->object->name);
 }
 
@@ -324,6 +347,29 @@ static void hpa_row(struct row *row)
     cell_age(row);
 }
 
+/* Containers and images of a template, and who is chosen: for -o wide. */
+static void containers_cells(struct row *row, const char *path)
+{
+    static const char *const members[] = {"name", "image"};
+
+    for (size_t i = 0; i < COUNT_OF(members); i++) {
+        struct buf text = {0};
+
+        JSON_FOREACH(json_at(row->root, path), container)
+            buf_addf(&text, "%s" STR_FMT, text.len ? "," : "",
+                     STR_ARG(json_str(json_get(container, members[i]))));
+        cell(row, buf_str(&text));
+        buf_done(&text);
+    }
+}
+
+static void template_cells(struct row *row)
+{
+    containers_cells(row, "spec.template.spec.containers");
+    const struct json *labels = json_at(row->root, "spec.selector.matchLabels");
+    pairs_cell(row, labels ? labels : json_at(row->root, "spec.selector"));
+}
+
 static void job_row(struct row *row)
 {
     int64_t completions = json_i64_or(json_at(row->root, "spec.completions"), 1);
@@ -350,29 +396,7 @@ static void job_row(struct row *row)
     bool known = time_parse(json_str(json_at(row->root, "status.startTime")), &started);
     cell(row, known ? time_age(row->arena, ended > started ? ended - started : 0) : STR(""));
     cell_age(row);
-}
-
-/* Containers and images of a template, and who is chosen: for -o wide. */
-static void containers_cells(struct row *row, const char *path)
-{
-    static const char *const members[] = {"name", "image"};
-
-    for (size_t i = 0; i < COUNT_OF(members); i++) {
-        struct buf text = {0};
-
-        JSON_FOREACH(json_at(row->root, path), container)
-            buf_addf(&text, "%s" STR_FMT, text.len ? "," : "",
-                     STR_ARG(json_str(json_get(container, members[i]))));
-        cell(row, buf_str(&text));
-        buf_done(&text);
-    }
-}
-
-static void template_cells(struct row *row)
-{
-    containers_cells(row, "spec.template.spec.containers");
-    const struct json *labels = json_at(row->root, "spec.selector.matchLabels");
-    pairs_cell(row, labels ? labels : json_at(row->root, "spec.selector"));
+    template_cells(row);
 }
 
 static void deployment_row(struct row *row)
@@ -443,6 +467,7 @@ static void cronjob_row(struct row *row)
                   : STR("<none>"));
     cell_age(row);
     containers_cells(row, "spec.jobTemplate.spec.template.spec.containers");
+    pairs_cell(row, json_at(row->root, "spec.jobTemplate.spec.selector.matchLabels"));
 }
 
 /* "pods: 1/10, requests.cpu: 500m/4", those of requests and limits apart. */
@@ -467,45 +492,6 @@ static void quota_row(struct row *row)
     used_cell(row, false);
     used_cell(row, true);
     cell_age(row);
-}
-
-static void limitrange_row(struct row *row)
-{
-    char text[TIME_TEXT_BYTES];
-
-    cell(row, time_format(row->object->created_ms, text));
-}
-
-static void lease_row(struct row *row)
-{
-    cell_at(row, "spec.holderIdentity", "");
-    cell_age(row);
-}
-
-static void priorityclass_row(struct row *row)
-{
-    cell_i64(row, json_i64_or(json_get(row->root, "value"), 0));
-    cell(row,
-         json_bool_or(json_get(row->root, "globalDefault"), false) ? STR("true") : STR("false"));
-    cell_age(row);
-    cell_at(row, "preemptionPolicy", "PreemptLowerPriority");
-}
-
-static void storageclass_row(struct row *row)
-{
-    cell_at(row, "provisioner", "");
-    cell_at(row, "reclaimPolicy", "Delete");
-    cell_at(row, "volumeBindingMode", "Immediate");
-    cell(row, json_bool_or(json_get(row->root, "allowVolumeExpansion"), false) ? STR("true")
-                                                                               : STR("false"));
-    cell_age(row);
-}
-
-static void crd_row(struct row *row)
-{
-    char text[TIME_TEXT_BYTES];
-
-    cell(row, time_format(row->object->created_ms, text));
 }
 
 /* "Local", or NAMESPACE/NAME of who serves it; and whether that one answers, or why not. */
@@ -555,7 +541,7 @@ static void csr_row(struct row *row)
     cell_age(row);
     cell_at(row, "spec.signerName", "<none>");
     cell_at(row, "spec.username", "");
-    cell(row, seconds ? str_printf(row->arena, "%llds", (long long)seconds) : STR("<none>"));
+    cell(row, seconds ? time_age(row->arena, seconds * 1000) : STR("<none>"));
     cell(row, csr_words(row));
 }
 
@@ -643,18 +629,18 @@ static const struct builtin builtins[] = {
      "Type:string:0,Cluster-IP:string:0,External-IP:string:0,Port(s):string:0,Age:string:0,"
      "Selector:string:1"},
     {&kind_endpoints, endpoints_row, "Endpoints:string:0,Age:string:0"},
-    {&kind_configmap, configmap_row, "Data:integer:0,Age:string:0"},
-    {&kind_secret, secret_row, "Type:string:0,Data:integer:0,Age:string:0"},
-    {&kind_serviceaccount, serviceaccount_row, "Secrets:integer:0,Age:string:0"},
+    {&kind_configmap, configmap_row, "Data:string:0,Age:string:0"},
     {&kind_pvc, pvc_row,
      "Status:string:0,Volume:string:0,Capacity:string:0,Access Modes:string:0,"
-     "StorageClass:string:0,Age:string:0,VolumeMode:string:1"},
+     "StorageClass:string:0,VolumeAttributesClass:string:0,Age:string:0,VolumeMode:string:1"},
     {&kind_pv, pv_row,
      "Capacity:string:0,Access Modes:string:0,Reclaim Policy:string:0,Status:string:0,"
-     "Claim:string:0,StorageClass:string:0,Reason:string:0,Age:string:0"},
-    {&kind_job, job_row, "Status:string:0,Completions:string:0,Duration:string:0,Age:string:0"},
+     "Claim:string:0,StorageClass:string:0,VolumeAttributesClass:string:0,Reason:string:0,"
+     "Age:string:0,VolumeMode:string:1"},
+    {&kind_job, job_row,
+     "Status:string:0,Completions:string:0,Duration:string:0,Age:string:0," TEMPLATE_COLUMNS},
     {&kind_deployment, deployment_row,
-     "Ready:string:0,Up-to-date:integer:0,Available:integer:0,Age:string:0," TEMPLATE_COLUMNS},
+     "Ready:string:0,Up-to-date:string:0,Available:string:0,Age:string:0," TEMPLATE_COLUMNS},
     {&kind_replicaset, replicaset_row,
      "Desired:integer:0,Current:integer:0,Ready:integer:0,Age:string:0," TEMPLATE_COLUMNS},
     {&kind_replicationcontroller, replicaset_row,
@@ -665,22 +651,14 @@ static const struct builtin builtins[] = {
      "Desired:integer:0,Current:integer:0,Ready:integer:0,Up-to-date:integer:0,"
      "Available:integer:0,Node Selector:string:0,Age:string:0," TEMPLATE_COLUMNS},
     {&kind_controllerrevision, controllerrevision_row,
-     "Controller:string:0,Revision:integer:0,Age:string:0"},
+     "Controller:string:0,Revision:string:0,Age:string:0"},
     {&kind_cronjob, cronjob_row,
      "Schedule:string:0,Timezone:string:0,Suspend:boolean:0,Active:integer:0,"
-     "Last Schedule:string:0,Age:string:0,Containers:string:1,Images:string:1"},
+     "Last Schedule:string:0,Age:string:0," TEMPLATE_COLUMNS},
     {&kind_resourcequota, quota_row, "Request:string:0,Limit:string:0,Age:string:0"},
-    {&kind_limitrange, limitrange_row, "Created At:date:0"},
     {&kind_hpa, hpa_row,
      "Reference:string:0,Targets:string:0,MinPods:string:0,MaxPods:string:0,Replicas:string:0,"
      "Age:string:0"},
-    {&kind_lease, lease_row, "Holder:string:0,Age:string:0"},
-    {&kind_priorityclass, priorityclass_row,
-     "Value:integer:0,Global-Default:string:0,Age:string:0,PreemptionPolicy:string:0"},
-    {&kind_storageclass, storageclass_row,
-     "Provisioner:string:0,ReclaimPolicy:string:0,VolumeBindingMode:string:0,"
-     "AllowVolumeExpansion:string:0,Age:string:0"},
-    {&kind_crd, crd_row, "Created At:date:0"},
     {&kind_csr, csr_row,
      "Age:string:0,SignerName:string:0,Requestor:string:0,RequestedDuration:string:0,"
      "Condition:string:0"},
@@ -698,13 +676,13 @@ static const struct builtin builtins[] = {
 /* Events show when they last happened first; their name only with -o wide. */
 static const struct builtin event_table = {
     &kind_event, event_row,
-    "Last Seen:string:0,Type:string:0,Reason:string:0,Object:string:0,Message:string:0,"
-    "Name:string:1"};
+    "Last Seen:string:0,Type:string:0,Reason:string:0,Object:string:0,Subobject:string:1,"
+    "Source:string:1,Message:string:0,First Seen:string:1,Count:string:1,Name:string:1"};
 static const struct builtin plain_table = {NULL, age_row, "Age:string:0"};
 
 static const struct builtin *find(const struct kind *kind)
 {
-    if (kind == &kind_event)
+    if (kind == &kind_event || kind == &kind_event_k8s)
         return &event_table;
     for (size_t i = 0; i < COUNT_OF(builtins); i++)
         if (builtins[i].kind == kind)
@@ -745,7 +723,13 @@ void table_columns(struct buf *buf, const struct kind *kind)
         buf_addc(buf, ']');
         return;
     }
-    while (str_cut(&rest, ',', &item)) {
+    struct table_column shown;
+    size_t index = 0;
+    while (table_field_column(kind, index, &shown)) {
+        column(buf, str_from(shown.name), str_from(shown.type), shown.priority, NULL);
+        index++;
+    }
+    while (!index && str_cut(&rest, ',', &item)) {
         struct str name;
         struct str type;
         (void)str_cut(&item, ':', &name);
@@ -768,10 +752,8 @@ void table_cells(struct arena *arena,
 
     if (builtin != &event_table)
         cell(&row, object->name);
-    if (!custom) {
+    if (!custom && !table_field_cells(arena, buf, object, root, now_ms))
         builtin->fill(&row);
-        return;
-    }
     for (size_t i = 0; i < custom_count; i++) {
         buf_addc(buf, ',');
         column_cell(arena, buf, &custom[i], root, now_ms);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct arena;
@@ -21,6 +23,21 @@ void table_cells(struct arena *arena,
                  const struct object *object,
                  const struct json *root,
                  int64_t now_ms);
+
+/* table_fields.c: of kinds whose columns show what stands in their fields. False: behind the last
+ * one, or another kind. The cells have a comma before each. */
+struct table_column {
+    const char *name;
+    const char *type;
+    int priority; /* 1: with -o wide */
+};
+
+bool table_field_column(const struct kind *kind, size_t index, struct table_column *ret);
+bool table_field_cells(struct arena *arena,
+                       struct buf *buf,
+                       const struct object *object,
+                       const struct json *root,
+                       int64_t now_ms);
 
 /* table_pod.c: what kubectl shows under READY, STATUS and RESTARTS. */
 struct pod_summary {

@@ -64,7 +64,6 @@ static bool init_pending(struct arena *arena, const struct json *root, struct po
             continue;
         if (is_sidecar(root, json_str(json_get(container, "name"))) &&
             json_bool_or(json_get(container, "started"), false)) {
-            summary->total++;
             if (json_bool_or(json_get(container, "ready"), false))
                 summary->ready++;
             summary->restarts += json_i64_or(json_get(container, "restartCount"), 0);
@@ -133,10 +132,10 @@ void pod_summarize(struct arena *arena, const struct json *root, struct pod_summ
         .total = (int64_t)json_count(json_at(root, "spec.containers")),
     };
 
-    JSON_FOREACH(json_at(root, "status.conditions"), condition)
-        if (str_is(json_str(json_get(condition, "type")), "PodScheduled") &&
-            str_is(json_str(json_get(condition, "reason")), "SchedulingGated"))
-            summary.status = "SchedulingGated";
+    JSON_FOREACH(json_at(root, "spec.initContainers"), container)
+        summary.total += str_is(json_str(json_get(container, "restartPolicy")), "Always");
+    if (json_count(json_at(root, "spec.schedulingGates")))
+        summary.status = "SchedulingGated";
     if (!init_pending(arena, root, &summary) || str_is(phase, "Running"))
         containers(arena, root, &summary);
     if (json_str(json_at(root, "metadata.deletionTimestamp")).len)

@@ -50,6 +50,10 @@ TEST(pod_status_is_the_word_people_know)
          "{\"spec\":{\"containers\":[{}]},\"status\":{\"phase\":\"Failed\",\"reason\":\"Evicted\"}"
          "}",
          0, 0},
+        {"SchedulingGated",
+         "{\"spec\":{\"containers\":[{}],\"schedulingGates\":[{}]},\"status\":{\"phase\":"
+         "\"Pending\"}}",
+         0, 0},
         {"Init:0/2",
          "{\"spec\":{\"containers\":[{}],\"initContainers\":[{},{}]},\"status\":{\"phase\":"
          "\"Pending\","
@@ -123,7 +127,7 @@ TEST(printer_column_paths_find_what_crds_ask_for)
     }
 }
 
-TEST(rows_of_nodes_and_volumes_have_a_cell_for_each_column)
+TEST(rows_have_a_cell_for_each_column)
 {
     static const struct {
         const struct kind *kind;
@@ -143,7 +147,41 @@ TEST(rows_of_nodes_and_volumes_have_a_cell_for_each_column)
          "\"accessModes\":[\"ReadWriteOnce\"],\"persistentVolumeReclaimPolicy\":\"Delete\","
          "\"claimRef\":{\"namespace\":\"a\",\"name\":\"b\"},\"storageClassName\":\"s\"},"
          "\"status\":{\"phase\":\"Bound\"}}",
-         "[\"v\",\"1Gi\",\"RWO\",\"Delete\",\"Bound\",\"a/b\",\"s\",\"\",\"<unknown>\"]"},
+         "[\"v\",\"1Gi\",\"RWO\",\"Delete\",\"Bound\",\"a/b\",\"s\",\"<unset>\",\"\",\"<unknown>\","
+         "\"<unset>\"]"},
+        {&kind_rolebinding,
+         "{\"metadata\":{\"name\":\"b\"},\"roleRef\":{\"kind\":\"Role\",\"name\":\"r\"},"
+         "\"subjects\":[{\"kind\":\"User\",\"name\":\"u\"},{\"kind\":\"ServiceAccount\","
+         "\"namespace\":\"d\",\"name\":\"a\"},{\"kind\":\"User\",\"name\":\"v\"}]}",
+         "[\"b\",\"Role/r\",\"<unknown>\",\"u, v\",\"\",\"d/a\"]"},
+        {&kind_endpointslice,
+         "{\"metadata\":{\"name\":\"e\"},\"addressType\":\"IPv4\",\"ports\":[{\"port\":80},{"
+         "\"port\":81}],\"endpoints\":[{\"addresses\":[\"10.0.0.1\",\"10.0.0.2\"]},{\"addresses\":["
+         "\"10.0.0.3\",\"10.0.0.4\"]}]}",
+         "[\"e\",\"IPv4\",\"80,81\",\"10.0.0.1,10.0.0.2,10.0.0.3 + 1 more...\",\"<unknown>\"]"},
+        {&kind_ingress,
+         "{\"metadata\":{\"name\":\"i\"},\"spec\":{\"rules\":[{\"host\":\"a.b\"}],\"tls\":[{}]}}",
+         "[\"i\",\"<none>\",\"a.b\",\"\",\"80, 443\",\"<unknown>\"]"},
+        {&kind_networkpolicy,
+         "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"podSelector\":{\"matchLabels\":{\"a\":\"b\"},"
+         "\"matchExpressions\":[{\"key\":\"c\",\"operator\":\"NotIn\",\"values\":[\"d\",\"e\"]},{"
+         "\"key\":\"f\",\"operator\":\"DoesNotExist\"}]}}}",
+         "[\"p\",\"a=b,c notin (d,e),!f\",\"<unknown>\"]"},
+        {&kind_prioritylevel,
+         "{\"metadata\":{\"name\":\"l\"},\"spec\":{\"type\":\"Limited\",\"limited\":{"
+         "\"nominalConcurrencyShares\":5,\"limitResponse\":{\"type\":\"Queue\",\"queuing\":{"
+         "\"queues\":8,\"handSize\":2,\"queueLengthLimit\":5}}}}}",
+         "[\"l\",\"Limited\",5,8,2,5,\"<unknown>\"]"},
+        {&kind_csidriver,
+         "{\"metadata\":{\"name\":\"d\"},\"spec\":{\"tokenRequests\":[{\"audience\":\"a\"}],"
+         "\"volumeLifecycleModes\":[\"Persistent\"]}}",
+         "[\"d\",true,false,false,\"a\",false,\"Persistent\",\"<unknown>\"]"},
+        {&kind_ipaddress,
+         "{\"metadata\":{\"name\":\"10.0.0.1\"},\"spec\":{\"parentRef\":{\"resource\":\"services\","
+         "\"namespace\":\"n\",\"name\":\"s\"}}}",
+         "[\"10.0.0.1\",\"services/n/s\",\"<unknown>\"]"},
+        {&kind_secret, "{\"metadata\":{\"name\":\"s\"},\"data\":{\"a\":\"\",\"b\":\"\"}}",
+         "[\"s\",\"Opaque\",2,\"<unknown>\"]"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
