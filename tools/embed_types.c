@@ -94,6 +94,7 @@ static const struct {
     {"either", " | TYPE_EITHER"},
     {"choice", " | TYPE_CHOICE"},
     {"said", " | TYPE_SAID"},
+    {"replaced", " | TYPE_REPLACED"},
     {"in=", ""},
     {"form=", ""},
     {"min=", ""},

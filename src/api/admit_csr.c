@@ -1,8 +1,10 @@
 #include "api/admit.h"
 #include "base/arena.h"
 #include "base/base64.h"
+#include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "base/time.h"
 
@@ -48,10 +50,8 @@ static void check_request(struct admit *admit, const struct json *spec)
     struct str bytes = STR("");
     const struct json *request = json_get(spec, "request");
 
-    if (!json_str(request).len)
-        admit_required(admit, STR("spec.request"), "");
-    else if (!base64_decode(admit->arena, json_str(request), &bytes) ||
-             !str_contains(bytes, STR("-----BEGIN CERTIFICATE REQUEST-----")))
+    if (!base64_decode(admit->arena, json_str(request), &bytes) ||
+        !str_contains(bytes, STR("-----BEGIN CERTIFICATE REQUEST-----")))
         admit_invalid(admit, STR("spec.request"), NULL,
                       "PEM block type must be CERTIFICATE REQUEST");
 }
@@ -98,15 +98,22 @@ static void check_usages(struct admit *admit, const struct json *spec)
                                         "microsoft sgc",
                                         "netscape sgc"};
 
-    if (!json_count(json_get(spec, "usages")))
+    const struct json *usages = json_get(spec, "usages");
+    _cleanup_(map_done) struct map seen = {.seed = (uintptr_t)usages};
+    size_t index = 0;
+
+    if (!json_count(usages))
         admit_required(admit, STR("spec.usages"), "");
-    JSON_FOREACH(json_get(spec, "usages"), usage) {
+    JSON_FOREACH(usages, usage) {
+        struct str where = str_printf(admit->arena, "spec.usages[%zu]", index++);
         bool found = false;
 
         for (size_t i = 0; i < COUNT_OF(known); i++)
             found |= str_is(json_str(usage), known[i]);
         if (!found)
-            admit_invalid(admit, STR("spec.usages"), usage, "is not a usage of certificates");
+            admit_unsupported(admit, where, usage, "\"client auth\", \"server auth\" and others");
+        else if (map_set(&seen, json_str(usage), usage))
+            admit_duplicate(admit, where, usage);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "api/admit.h"
 #include "api/kind.h"
+#include "api/selector.h"
 #include "base/arena.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -62,8 +63,7 @@ void admit_job_add(struct admit *admit)
 
     if (!json_is(json_get(spec, "template"), JSON_OBJECT))
         return;
-    if (!admit->old && !json_bool_or(json_get(spec, "manualSelector"), false) &&
-        json_is_null(json_get(spec, "selector")))
+    if (!admit->old && !json_bool_or(json_get(spec, "manualSelector"), false))
         select_pods(admit, spec);
     /* A job without labels has those of its pods. */
     const struct json *labels = json_at(spec, "template.metadata.labels");
@@ -360,6 +360,24 @@ static void check_update(struct admit *admit, const struct json *spec, const str
                               : "field is immutable");
 }
 
+/* The job finds its pods by them. */
+static void check_labels(struct admit *admit, const struct json *spec)
+{
+    const struct json *wanted = json_get(spec, "selector");
+    const struct json *labels = json_at(spec, "template.metadata.labels");
+    struct selector selector = {0};
+
+    bool none = json_is_null(wanted) && json_bool_or(json_get(spec, "manualSelector"), false);
+
+    if (none)
+        admit_required(admit, STR("spec.selector"), "");
+    if (none ||
+        (!json_is_null(wanted) && selector_from_json(admit->arena, wanted, &selector, NULL) == 0 &&
+         !selector_matches_json(&selector, labels)))
+        admit_invalid(admit, STR("spec.template.metadata.labels"), labels,
+                      "`selector` does not match template `labels`");
+}
+
 void admit_job_validate(struct admit *admit)
 {
     const struct json *spec = json_get(admit->object, "spec");
@@ -367,6 +385,7 @@ void admit_job_validate(struct admit *admit)
 
     if (!json_is(json_get(spec, "template"), JSON_OBJECT))
         return;
+    check_labels(admit, spec);
     if (before) {
         check_update(admit, spec, before);
         return;

@@ -1,6 +1,7 @@
 #include "api/admit.h"
 #include "api/kind.h"
 #include "api/names.h"
+#include "api/types.h"
 #include "base/cleanup.h"
 #include "base/count.h"
 #include "base/json.h"
@@ -17,6 +18,8 @@
 /* An address is its object's name: as it is written, so that nobody has two. */
 static const char *address_rule(struct str name)
 {
+    if (type_form_wrong("ip", name))
+        return type_form_wrong("ip", name);
     for (size_t i = 0; i < name.len; i++) {
         char c = name.p[i];
 
@@ -34,7 +37,8 @@ static const char *name_rule(const struct kind *kind, struct str name)
         return kind == &kind_namespace ? names_dns_label(name) : names_dns_subdomain(name);
     if (kind == &kind_service)
         return names_dns_1035_label(name);
-    if (strcmp(kind->group, "rbac.authorization.k8s.io") == 0 || kind == &kind_apiservice)
+    if (strcmp(kind->group, "rbac.authorization.k8s.io") == 0 || kind == &kind_apiservice ||
+        kind == &kind_event || kind == &kind_csr || kind == &kind_pdb)
         return names_path_segment(name);
     return names_dns_subdomain(name);
 }
@@ -147,13 +151,16 @@ static bool is_finalizer(struct str name)
 /* These take any qualified name in Kubernetes, as custom kinds do. */
 static bool has_strict_finalizers(const struct kind *kind)
 {
-    static const char *const groups[] = {"apiextensions.k8s.io", "apiregistration.k8s.io",
-                                         "admissionregistration.k8s.io", "policy"};
+    static const char *const groups[] = {
+        "apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io", "policy",
+        "coordination.k8s.io",
+
+        "node.k8s.io"};
 
     for (size_t i = 0; i < COUNT_OF(groups); i++)
         if (strcmp(kind->group, groups[i]) == 0)
             return false;
-    return kind->strategic;
+    return kind->strategic && kind != &kind_event;
 }
 
 static void check_finalizers(struct admit *admit, const struct json *meta)
@@ -211,8 +218,7 @@ void admit_metadata(struct admit *admit)
         admit_required(admit, STR("metadata.name"), "name or generateName is required");
     else if (rule)
         admit_invalid(admit, STR("metadata.name"), name, rule);
-    if (!admit->old)
-        check_prefix(admit, json_get(meta, "generateName"));
+    check_prefix(admit, json_get(meta, "generateName"));
     check_labels(admit, json_get(meta, "labels"));
     admit_annotations(admit, json_get(meta, "annotations"), STR("metadata.annotations"));
     check_owners(admit, json_get(meta, "ownerReferences"));

@@ -23,20 +23,26 @@
 
 /* A container that has its defaults takes 150 bytes at least, and an object 1.5 MiB at most: more
  * can never be stored. They are refused before each of them is filled in. */
-#define POD_ITEMS_MAX 10000
+#define POD_ITEMS_MAX   10000
+#define IMAGE_BYTES_MAX 255 /* of an image's name */
 
 /* ---- defaults: those that depend on something; the types say the others ---- */
 
 /* "repo/image:1.2" has a tag, "host:5000/image" has none; what is latest, or has neither a tag nor
- * a digest, is pulled always. */
+ * a digest, is pulled always. What can be no image has no tag either. */
 static const char *pull_policy(struct str image)
 {
     struct str name = str_sub(image, 0, str_find(image, '@'));
     struct str rest = name;
     struct str last = STR("");
 
+    if (name.len > IMAGE_BYTES_MAX || !image.len)
+        return "IfNotPresent";
     while (str_cut(&rest, '/', &last))
         ;
+    for (size_t i = 0; i < str_find(last, ':'); i++)
+        if (last.p[i] == ' ' || (last.p[i] >= 'A' && last.p[i] <= 'Z'))
+            return "IfNotPresent";
     struct str tag = str_sub(last, str_find(last, ':') + 1, last.len);
     return str_is(tag, "latest") || (!tag.len && name.len == image.len) ? "Always" : "IfNotPresent";
 }
@@ -129,7 +135,18 @@ static void pod_default(struct admit *admit, struct json *spec)
 
 void admit_pod_default(struct admit *admit)
 {
-    pod_default(admit, json_make_path(admit->arena, admit->object, "spec"));
+    static const char *const lists[] = {"containers", "initContainers"};
+    struct json *spec = json_make_path(admit->arena, admit->object, "spec");
+
+    pod_default(admit, spec);
+    /* Who is in the node's network listens there. */
+    for (size_t i = 0; json_bool_or(json_get(spec, "hostNetwork"), false) && i < 2; i++)
+        JSON_FOREACH(json_get(spec, lists[i]), container)
+            JSON_FOREACH(json_get(container, "ports"), port)
+                if (json_i64_or(json_get(port, "hostPort"), 0) == 0 &&
+                    json_get(port, "containerPort"))
+                    json_set(port, STR("hostPort"),
+                             json_clone(admit->arena, json_get(port, "containerPort")));
 }
 
 const char *pod_qos(const struct json *spec)
@@ -383,7 +400,7 @@ static void check_container(struct admit *admit,
         admit_required(admit, at(admit, path, "name"), "");
     else if (names_dns_label(json_str(name)))
         admit_invalid(admit, at(admit, path, "name"), name, names_dns_label(json_str(name)));
-    if (!json_str(json_get(container, "image")).len && admit->kind == &kind_pod)
+    if (!json_str(json_get(container, "image")).len && admit->kind->strategic)
         admit_required(admit, at(admit, path, "image"), "");
     check_enum(admit, json_get(container, "imagePullPolicy"), at(admit, path, "imagePullPolicy"),
                "Always, IfNotPresent, Never");
@@ -659,6 +676,12 @@ void admit_pod_update(struct admit *admit)
     if (shape)
         (void)schema_default(admit->arena, shape, before, NULL);
     pod_default(admit, before);
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        if (json_count(json_get(now, lists[i])) != json_count(json_get(before, lists[i]))) {
+            admit_forbidden(admit, str_printf(admit->arena, "spec.%s", lists[i]),
+                            "pod updates may not add or remove containers");
+            return;
+        }
     check_tolerations(admit, before);
     check_deadline(admit, now, before);
     if (json_is_null(json_get(now, "priority")))

@@ -130,6 +130,38 @@ static void check_node(struct admit *admit)
         admit_forbidden(admit, STR("spec.externalID"), "may not be updated");
 }
 
+/* A second range, of the other family, may come. */
+static void check_ranges(struct admit *admit)
+{
+    const struct json *ranges = json_at(admit->object, "spec.cidrs");
+    const struct json *before = json_at(admit->old, "spec.cidrs");
+    const struct json *now = json_first(ranges);
+    size_t count = json_count(ranges);
+    size_t index = 0;
+
+    if (count > 2 || (count == 2 &&
+                      (str_find(json_str(now), ':') < json_str(now).len) ==
+                          (str_find(json_str(json_next(now)), ':') < json_str(json_next(now)).len)))
+        admit_invalid(admit, STR("spec.cidrs"), ranges, "must be one for each IP family at most");
+    if (admit->old && count < json_count(before))
+        admit_invalid(admit, STR("spec.cidrs"), ranges, "field is immutable");
+    else
+        JSON_FOREACH(before, old) {
+            if (!json_equal(old, now))
+                admit_invalid(admit, str_printf(admit->arena, "spec.cidrs[%zu]", index), now,
+                              "field is immutable");
+            now = json_next(now);
+            index++;
+        }
+}
+
+/* Of clients of a version that is gone: nothing reads it. */
+static void default_slice(struct admit *admit)
+{
+    JSON_FOREACH(json_get(admit->object, "endpoints"), endpoint)
+        json_remove(endpoint, STR("deprecatedTopology"));
+}
+
 /* Two ways to say the same. */
 static void default_node(struct admit *admit)
 {
@@ -137,7 +169,7 @@ static void default_node(struct admit *admit)
     struct str one = json_str(json_get(spec, "podCIDR"));
     const struct json *first = json_first(json_get(spec, "podCIDRs"));
 
-    if (one.len && !first)
+    if (one.len && (!first || !str_eq(json_str(first), one)))
         json_push(json_add_array(admit->arena, spec, "podCIDRs"), json_new_str(admit->arena, one));
     else if (json_str(first).len)
         json_add_str(admit->arena, spec, "podCIDR", json_str(first));
@@ -147,6 +179,16 @@ static void add_pvc(struct admit *admit)
 {
     struct json *spec = json_get(admit->object, "spec");
     const struct json *source = json_get(spec, "dataSource");
+    struct str group = json_str(json_get(source, "apiGroup"));
+    struct str from = json_str(json_get(source, "kind"));
+
+    /* What a claim cannot be filled from is as if it was not said, as ever. */
+    if (json_is_null(json_at(admit->old, "spec.dataSourceRef")) &&
+        !(str_is(from, "PersistentVolumeClaim") && !group.len) &&
+        !(str_is(from, "VolumeSnapshot") && str_is(group, "snapshot.storage.k8s.io"))) {
+        json_remove(spec, STR("dataSource"));
+        source = NULL;
+    }
     const struct json *any = json_get(spec, "dataSourceRef");
 
     if (!json_is_null(source) && json_is_null(any))
@@ -316,7 +358,6 @@ static void check_fixed(struct admit *admit)
         {&kind_volumeattachment, "spec", false},
         {&kind_csidriver, "spec.attachRequired", false},
         {&kind_csidriver, "spec.volumeLifecycleModes", false},
-        {&kind_servicecidr, "spec.cidrs", false},
         {&kind_ipaddress, "spec.parentRef", false},
         {&kind_csistoragecapacity, "nodeTopology", false},
         {&kind_csistoragecapacity, "storageClassName", false},
@@ -411,7 +452,6 @@ static void check_required(struct admit *admit)
         {&kind_rolebinding, "roleRef.name"},
         {&kind_clusterrolebinding, "roleRef.name"},
         {&kind_job, "spec.template"},
-        {&kind_pv, "spec.capacity.storage"},
         {&kind_pv, "spec.accessModes"},
         {&kind_controllerrevision, "data"},
         {&kind_endpointslice, "addressType"},
@@ -493,6 +533,8 @@ static const struct {
     {&kind_secret, default_secret, NULL, check_secret},
     {&kind_csinode, NULL, NULL, check_csinode},
     {&kind_node, default_node, add_node, check_node},
+    {&kind_endpointslice, default_slice, NULL, NULL},
+    {&kind_servicecidr, NULL, NULL, check_ranges},
     {&kind_job, admit_job_default, admit_job_add, admit_job_validate},
     {&kind_deployment, admit_apps_default, NULL, admit_deployment_validate},
     {&kind_replicaset, admit_apps_default, NULL, admit_replicaset_validate},

@@ -155,8 +155,10 @@ static struct json *settle_others(struct apply *apply,
         struct conflicting conflicting = {.apply = apply,
                                           .manager = json_str(json_get(entry, "manager"))};
         const struct json *dispute = fields_minus(f, clash, allowed);
-        /* One's own updates are no conflict. */
-        if (dispute && !apply->force && !str_eq(conflicting.manager, apply->manager))
+        /* One's own updates are no conflict; what one applied elsewhere, a scale, is. */
+        bool own = str_eq(conflicting.manager, apply->manager) &&
+                   str_is(json_str(json_get(entry, "operation")), "Update");
+        if (dispute && !apply->force && !own)
             (void)fields_each(apply->arena, dispute, STR(""), add_conflict, &conflicting);
         if (clash) {
             struct json *left = fields_minus(f, set_of(entry), clash);

@@ -65,7 +65,7 @@ static void check_names(struct admit *admit)
     for (size_t i = 0; i < COUNT_OF(required); i++)
         if (!json_str_at(admit->object, required[i]).len)
             admit_required(admit, str_from(required[i]), "");
-    for (size_t i = 0; admit->old && i < 2; i++) /* its name follows from them */
+    for (size_t i = 0; admit->old && i < 3; i++) /* its name follows from them, and its objects */
         if (!json_equal(json_at(admit->object, required[i]), json_at(admit->old, required[i])))
             admit_invalid(admit, str_from(required[i]), json_at(admit->object, required[i]),
                           "field is immutable");
@@ -210,6 +210,9 @@ static void check_rest(struct admit *admit, const struct json *version, struct s
             admit_duplicate(admit, where, json_get(field, "jsonPath"));
         if (!json_str(json_get(field, "jsonPath")).len)
             admit_required(admit, where, "");
+        else if (!str_starts(json_str(json_get(field, "jsonPath")), STR(".")))
+            admit_invalid(admit, where, json_get(field, "jsonPath"),
+                          "must be a simple path that begins with a dot: .spec.color");
     }
 }
 

@@ -661,8 +661,10 @@ static void check_new_event(const struct look *look)
     check_series(look);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct json *now = json_get(look->object, rows[i].field);
+        const struct json *before = json_get(old, rows[i].field);
+        bool nothing = i == 0 && json_is(now, JSON_OBJECT) && !json_count(now) && !before;
 
-        if (old && !json_equal(now, json_get(old, rows[i].field)))
+        if (old && !nothing && !json_equal(now, before))
             admit_invalid(look->admit, str_from(rows[i].told), now, "field is immutable");
         else if (!old && i < 4 && !json_is_null(now) && json_i64_or(now, 1) &&
                  !(json_is(now, JSON_OBJECT) && !json_count(now)))

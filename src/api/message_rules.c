@@ -295,7 +295,7 @@ static void check_seccomp(const struct look *look)
 {
     bool local = str_is(look_text(look, "type"), "Localhost");
 
-    if (local && !look_text(look, "localhostProfile").len)
+    if (local && json_is_null(json_get(look->object, "localhostProfile")))
         admit_required(look->admit, look_at(look, "localhostProfile"),
                        "must be set when seccomp type is Localhost");
     else if (!local && json_get(look->object, "localhostProfile"))
@@ -352,8 +352,13 @@ static void check_driver(const struct look *look)
 static void check_capacity(const struct look *look)
 {
     const struct json *size = json_at(look->object, "capacity.storage");
+    size_t sizes = json_count(json_get(look->object, "capacity"));
     int64_t bytes = 0;
 
+    if (!sizes)
+        admit_required(look->admit, look_at(look, "capacity"), "");
+    if (!size || sizes > 1)
+        admit_unsupported(look->admit, look_at(look, "capacity"), NULL, "\"storage\"");
     if (quantity_whole_json(size, &bytes, NULL) == 0 && bytes <= 0)
         admit_invalid(look->admit, look_at(look, "capacity[storage]"), size,
                       "must be greater than zero");
@@ -392,13 +397,8 @@ static void check_projected(const struct look *look)
     JSON_FOREACH(json_get(look->object, "sources"), source) {
         size_t count = 0;
 
-        for (size_t i = 0; i < COUNT_OF(single); i++) {
-            const struct json *path = json_at(json_get(source, single[i]), "path");
-
+        for (size_t i = 0; i < COUNT_OF(single); i++)
             count += json_is_null(json_get(source, single[i])) ? 0 : 1;
-            if (json_str(path).len && map_set(&paths, json_str(path), source))
-                admit_invalid(look->admit, look_here(look), path, "conflicting duplicate paths");
-        }
         for (size_t i = 0; i < COUNT_OF(of_items); i++) {
             count += json_is_null(json_get(source, of_items[i])) ? 0 : 1;
             JSON_FOREACH(json_at(json_get(source, of_items[i]), "items"), item)
@@ -414,6 +414,13 @@ static void check_projected(const struct look *look)
     }
 }
 
+static void check_empty_folder(const struct look *look)
+{
+    if (str_starts(json_str(json_get(look->object, "sizeLimit")), STR("-")))
+        admit_forbidden(look->admit, look_at(look, "sizeLimit"),
+                        "SizeLimit field must be a valid resource quantity");
+}
+
 static void check_iscsi(const struct look *look)
 {
     if ((json_bool_or(json_get(look->object, "chapAuthDiscovery"), false) ||
@@ -422,12 +429,42 @@ static void check_iscsi(const struct look *look)
         admit_required(look->admit, look_at(look, "secretRef"), "");
 }
 
+#define SPREADS_MAX 64 /* so many are held against the others */
+
+/* Two rules for the same topology. */
+static void check_spread_again(const struct look *look, const struct json *list)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(list, item) {
+        for (const struct json *next = json_next(item); next; next = json_next(next))
+            if (json_equal(json_get(item, "topologyKey"), json_get(next, "topologyKey")) &&
+                json_equal(json_get(item, "whenUnsatisfiable"),
+                           json_get(next, "whenUnsatisfiable"))) {
+                struct str field = str_printf(look->admit->arena,
+                                              "topologySpreadConstraints[%zu]."
+                                              "{topologyKey, whenUnsatisfiable}",
+                                              index);
+
+                admit_duplicate(look->admit, look_at(look, field.p), NULL);
+                break;
+            }
+        if (++index >= SPREADS_MAX)
+            return;
+    }
+}
+
 static void check_pod_spec(const struct look *look)
 {
     const struct json *dns = json_get(look->object, "dnsConfig");
 
     look_labels(look, "nodeSelector");
     check_again(look, "schedulingGates", "name");
+    check_spread_again(look, json_get(look->object, "topologySpreadConstraints"));
+    if (look->admit->kind == &kind_pod && json_count(json_get(look->object, "schedulingGates")) &&
+        look_text(look, "nodeName").len)
+        admit_forbidden(look->admit, look_at(look, "nodeName"),
+                        "cannot be set until all schedulingGates have been cleared");
     if (!str_is(look_text(look, "dnsPolicy"), "None"))
         return;
     if (json_is_null(dns))
@@ -639,6 +676,7 @@ static void check_class_reference(const struct look *look)
 const struct message_rule message_common[] = {
     {"v1", "CSIVolumeSource", check_driver},
     {"v1", "Container", check_container},
+    {"v1", "EmptyDirVolumeSource", check_empty_folder},
     {"v1", "EnvVar", check_variable},
     {"networking.k8s.io/v1", "HTTPIngressPath", check_ingress_path},
     {"v1", "ISCSIPersistentVolumeSource", check_iscsi},

@@ -267,6 +267,25 @@ static void interleave(struct arena *arena,
         json_push(list, items[named[at++]]);
 }
 
+/* Of a list that was not there: items are what they are, whatever they have in common. */
+// NOLINTNEXTLINE(misc-no-recursion)
+static int first_items(struct walk *walk,
+                       struct json *list,
+                       const struct json *patch,
+                       const struct spot *spot)
+{
+    JSON_FOREACH(patch, item) {
+        struct json *added = NULL;
+        int r = directive(item).len ? 0 : settle(walk, item, spot, &added);
+
+        if (r < 0)
+            return r;
+        if (added)
+            json_push(list, added);
+    }
+    return 0;
+}
+
 // NOLINTNEXTLINE(misc-no-recursion)
 static int merge_list(struct walk *walk,
                       struct json_names *target,
@@ -282,8 +301,11 @@ static int merge_list(struct walk *walk,
         (void)json_names_put(target, str_dup(walk->arena, name), json_clone(walk->arena, patch));
         return 0;
     }
-    if (!json_is(list, JSON_ARRAY))
+    if (!json_is(list, JSON_ARRAY)) {
         list = json_names_put(target, str_dup(walk->arena, name), json_new_array(walk->arena));
+        if (key.p)
+            return first_items(walk, list, patch, spot);
+    }
     struct keyed keyed = {.list = list, .key = key};
     int r = key.p ? merge_keyed(walk, &keyed, patch, spot) : 0;
     size_t added = key.p ? keyed.added : merge_set(walk->arena, list, patch);
@@ -377,7 +399,8 @@ static int merge_member(struct walk *walk,
     }
     if (json_is(member, JSON_ARRAY))
         return merge_list(walk, target, member, order_of(walk->arena, patch, name), &below);
-    if (json_is(member, JSON_OBJECT) && json_is(old, JSON_OBJECT))
+    bool replaced = below.place.field && (below.place.field->flags & TYPE_REPLACED);
+    if (json_is(member, JSON_OBJECT) && json_is(old, JSON_OBJECT) && !replaced)
         return merge_map(walk, old, member, &below);
     struct json *fresh = NULL;
     int r = settle(walk, member, &below, &fresh);

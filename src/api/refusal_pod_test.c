@@ -134,9 +134,10 @@ TEST(metadata_is_what_kubernetes_takes_for_it)
     refusals_play_whole(rows, COUNT_OF(rows));
 }
 
-#define FIRST      "spec.containers[0]"
-#define ONE(more)  "{'containers':[{'name':'c','image':'i'" more "}]}"
-#define WITH(more) "{" more ",'containers':[{'name':'c','image':'i'}]}"
+#define FIRST        "spec.containers[0]"
+#define ONE(more)    "{'containers':[{'name':'c','image':'i'" more "}]}"
+#define WITH(more)   "{" more ",'containers':[{'name':'c','image':'i'}]}"
+#define SPREAD(skew) "{'maxSkew':" skew ",'topologyKey':'zone','whenUnsatisfiable':'DoNotSchedule'}"
 #define NEEDS(requests, limits) \
     ONE(",'resources':{'requests':{" requests "},'limits':{" limits "}}")
 
@@ -147,6 +148,14 @@ TEST(a_pod_is_what_kubernetes_takes_for_one)
         {"no name", &kind_pod, NULL, "{'containers':[{'image':'i'}]}", FIRST ".name"},
         {"no label", &kind_pod, NULL, "{'containers':[{'name':'C','image':'i'}]}", FIRST ".name"},
         {"no image", &kind_pod, NULL, "{'containers':[{'name':'c'}]}", FIRST ".image"},
+        {"bound before it may be", &kind_pod, NULL,
+         WITH("'nodeName':'n','schedulingGates':[{'name':'a.b/c'}]"), "spec.nodeName"},
+        {"spread twice by one thing", &kind_pod, NULL,
+         WITH("'topologySpreadConstraints':[" SPREAD("1") "," SPREAD("2") "]"),
+         "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}"},
+        {"a folder of less than nothing", &kind_pod, NULL,
+         WITH("'volumes':[{'name':'v','emptyDir':{'sizeLimit':'-1'}}]"),
+         "spec.volumes[0].emptyDir.sizeLimit"},
         {"a name twice", &kind_pod, NULL,
          "{'containers':[{'name':'c','image':'i'},{'name':'c','image':'i'}]}",
          "spec.containers[1].name"},

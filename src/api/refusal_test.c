@@ -196,6 +196,34 @@ TEST(a_claim_asks_for_some_bytes_in_some_way)
     refusals_play(rows, COUNT_OF(rows));
 }
 
+#define VOLUME(more) "{'accessModes':['ReadWriteOnce']" more "}"
+#define GIGABYTE     ",'capacity':{'storage':'1Gi'}"
+
+TEST(a_volume_has_one_source_and_one_size)
+{
+    static const struct refusal rows[] = {
+        {"as it should be", &kind_pv, NULL, VOLUME(GIGABYTE ",'nfs':{'server':'s','path':'/p'}"),
+         ""},
+        {"no source", &kind_pv, NULL, VOLUME(GIGABYTE), "spec"},
+        {"two", &kind_pv, NULL, VOLUME(GIGABYTE ",'nfs':{'server':'s','path':'/p'},'fc':{}"),
+         "spec.fc"},
+        {"no size", &kind_pv, NULL, VOLUME(",'nfs':{'server':'s','path':'/p'}"), "spec.capacity"},
+        {"two sizes", &kind_pv, NULL,
+         VOLUME(",'capacity':{'storage':'1Gi','cpu':'1'},'nfs':{'server':'s','path':'/p'}"),
+         "spec.capacity"},
+        {"two ranges", &kind_servicecidr, NULL, "{'cidrs':['10.0.0.0/24','fd00::/64']}", ""},
+        {"of one family", &kind_servicecidr, NULL, "{'cidrs':['10.0.0.0/24','10.1.0.0/24']}",
+         "spec.cidrs"},
+        {"that are none", &kind_servicecidr, NULL, "{'cidrs':['x']}", "spec.cidrs[0]"},
+        {"another one later", &kind_servicecidr, "{'cidrs':['10.0.0.0/24']}",
+         "{'cidrs':['10.1.0.0/24']}", "spec.cidrs[0]"},
+        {"a second one later", &kind_servicecidr, "{'cidrs':['10.0.0.0/24']}",
+         "{'cidrs':['10.0.0.0/24','fd00::/64']}", ""},
+    };
+
+    refusals_play(rows, COUNT_OF(rows));
+}
+
 #define JOB                                                                                  \
     "'template':{'spec':{'template':{'spec':{'restartPolicy':'Never','dnsPolicy':'Default'," \
     "'terminationGracePeriodSeconds':1,'containers':[{'name':'c','image':'i'}]}}}}"

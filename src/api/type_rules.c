@@ -242,6 +242,11 @@ static const char *form_controller(struct str text)
     return why ? why : form_domain_path(text);
 }
 
+static const char *form_segment(struct str text)
+{
+    return text.len ? names_path_segment(text) : NULL;
+}
+
 static const struct form {
     const char *word;
     const char *(*wrong)(struct str text);
@@ -253,7 +258,7 @@ static const struct form {
     {"service", names_dns_1035_label, 0, 0},
     {"qualified", names_qualified, 0, 0},
     {"value", names_label_value, 0, 0},
-    {"segment", names_path_segment, 0, 0},
+    {"segment", form_segment, 0, 0},
     {"config-key", names_config_key, 0, 0},
     {"port", names_port, PORT_MAX, 1},
     {"percent", form_percent, INT32_MAX, 0},

@@ -70,6 +70,8 @@ enum type_form {
 #define TYPE_CHOICE 32768u
 /* said: where it is there it is not empty */
 #define TYPE_SAID 65536u
+/* replaced: a strategic merge does not go into the message */
+#define TYPE_REPLACED 131072u
 /* set, key=a,b: both of them. A set has no keys; of the keys the first one counts in a merge. */
 /* default=JSON: what is there where nothing is said, without blanks
  * when=field:A|B, unless=field:A|B: the default holds where the text of a field with a lower number

@@ -1,5 +1,6 @@
 #include "api/api.h"
 #include "api/kind.h"
+#include "api/names.h"
 #include "api/object.h"
 #include "api/protobuf.h"
 #include "base/arena.h"
@@ -53,10 +54,12 @@ static bool revision_suits(struct request *request, const struct api_result *res
     return true;
 }
 
-/* To evict is asked for and done; the pod is not the answer. */
+/* To evict or bind is asked for and done; the pod is not the answer. */
 static bool is_order(const struct request *request)
 {
-    return request->call.verb == API_CREATE && str_is(request->route.subresource, "eviction");
+    struct str sub = request->route.subresource;
+
+    return request->call.verb == API_CREATE && (str_is(sub, "eviction") || str_is(sub, "binding"));
 }
 
 /* Kinds whose last state is the answer when one is deleted; of others it is a Status. */
@@ -120,6 +123,14 @@ static void on_done(void *user, const struct api_result *result)
 
 static void call(struct request *request)
 {
+    struct str name = request->route.name;
+    const char *why = name.len ? names_path_segment(name) : NULL;
+
+    if (why) {
+        request_fail(request, 400, "BadRequest", "Name parameter invalid: \"" STR_FMT "\": %s",
+                     STR_ARG(str_sub(name, 0, 64)), why);
+        return;
+    }
     (void)http_ref(request->x);
     request->writer = (struct api_user){.name = request->user.name,
                                         .uid = request->user.uid,
@@ -528,6 +539,9 @@ static void write_resource(struct request *request)
         request->call.verb = named ? API_DELETE : API_DELETE_COLLECTION;
         if ((named || check_list(request)) && take_options(request))
             call(request);
+    } else if (str_is(method, "DELETE") &&
+               !kind_has_part(request->kind, request->route.subresource)) {
+        request_not_found(request);
     } else {
         method_not_allowed(request);
     }
@@ -557,6 +571,13 @@ void resource_handle(struct request *request)
         return;
     }
     bool reads = str_is(request->x->head.method, "GET");
+    bool posted = str_is(sub, "binding") || str_is(sub, "eviction");
+    if ((kind == &kind_pod && posted && !str_is(request->x->head.method, "POST")) ||
+        (kind == &kind_namespace && str_is(request->x->head.method, "DELETE") &&
+         !request->route.name.len)) {
+        method_not_allowed(request);
+        return;
+    }
     if (kind == &kind_pod && (str_is(sub, "exec") || str_is(sub, "attach")))
         exec_handle(request);
     else if (kind == &kind_pod && str_is(sub, "portforward"))

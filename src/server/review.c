@@ -61,6 +61,22 @@ static bool review_subject(struct request *request, const struct json *spec, str
     return true;
 }
 
+/* The index of the first requirement that names no values and needs some; SIZE_MAX: none. */
+static size_t lacks_values(const struct json *requirements)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(requirements, item) {
+        struct str operator= json_str(json_get(item, "operator"));
+
+        if ((str_is(operator, "In") || str_is(operator, "NotIn")) &&
+            !json_count(json_get(item, "values")))
+            return index;
+        index++;
+    }
+    return SIZE_MAX;
+}
+
 /* Exactly one thing is asked; in a namespace, about that namespace. */
 static bool review_spec_is_good(struct request *request, const struct json *spec)
 {
@@ -68,7 +84,16 @@ static bool review_spec_is_good(struct request *request, const struct json *spec
     const struct json *path = json_get(spec, "nonResourceAttributes");
     struct str ns = request->route.ns;
     bool local = ns.len > 0;
+    size_t bare = lacks_values(json_at(resource, "labelSelector.requirements"));
 
+    if (bare != SIZE_MAX) {
+        struct str field =
+            str_printf(request_arena(request),
+                       "spec.resourceAttributes.labelSelector.requirements[%zu].values", bare);
+
+        request_invalid(request, field.p, "Required value: must be specified for In and NotIn");
+        return false;
+    }
     if (!json_is_null(resource) && !json_is_null(path))
         request_invalid(request, "spec.nonResourceAttributes",
                         "Invalid value: cannot be specified in combination with "
@@ -240,7 +265,7 @@ static bool bind_token(struct request *request, const struct json *root, struct 
         return false;
     }
     if (uid.len && !str_eq(uid, pod->uid)) {
-        request_fail(request, 409, "Conflict",
+        request_fail(request, 400, "BadRequest",
                      "the UID in the bound object reference (" STR_FMT
                      ") does not match the UID in record (" STR_FMT ")",
                      STR_ARG(str_sub(uid, 0, 64)), STR_ARG(pod->uid));
@@ -282,6 +307,9 @@ static void on_account(void *user, const struct api_result *result)
     if (!json_count(json_get(spec, "audiences"))) /* clients want to read for whom it is */
         json_push(json_add_array(arena, spec, "audiences"), json_new_str(arena, STR(JWT_ISSUER)));
     json_add_i64(arena, spec, "expirationSeconds", seconds);
+    struct json *meta = json_make_path(arena, root, "metadata");
+    json_add_str(arena, meta, "name", request->route.name);
+    json_add_str(arena, meta, "namespace", request->route.ns);
     json_set(root, STR("status"), status);
     reply(request, root);
     http_unref(request->x);
@@ -445,6 +473,20 @@ static bool review_fits(struct request *request, struct json *root)
     return false;
 }
 
+/* What the server says of objects it says of no question; nor is one in a namespace that is about the
+ * cluster. */
+static void review_wipe(struct json *root, size_t which)
+{
+    static const char *const of_server[] = {"uid", "selfLink", "creationTimestamp",
+                                            "deletionTimestamp", "deletionGracePeriodSeconds"};
+    struct json *meta = json_get(root, "metadata");
+
+    for (size_t i = 0; i < COUNT_OF(of_server); i++)
+        json_remove(meta, str_from(of_server[i]));
+    if (!reviews[which].namespaced)
+        json_remove(meta, STR("namespace"));
+}
+
 bool review_handle(struct request *request)
 {
     const struct route *route = &request->route;
@@ -472,8 +514,10 @@ bool review_handle(struct request *request)
                          err.text[0] ? err.text : "not an object");
             return true;
         }
-        if (review_is_of(request, root, i) && review_fits(request, root))
+        if (review_is_of(request, root, i) && review_fits(request, root)) {
+            review_wipe(root, i);
             reviews[i].answer(request, root);
+        }
         return true;
     }
     return false;

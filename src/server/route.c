@@ -40,14 +40,18 @@ static int split(struct arena *arena, struct str path, struct segments *ret, str
     while (str_cut(&rest, '/', &raw)) {
         if (!raw.len && !rest.p) /* one trailing slash is nothing */
             return 0;
-        struct str item = http_percent_decode(arena, raw, false);
-        if (!item.len || str_is(item, ".") || str_is(item, ".."))
-            return err_set(err, -EINVAL,
-                           "path: empty, \".\", \"..\" or broken segment \"" STR_FMT "\"",
-                           STR_ARG(str_sub(raw, 0, 64)));
-        if (ret->count == SEGMENTS_MAX)
-            return err_set(err, -EINVAL, "path: too many segments");
-        ret->items[ret->count++] = item;
+        struct str items = http_percent_decode(arena, raw, false);
+        struct str item = items; /* a slash may be written %2F: it parts all the same */
+        do {
+            if (!str_cut(&items, '/', &item) || str_is(item, ".") || str_is(item, "..") ||
+                !item.len)
+                return err_set(err, -EINVAL,
+                               "path: empty, \".\", \"..\" or broken segment \"" STR_FMT "\"",
+                               STR_ARG(str_sub(raw, 0, 64)));
+            if (ret->count == SEGMENTS_MAX)
+                return err_set(err, -EINVAL, "path: too many segments");
+            ret->items[ret->count++] = item;
+        } while (items.p);
         if (is_proxy(ret)) {
             if (rest.p)
                 ret->rest = (struct str){rest.p - 1, rest.len + 1};

@@ -109,7 +109,7 @@ static int apply_check(struct write *write,
                           ") does not match the name on the URL (" STR_FMT ")",
                           STR_ARG(str_sub(name, 0, 64)), STR_ARG(write->name));
     struct str ns = json_str_at(config, "metadata.namespace");
-    if (ns.len && !str_eq(ns, write->ns))
+    if (ns.len && write->kind->namespaced && !str_eq(ns, write->ns))
         return reply_fail(write->reply, 400, "BadRequest",
                           "the namespace of the provided object does not match the namespace sent "
                           "on the request");
@@ -131,6 +131,10 @@ int apply_write(struct write *write, const struct api_request *request, struct j
             return apply_too_large(write);
         return write_new(write, config);
     }
+    if (!write->kind->namespaced)
+        json_remove(json_get(config, "metadata"), STR("namespace"));
+    if (write->kind == &kind_csr) /* what is asked for stays as it was made */
+        json_remove(config, STR("spec"));
     struct json *live = write_tree(write);
     if (shape)
         schema_amounts(write->arena, shape, config, live);

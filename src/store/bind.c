@@ -128,6 +128,12 @@ static int binding_read(struct write *write, const struct json *root)
 
     if (r < 0)
         return r;
+    const struct json *name = json_at(root, "target.name");
+
+    if (!json_is_null(name) && !json_is(name, JSON_STRING))
+        return reply_fail(write->reply, 400, "BadRequest",
+                          "Binding in version \"v1\" cannot be handled as a Binding: target.name: "
+                          "must be a string");
     if (kind.len && !str_is(kind, "Node"))
         return reply_wrong(write->reply, "target.kind", "must be Node, or empty");
     return json_str_at(root, "target.name").len ? 0

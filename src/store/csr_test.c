@@ -95,7 +95,7 @@ TEST(a_request_for_a_certificate_is_refused_in_words)
         const char *body;
         const char *words;
     } rows[] = {
-        {CSR("\"usages\":[\"client auth\"],\"signerName\":\"a.io/b\""), "spec.request: Required"},
+        {CSR("\"usages\":[\"client auth\"],\"signerName\":\"a.io/b\""), "spec.request: Invalid"},
         {CSR("\"request\":\"AAAA\",\"usages\":[\"client auth\"],\"signerName\":\"a.io/b\""),
          "CERTIFICATE REQUEST"},
         {CSR(GOOD "\"expirationSeconds\":3600"), "spec.signerName: Required"},
@@ -103,7 +103,7 @@ TEST(a_request_for_a_certificate_is_refused_in_words)
         {CSR(GOOD "\"signerName\":\"a.io/b\",\"expirationSeconds\":599"), "600 seconds"},
         {CSR("\"request\":\"" PEM "\",\"signerName\":\"a.io/b\""), "spec.usages: Required"},
         {CSR("\"request\":\"" PEM "\",\"signerName\":\"a.io/b\",\"usages\":[\"fun\"]"),
-         "is not a usage"},
+         "spec.usages[0]: Unsupported"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -105,6 +105,8 @@ int delete_parse(struct reply *reply, const struct api_request *request, struct 
     ret->propagation = json_str(json_get(root, "propagationPolicy"));
     if (orphan)
         ret->propagation = json_bool_or(orphan, false) ? STR("Orphan") : STR("Background");
+    if (request->kind == &kind_event || request->kind == &kind_event_k8s)
+        ret->propagation = STR(""); /* nothing is an event's: it goes at once */
     ret->dry_run |= json_count(json_get(root, "dryRun")) > 0;
     return 0;
 }

@@ -129,12 +129,17 @@ int identity_give(struct write *write, struct json *meta)
     if (version.len && !str_is(version, "0"))
         return reply_fail(write->reply, 400, "BadRequest",
                           "resourceVersion should not be set on objects to be created");
+    if (json_i64_or(json_get(meta, "generation"), 0) < 0 && !counts_generations(write->kind))
+        return reply_wrong(write->reply, "metadata.generation",
+                           "must be greater than or equal to 0");
     for (size_t i = 0; i < COUNT_OF(not_for_clients); i++)
         json_remove(meta, str_from(not_for_clients[i]));
     if (!write->name.len)
         write->name = json_str(json_get(meta, "name"));
     if (!write->name.len && prefix.len)
         write->name = generate_name(write, prefix);
+    if (!write->name.len && write->kind == &kind_limitrange)
+        write->name = new_uid(write);
     if (write->name.len)
         json_add_str(write->arena, meta, "name", write->name);
     json_add_str(write->arena, meta, "uid", new_uid(write));

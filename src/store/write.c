@@ -697,6 +697,11 @@ int write_replace(struct write *write, struct json *root)
         r = check_preconditions(write, meta);
     if (r < 0)
         return r;
+    if (write->kind == &kind_csr) /* what is asked for stays, and is read all the same */
+        r = check_shape(write, json_clone(write->arena, root), old,
+                        store_shape(write->store, write->kind));
+    if (r < 0)
+        return r;
     root = keep_old(write, root, old);
     meta = json_get(root, "metadata");
     json_add_str(write->arena, meta, "resourceVersion",

@@ -133,6 +133,8 @@ CHOSEN = {"uid", "creationTimestamp", "resourceVersion", "selfLink", "managedFie
           "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort",
           "status"}  # controllers write it: Kubernetes' are not there
 UID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+OF_OTHERS = {"Age", "AGE", "Last Seen", "First Seen", "Created At", "Requestor", "Cluster-IP",  # chosen
+             "Status", "Request", "Limit", "MissingPL"}  # controllers write it
 TOKEN = re.compile(r"^kube-api-access-\w{5}$")
 
 
@@ -140,7 +142,7 @@ def plain(value):
     """Without what each server chooses; empty texts, zeros and nulls are as if they were not there."""
     if isinstance(value, dict):
         out = {key: plain(inner) for key, inner in value.items() if key not in CHOSEN}
-        if isinstance(out.get("generateName"), str) and re.match(re.escape(out["generateName"]) + r"\w{5}$",
+        if isinstance(out.get("generateName"), str) and re.match(re.escape(out["generateName"][:58]) + r"\w{5}$",
                 str(out.get("name"))):
             out["name"] = "GENERATED"
         return {key: inner for key, inner in out.items() if inner not in (None, {}, [], "", 0, False)}
@@ -167,9 +169,8 @@ def listed(answer):
     if answer.get("kind") == "Table":
         columns = [[column.get(key) for key in ("name", "type", "format",
                 "priority")] for column in answer.get("columnDefinitions") or []]
-        rows = [[str(cell) for cell, column in zip(row["cells"], columns) if column[0] not in ("Age", "Last Seen",
-                "First Seen", "AGE")]
-                for row in answer.get("rows") or []]
+        rows = [[re.sub(UID.pattern.strip("^$"), "UID", str(cell)) for cell, column in zip(row["cells"], columns)
+                 if column[0] not in OF_OTHERS] for row in answer.get("rows") or []]
         return {**flat(columns, ".columns", {}), **(flat(rows, ".rows", {}) if len(rows) == 1 else {})}
     names = [(item.get("metadata") or {}).get("name", "") for item in answer.get("items") or []]
     made = {called(i) for i, row in enumerate(OBJECTS) if row[1] + "List" == answer.get("kind")}

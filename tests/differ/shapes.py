@@ -401,6 +401,8 @@ def of_reads(i, row, root):
     for field in FIELDS:
         yield Request(f"list {kind} with the field {field}", "GET", f"{root}?fieldSelector={field}")
     for query in LISTS:
+        if query == "watch=x":  # which begins a watch
+            query += f"&fieldSelector=metadata.name%3D{called(i)}"
         if query != "sendInitialEvents=true":
             yield Request(f"list {kind} {query}", "GET", f"{root}?{query}")
     for query in ("resourceVersion=x", "resourceVersion=0", "resourceVersion=-1", "resourceVersionMatch=Exact",
