@@ -206,6 +206,7 @@ TEST(what_is_under_way_is_given_up_where_another_connection_is_answered_and_not_
 
         test_case(rows[i].why);
         crowd_open(&crowd);
+        ask_urgently(&crowd, "/", 20000); /* curl waits to hear which HTTP the server speaks */
         (void)client_send(crowd.client, &(struct client_request){.class = LIMITER_READ,
                                                                  .method = "GET",
                                                                  .path = STR("/stream"),
