@@ -202,6 +202,17 @@ static void check_step(struct admit *admit, const struct json *part, size_t inde
     }
 }
 
+/* Of a template that a job completes: its volumes and variables may come with the job. */
+static void check_amounts(struct admit *admit, const struct json *pod, struct str path)
+{
+    size_t index = 0;
+
+    JSON_FOREACH(json_get(pod, "containers"), container)
+        admit_resources(
+            admit, json_get(container, "resources"),
+            str_printf(admit->arena, STR_FMT ".containers[%zu].resources", STR_ARG(path), index++));
+}
+
 void admit_runtime_validate(struct admit *admit)
 {
     static const char *const policies[] = {"torch", "mpi", "jax", "xgboost", "flux"};
@@ -224,14 +235,13 @@ void admit_runtime_validate(struct admit *admit)
         !json_count(json_get(template, "containers")))
         admit_required(admit, STR("spec.template.spec.replicatedJobs"),
                        "set the Jobs of the JobSet, or containers for a single Job");
-    if (json_count(json_get(template, "containers")))
-        admit_pod_validate(admit, template, STR("spec.template.spec"));
+    check_amounts(admit, template, STR("spec.template.spec"));
     JSON_FOREACH(json_get(template, "replicatedJobs"), part) {
-        admit_pod_validate(admit, json_at(part, "template.spec.template.spec"),
-                           str_printf(admit->arena,
-                                      "spec.template.spec.replicatedJobs[%zu].template.spec."
-                                      "template.spec",
-                                      index));
+        check_amounts(
+            admit, json_at(part, "template.spec.template.spec"),
+            str_printf(admit->arena,
+                       "spec.template.spec.replicatedJobs[%zu].template.spec.template.spec",
+                       index));
         check_step(admit, part, index++);
     }
 }
