@@ -24,9 +24,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Gangs that are placed on empty nodes in one cycle, and for how long one that found no place there is
- * not tried again: what others placed may have ended. */
+/* Gangs are placed on empty nodes: so many in a cycle, of so many nodes for each of their pods in sum,
+ * a tenth of a second. One that found no place is not tried again for a while: what others placed may
+ * have ended then. */
 #define TRIALS       4
+#define TRIAL_LOOKS  100000
 #define TRIAL_AGE_MS 60000
 
 /* What waits and could be used: all of it, and of that what is not preemptible. */
@@ -82,17 +84,20 @@ static uint64_t trial_digest(const struct sched *sched, const struct pod_vec *ta
 /* Whether the gang surely has no room on nodes that hold nothing that we placed. */
 static bool tried_in_vain(struct sched *sched, struct group *group, const struct pod_vec *tasks)
 {
-    if (!trial_tells(group, tasks))
+    int64_t looks = (int64_t)(tasks->count * group->queue->pool->nodes.count);
+
+    if (looks > TRIAL_LOOKS || !trial_tells(group, tasks))
         return false;
     uint64_t digest = trial_digest(sched, tasks);
     if (group->trial.digest == digest &&
         (!group->trial.in_vain || sched->now_ms < group->trial.at_ms + TRIAL_AGE_MS))
         return group->trial.in_vain;
-    if (!sched->trials_left) {
+    if (!sched->trials_left || looks > sched->trial_looks_left) {
         sched->undone = true; /* it is its turn in the next cycle */
         return false;
     }
     sched->trials_left--;
+    sched->trial_looks_left -= looks;
     group->trial.digest = digest;
     group->trial.at_ms = sched->now_ms;
     group->trial.in_vain = spots_lack(sched, group, tasks);
@@ -210,6 +215,7 @@ void demands_counted(struct sched *sched)
 
     sched->arena = &scratch;
     sched->trials_left = TRIALS;
+    sched->trial_looks_left = TRIAL_LOOKS;
     for (size_t i = 0; i < sched->pools.count; i++)
         for (size_t t = 0; t < sched->pools.items[i]->tops.count; t++)
             (void)queue_wants(sched, sched->pools.items[i]->tops.items[t], false);

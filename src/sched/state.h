@@ -96,6 +96,7 @@ struct sched {
     VEC(struct undo_slots) slots; /* of the journal and of `touched` */
     bool trying;                  /* changes are recorded */
     uint32_t trials_left;         /* of gangs on empty nodes, in this cycle; see demand.c */
+    int64_t trial_looks_left;     /* and nodes that they may look at */
     const struct group *stays;    /* nobody's victim for now; see first_in_line() */
     bool undone;                  /* another cycle helps: it gave room back, or a trial is due */
     int64_t arrange_left;         /* nodes that this cycle may look at yet; see arrange.h */
