@@ -192,6 +192,7 @@ def main():
     assert total(copy.deepcopy(model)) == total(pickle.loads(pickle.dumps(model))) == total(model)
     memory = io.BytesIO()
     torch.save((model, optimizer), memory)
+    multiprocessing.set_forkserver_preload(["torch"])
     for start in "fork", "spawn", "forkserver":
         context = multiprocessing.get_context(start)
         path = os.path.join(FOLDER, start)
