@@ -125,7 +125,7 @@ struct group {
         uint64_t digest; /* of what it depends on */
         int64_t at_ms;
         bool in_vain;
-    } trial; /* on empty nodes, see demand.c */
+    } trial;                           /* on empty nodes, see demand.c */
     uint32_t searched[GROUP_SEARCHES]; /* cycle in which victims were last searched for in vain */
     uint32_t mark;                     /* scratch: equals sched->mark_now when marked */
     uint32_t batch;                    /* of its binds in cycle batch_cycle */
