@@ -179,12 +179,30 @@ void scene_drop(struct scene *scene, const struct kind *kind, const char *name)
     drop(scene, object);
 }
 
+/* What a test kept of the text stays as it is: bytes are added behind it, or all are copied to twice the room. */
+static void append(struct scene *scene, struct str *text, struct room *room, struct str piece)
+{
+    if (text->p != room->p || text->len + piece.len > room->bytes) {
+        size_t bytes = 2 * (text->len + piece.len) + 64;
+        char *p = ARENA_ARRAY(&scene->arena, char, bytes);
+
+        if (text->len)
+            memcpy(p, text->p, text->len);
+        *room = (struct room){p, bytes};
+        text->p = p;
+    }
+    if (piece.len)
+        memcpy(room->p + text->len, piece.p, piece.len);
+    text->len += piece.len;
+}
+
 static void tell(struct scene *scene, struct str reason, struct str message)
 {
-    scene->events = str_printf(&scene->arena, STR_FMT "%s" STR_FMT, STR_ARG(scene->events),
-                               scene->events.len ? " " : "", STR_ARG(reason));
-    scene->event_words = str_printf(&scene->arena, STR_FMT STR_FMT "\n",
-                                    STR_ARG(scene->event_words), STR_ARG(message));
+    if (scene->events.len)
+        append(scene, &scene->events, &scene->events_room, STR(" "));
+    append(scene, &scene->events, &scene->events_room, reason);
+    append(scene, &scene->event_words, &scene->words_room, message);
+    append(scene, &scene->event_words, &scene->words_room, STR("\n"));
 }
 
 /* As the runner does: once for as long as it is the same. */

@@ -31,6 +31,10 @@ struct scene {
     struct str events;      /* reasons of all events so far, with blanks between */
     struct str posts;       /* "URL BODY" of everything posted so far, a line each */
     struct str event_words; /* and their messages, a line each */
+    struct room {
+        char *p;
+        size_t bytes;
+    } events_room, words_room; /* what events and event_words grow in */
     /* A kind whose CRD is somebody else's, and the members of status that it has (NULL-terminated):
      * all others are dropped, of what is read as of what is written. NULL: none. */
     const struct kind *foreign;
