@@ -116,6 +116,14 @@ int identity_check(struct write *write, const struct json *meta, const struct js
     return write->patched ? reply_patch(write->reply) : r;
 }
 
+/* Another name than a text is none, and not one that is left out. */
+static bool has_wrong_name(const struct json *meta)
+{
+    const struct json *name = json_get(meta, "name");
+
+    return !json_is_null(name) && !json_is(name, JSON_STRING);
+}
+
 int identity_give(struct write *write, struct json *meta)
 {
     static const char *const not_for_clients[] = {"uid",          "resourceVersion",
@@ -138,7 +146,7 @@ int identity_give(struct write *write, struct json *meta)
         write->name = json_str(json_get(meta, "name"));
     if (!write->name.len && prefix.len)
         write->name = generate_name(write, prefix);
-    if (!write->name.len && write->kind == &kind_limitrange)
+    if (!write->name.len && write->kind == &kind_limitrange && !has_wrong_name(meta))
         write->name = new_uid(write);
     if (write->name.len)
         json_add_str(write->arena, meta, "name", write->name);

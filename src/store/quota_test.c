@@ -215,6 +215,27 @@ TEST(a_limitrange_that_contradicts_itself_is_refused)
     harness_close(&h);
 }
 
+TEST(a_limitrange_without_a_name_is_given_one)
+{
+    static const struct {
+        const char *object, *why;
+        int status;
+    } rows[] = {{"{\"metadata\":{},\"spec\":{\"limits\":[]}}", "none", 0},
+                {"{\"metadata\":{\"name\":\"\"},\"spec\":{\"limits\":[]}}", "empty", 0},
+                {"{\"metadata\":{\"name\":[7]},\"spec\":{\"limits\":[]}}", "no text", 400}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct harness h;
+
+        test_case(rows[i].why);
+        harness_open(&h, NULL);
+        int r = harness_create(&h, &kind_limitrange, "default", rows[i].object);
+        EXPECT(rows[i].status ? r < 0 && h.status == rows[i].status : r == 0);
+        EXPECT(rows[i].status || strlen(harness_text(&h, "metadata.name")) >= 36);
+        harness_close(&h);
+    }
+}
+
 TEST(limitranges_hold_pods_and_ratios_as_kubernetes_does)
 {
 #define INIT(resources, more)                                                                      \
